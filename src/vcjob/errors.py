@@ -1,0 +1,84 @@
+"""Every error that vcjob raises on purpose.
+
+::
+
+    VcjobError                     message, hint, exit_code
+    ├── UserError                  2: what was asked for cannot be done as asked
+    │   ├── SourceError            a file cannot be read or is no YAML/JSON
+    │   ├── InvalidJob             the Job has errors; carries every problem
+    │   ├── NoSuchJob              no job of that name here
+    │   └── JobExists              a job of that name is running
+    ├── JobFailed                  1: the job ran and did not complete
+    ├── GroundError                3: the ground (this machine, the cluster) is not usable
+    │   └── StoreError             the job store cannot be read or written
+    ├── WaitTimeout                124: `wait --timeout` ran out
+    └── Interrupted                130: the user pressed Ctrl-C
+
+``vcjob.kube.errors`` hangs its own branch under GroundError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from vcjob.spec.problem import Problem
+
+
+class VcjobError(Exception):
+    """An error with a reason in plain words and, where there is one, a way out."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UserError(VcjobError):
+    exit_code = 2
+
+
+class SourceError(UserError):
+    """A file that cannot be read, or that holds no YAML at all."""
+
+
+class InvalidJob(UserError):
+    """A Job that was refused; `problems` holds all of them, errors and warnings."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        errors = [p for p in self.problems if p.severity == "error"]
+        shown = "; ".join(f"{p.path}: {p.message}" if p.path else p.message for p in errors[:3])
+        more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
+        super().__init__(f"the Job is not valid: {shown}{more}")
+
+
+class NoSuchJob(UserError):
+    pass
+
+
+class JobExists(UserError):
+    pass
+
+
+class JobFailed(VcjobError):
+    exit_code = 1
+
+
+class GroundError(VcjobError):
+    exit_code = 3
+
+
+class StoreError(GroundError):
+    pass
+
+
+class WaitTimeout(VcjobError):
+    exit_code = 124
+
+
+class Interrupted(VcjobError):
+    exit_code = 130

@@ -1,0 +1,113 @@
+"""What a plugin is.
+
+A plugin parses its arguments, checks the Job, shapes the pods of a task and adds objects. It is pure:
+no clock, no I/O. All plugins of a Job run in one fixed order (`order`, then name), so siblings differ in
+their own index and in nothing else.
+
+A task's pods are shaped once, not once per pod: where a value depends on the pod, a plugin writes a slot
+(`draft.index + 1`) into the text, and the plan fills it in for each pod.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from vcjob.spec.job import Job, Task
+from vcjob.spec.problem import Problem
+
+Options = TypeVar("Options")
+Container = dict[str, Any]
+
+
+class Slot:
+    """A number that differs from pod to pod, as text: `str(draft.index + 1)` or an f-string.
+
+    `kind` is one of index, partition, attempt, version, retries; the plan adds `offset` to the pod's value.
+    """
+
+    __slots__ = ("kind", "mark", "offset")
+
+    def __init__(self, mark: str, kind: str, offset: int = 0) -> None:
+        self.mark = mark
+        self.kind = kind
+        self.offset = offset
+
+    def __add__(self, offset: int) -> Slot:
+        return Slot(self.mark, self.kind, self.offset + offset)
+
+    def __str__(self) -> str:
+        return f"{self.mark}{self.kind}:{self.offset}{self.mark}"
+
+
+class PodDraft:
+    """The pod of one task while the plugins shape it.
+
+    `pod` is a Kubernetes Pod as a plain dictionary, made from the task's template; change it in place.
+    Environment goes through `inject_env`, which puts it before the user's own entries, each name once.
+    """
+
+    __slots__ = ("attempt", "index", "injected", "job", "mark", "pod", "task")
+
+    def __init__(self, job: Job, task: Task, pod: dict[str, Any], mark: str) -> None:
+        self.job = job
+        self.task = task
+        self.pod = pod
+        self.mark = mark
+        self.index = Slot(mark, "index")
+        self.attempt = Slot(mark, "attempt")
+        self.injected: dict[str, dict[str, Any]] = {}
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        spec: dict[str, Any] = self.pod["spec"]
+        return spec
+
+    @property
+    def containers(self) -> list[Container]:
+        return self.spec.setdefault("containers", [])
+
+    @property
+    def init_containers(self) -> list[Container]:
+        return self.spec.setdefault("initContainers", [])
+
+    def inject_env(self, name: str, value: object = None, *, value_from: Mapping[str, Any] | None = None) -> None:
+        """Give every container and init container this variable (the first plugin to name it wins)."""
+        entry: dict[str, Any] = {"name": name}
+        if value_from is not None:
+            entry["valueFrom"] = dict(value_from)
+        else:
+            entry["value"] = str(value)
+        self.injected.setdefault(name, entry)
+
+
+class Plugin(ABC, Generic[Options]):
+    """The base of every plugin; third parties register theirs under the entry-point group `vcjob.plugins`."""
+
+    name: ClassVar[str]
+    #: Lower runs first. pytorch 10, svc 20, env 30; third parties 100 unless they say otherwise.
+    order: ClassVar[int] = 100
+
+    @abstractmethod
+    def parse(self, arguments: Sequence[str]) -> tuple[Options, list[Problem]]:
+        """The arguments as options. A problem's `where` starts at the list: `(3,)` is its fourth item."""
+
+    def opens(self, options: Options) -> Mapping[str, Sequence[str]]:
+        """Plugins that this one forces on, with the arguments to use where the Job has none of its own."""
+        return {}
+
+    def check(self, job: Job, options: Options) -> Iterable[Problem]:
+        """Problems of the whole Job; `where` is the full path."""
+        return ()
+
+    @abstractmethod
+    def shape(self, draft: PodDraft, options: Options) -> None:
+        """Shape the pods of one task; called once per task."""
+
+    def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: Options) -> None:
+        """Shape one pod by its index, where slots cannot say it. Slower; called only if overridden."""
+
+    def objects(self, job: Job, options: Options) -> Iterable[dict[str, Any]]:
+        """Objects beside the pods, without owner references: the plan adds them."""
+        return ()

@@ -1,0 +1,171 @@
+"""The typed view of a Job.
+
+The raw document is kept beside the view (`Job.doc`): no field that a user wrote is ever lost, and pod
+templates stay plain dictionaries. The view is made after the schema check, so it never guesses: a field
+that is absent is `None` here, and an explicit `0` is `0`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+API_VERSION = "batch.volcano.sh/v1alpha1"
+KIND = "Job"
+NO_UID = "00000000-0000-0000-0000-000000000000"
+
+
+class Policy(msgspec.Struct, frozen=True, rename="camel"):
+    """What to do (`action`) when something happens (`event`, `events` or `exit_code`)."""
+
+    action: str | None = None
+    event: str | None = None
+    events: tuple[str, ...] = ()
+    exit_code: int | None = None
+    timeout: str | None = None
+
+    @property
+    def all_events(self) -> tuple[str, ...]:
+        return ((self.event,) if self.event else ()) + self.events
+
+
+class DependsOn(msgspec.Struct, frozen=True, rename="camel"):
+    name: tuple[str, ...] = ()
+    iteration: str | None = None
+
+
+class PartitionPolicy(msgspec.Struct, frozen=True, rename="camel"):
+    total_partitions: int = 0
+    partition_size: int = 0
+    min_partitions: int = 0
+    network_topology: dict[str, Any] | None = None
+
+
+class Task(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    replicas: int = 0
+    min_available: int | None = None
+    template: dict[str, Any] = {}
+    policies: tuple[Policy, ...] = ()
+    topology_policy: str | None = None
+    max_retry: int | None = None
+    depends_on: DependsOn | None = None
+    partition_policy: PartitionPolicy | None = None
+
+    @property
+    def pod_spec(self) -> dict[str, Any]:
+        return self.template.get("spec") or {}
+
+
+class VolumeSpec(msgspec.Struct, frozen=True, rename="camel"):
+    mount_path: str = ""
+    volume_claim_name: str | None = None
+    volume_claim: dict[str, Any] | None = None
+
+
+class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
+    scheduler_name: str | None = None
+    min_available: int | None = None
+    volumes: tuple[VolumeSpec, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    plugins: dict[str, tuple[str, ...] | None] = {}
+    running_estimate: str | None = None
+    queue: str | None = None
+    max_retry: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    priority_class_name: str | None = None
+    min_success: int | None = None
+    network_topology: dict[str, Any] | None = None
+    # Extensions of vcjob, absent unless asked for.
+    suspend: bool | None = None
+    active_deadline_seconds: int | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    creation_timestamp: str | None = None
+    generation: int | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Document(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: Metadata = Metadata()
+    spec: JobSpec = JobSpec()
+
+
+class Job:
+    """A Job: its raw document and the typed view of it. Treat both as read-only."""
+
+    __slots__ = ("_by_name", "doc", "metadata", "spec")
+
+    def __init__(self, doc: dict[str, Any]) -> None:
+        self.doc = doc
+        view = msgspec.convert(_without_nulls(doc), _Document)
+        self.metadata = view.metadata
+        self.spec = view.spec
+        self._by_name = {task.name: task for task in view.spec.tasks}
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace or "default"
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid or NO_UID
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return self.spec.tasks
+
+    def task(self, name: str) -> Task | None:
+        return self._by_name.get(name)
+
+    @property
+    def replicas(self) -> int:
+        return sum(task.replicas for task in self.spec.tasks)
+
+    def __repr__(self) -> str:
+        return f"Job({self.namespace}/{self.name})"
+
+
+Ground = Literal["local", "cluster"]
+
+
+def _without_nulls(doc: dict[str, Any]) -> dict[str, Any]:
+    """The parts that the view reads, with YAML nulls taken as absent (as the API server does).
+
+    Plugin arguments keep their null: `pytorch:` with nothing behind it opens the plugin. Templates
+    are handed over untouched.
+    """
+    spec = dict(_dropped(doc.get("spec") or {}))
+    spec["tasks"] = [_task_without_nulls(task) for task in spec.get("tasks") or []]
+    if "policies" in spec:
+        spec["policies"] = [_dropped(policy) for policy in spec["policies"]]
+    if "volumes" in spec:
+        spec["volumes"] = [_dropped(volume) for volume in spec["volumes"]]
+    return {"metadata": _dropped(doc.get("metadata") or {}), "spec": spec}
+
+
+def _task_without_nulls(task: dict[str, Any]) -> dict[str, Any]:
+    task = _dropped(task)
+    if "policies" in task:
+        task["policies"] = [_dropped(policy) for policy in task["policies"]]
+    for key in ("dependsOn", "partitionPolicy"):
+        if key in task:
+            task[key] = _dropped(task[key])
+    return task
+
+
+def _dropped(mapping: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if value is not None}

@@ -1,0 +1,70 @@
+"""A problem: what is wrong with a Job, where, and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Severity: TypeAlias = Literal["error", "warning"]
+Step: TypeAlias = str | int
+Path: TypeAlias = tuple[Step, ...]
+
+
+def format_path(path: Sequence[Step]) -> str:
+    """`("spec", "tasks", 1, "name")` as people write it: `spec.tasks[1].name`.
+
+    A key that would read as several steps (a label with dots) is quoted in brackets.
+    """
+    out = ""
+    for step in path:
+        if isinstance(step, int):
+            out += f"[{step}]"
+        elif "." in step or "[" in step or step == "":
+            out += f'["{step}"]'
+        else:
+            out += f".{step}" if out else step
+    return out
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding about a Job. `where` is the place as steps; `path` is the same for people.
+
+    `line` and `column` are 1-based and filled in from the file's positions where there is a file.
+    """
+
+    severity: Severity
+    where: Path
+    message: str
+    hint: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+    @property
+    def path(self) -> str:
+        return format_path(self.where)
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "severity": self.severity,
+            "path": self.path,
+            "message": self.message,
+            "hint": self.hint,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+        }
+
+
+def error(where: Path, message: str, hint: str | None = None) -> Problem:
+    return Problem(severity="error", where=where, message=message, hint=hint)
+
+
+def warning(where: Path, message: str, hint: str | None = None) -> Problem:
+    return Problem(severity="warning", where=where, message=message, hint=hint)
+
+
+def has_errors(problems: Iterable[Problem]) -> bool:
+    return any(p.severity == "error" for p in problems)
