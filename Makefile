@@ -1,0 +1,74 @@
+# Everything below sets itself up: each target installs what it needs into .venv (and, where it may,
+# Debian packages that only the tests use). Nothing outside this folder and the user's cache is changed.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast test-pythons check format bench race mutants cluster cluster-down requirements clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+$(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml
+	@scripts/create-venv $(PYTHON) $(VENV)
+	$(PIP) install -q --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(PIP) install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	$(PIP) install -q --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.run
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing PyTorch (about 3 GB, once) ...'; $(PIP) install -q torch numpy; }
+	@touch $@
+
+install: $(VENV)/.run  ## the command .venv/bin/vcjob
+	@echo "Ready: $(BIN)/vcjob --help"
+
+demo: $(VENV)/.run  ## the user guide's job: checked and rendered
+	$(BIN)/vcjob validate tests/guides/guide.en.yaml
+	$(BIN)/vcjob render tests/guides/guide.en.yaml
+
+test: $(VENV)/.dev $(VENV)/.torch  ## every test, the real torch and the real cluster included
+	@scripts/test-packages
+	@scripts/run-tests $(BIN)/python $(WORKERS)
+
+test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
+	$(PYTEST) -q -n $(WORKERS) -m 'not torch and not cluster and not slow'
+
+test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of this machine
+	@scripts/test-every-python
+
+check: $(VENV)/.dev  ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev  ## the speed claims, as ratios measured in one run
+	@scripts/run-benches $(BIN)/python
+
+mutants: $(VENV)/.dev  ## mutation testing of the core (see CONTRIBUTING)
+	@scripts/run-mutants $(BIN)/python
+
+cluster: $(VENV)/.dev  ## a real Kubernetes here: NODE=real|none FAKES=n VOLCANO=off|scheduler|full
+	$(BIN)/python -m tests.testbed up
+
+cluster-down: $(VENV)/.dev  ## ends it and leaves nothing behind
+	$(BIN)/python -m tests.testbed down
+
+requirements:  ## pin the dependencies anew, with hashes
+	@scripts/pin-requirements
+
+clean:  ## removes what make made in this folder
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants dist
