@@ -1,0 +1,62 @@
+"""Which attempt each index of a task is on, by groups: a restart of ten thousand pods changes one number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
+
+FIRST_ATTEMPT = 0
+
+
+class Attempts:
+    """Immutable. An index that no group holds is on its first attempt."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: dict[int, IndexSet] | None = None) -> None:
+        self.groups = groups or {}
+
+    @classmethod
+    def parse(cls, groups: dict[str, str]) -> Attempts:
+        return cls({int(attempt): IndexSet.parse(text) for attempt, text in groups.items()})
+
+    def to_json(self) -> dict[str, str]:
+        return {str(attempt): str(self.groups[attempt]) for attempt in sorted(self.groups)}
+
+    def of(self, index: int) -> int:
+        for attempt, indexes in self.groups.items():
+            if index in indexes:
+                return attempt
+        return FIRST_ATTEMPT
+
+    def on(self, attempt: int, among: IndexSet) -> IndexSet:
+        """Those of `among` whose present attempt is `attempt`."""
+        if attempt != FIRST_ATTEMPT:
+            return among & self.groups.get(attempt, EMPTY)
+        for indexes in self.groups.values():
+            among -= indexes
+        return among
+
+    def split(self, among: IndexSet) -> Iterator[tuple[int, IndexSet]]:
+        """`among` by present attempt, lowest attempt first."""
+        for attempt in (FIRST_ATTEMPT, *sorted(self.groups)):
+            part = self.on(attempt, among)
+            if part:
+                yield attempt, part
+
+    def advanced(self, indexes: IndexSet) -> Attempts:
+        """The same with one attempt more for each of `indexes`."""
+        groups = {attempt: held - indexes for attempt, held in self.groups.items()}
+        for attempt, part in self.split(indexes):
+            groups[attempt + 1] = groups.get(attempt + 1, EMPTY) | part
+        return Attempts({attempt: held for attempt, held in groups.items() if held})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attempts) and self.groups == other.groups
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted((attempt, held.mask) for attempt, held in self.groups.items())))
+
+    def __repr__(self) -> str:
+        return f"Attempts({self.to_json()!r})"

@@ -1,0 +1,53 @@
+"""The earliest of a changing set of indexes, in O(log n) per change."""
+
+from __future__ import annotations
+
+import heapq
+
+from vcjob.lifecycle.indexset import IndexSet
+
+
+class Earliest:
+    """Indexes with a time each. Entries that no longer hold stay in the heap until they surface or outnumber the rest."""
+
+    __slots__ = ("_heap", "_times")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int]] = []
+        self._times: dict[int, float] = {}
+
+    def add(self, index: int, time: float) -> None:
+        if self._times.get(index) != time:
+            self._times[index] = time
+            heapq.heappush(self._heap, (time, index))
+            self._tidy()
+
+    def discard(self, index: int) -> None:
+        if self._times.pop(index, None) is not None:
+            self._tidy()
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def first(self, among: IndexSet) -> tuple[float, int] | None:
+        """The earliest (time, index) whose index is in `among`.
+
+        The heap is walked from its top, best first, and not changed: what the caller leaves out now may
+        count again in its next question.
+        """
+        heap, frontier = self._heap, [(self._heap[0], 0)] if self._heap else []
+        while frontier:
+            (time, index), place = heapq.heappop(frontier)
+            if index in among and self._times.get(index) == time:
+                return time, index
+            for child in (2 * place + 1, 2 * place + 2):
+                if child < len(heap):
+                    heapq.heappush(frontier, (heap[child], child))
+        return None
+
+    def _tidy(self) -> None:
+        if len(self._heap) > 2 * len(self._times) + 8:
+            self._heap = [(time, index) for index, time in self._times.items()]
+            heapq.heapify(self._heap)
+        while self._heap and self._times.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)

@@ -1,0 +1,164 @@
+"""What a ground sees of a job, kept as sums: one pod event costs the same at 3 pods and at 10,000.
+
+The ground calls `put` whenever it learns something about a pod and `drop` when a pod is gone; both may be
+repeated. Nothing here depends on the status: pods are sorted by task and attempt, and `decide` reads
+those of the present attempt as current and the rest as left over.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from vcjob.lifecycle.earliest import Earliest
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
+from vcjob.lifecycle.pod import PodFact
+from vcjob.plugins.wait import CONTAINER_NAME, WAIT_EXIT_CODES
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """Why pods cannot be created just now (a quota, a conflict, no GPU free): a CamelCase word and a sentence."""
+
+    reason: str
+    message: str
+
+
+class Command(msgspec.Struct, frozen=True):
+    """An action that a user asked for by a Command object or a verb."""
+
+    uid: str
+    action: str
+
+
+class Group:
+    """The pods of one task on one attempt, as index sets. A terminating pod is in `terminating`, and in
+    `succeeded` or `failed` once it ended, but never in pending, running or unknown."""
+
+    __slots__ = (
+        "evicted", "evictions", "failed", "failures", "pending", "pendings", "present", "ready", "restarts",
+        "running", "succeeded", "terminating", "unknown", "unknowns", "wait_timed_out",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.present = self.pending = self.running = self.ready = EMPTY
+        self.succeeded = self.failed = self.unknown = self.terminating = EMPTY
+        #: Failed or going away, by a hand from outside.
+        self.evicted = EMPTY
+        #: Still retrying although wait-for-master gave up.
+        self.wait_timed_out = EMPTY
+        self.pendings, self.unknowns, self.evictions = Earliest(), Earliest(), Earliest()
+        #: Failed and not evicted, by exit code (None: there is none).
+        self.failures: dict[int | None, Earliest] = {}
+        #: Pods that restarted a container, by how often.
+        self.restarts: dict[int, IndexSet] = {}
+
+    def add(self, pod: PodFact) -> None:
+        index = pod.index
+        self.present = self.present.with_index(index)
+        if pod.restarts:
+            self.restarts[pod.restarts] = self.restarts.get(pod.restarts, EMPTY).with_index(index)
+        if pod.terminating:
+            self.terminating = self.terminating.with_index(index)
+        if pod.phase == "Succeeded":
+            self.succeeded = self.succeeded.with_index(index)
+            return
+        if pod.phase == "Failed":
+            self.failed = self.failed.with_index(index)
+        if _ended_from_outside(pod):
+            self.evicted = self.evicted.with_index(index)
+            self.evictions.add(index, pod.since)
+        elif pod.phase == "Failed":
+            self.failures.setdefault(_exit_code(pod), Earliest()).add(index, pod.since)
+        elif pod.phase == "Pending":
+            self.pending = self.pending.with_index(index)
+            self.pendings.add(index, pod.created)
+        elif pod.phase == "Unknown":
+            self.unknown = self.unknown.with_index(index)
+            self.unknowns.add(index, pod.since)
+        else:
+            self.running = self.running.with_index(index)
+            if pod.ready:
+                self.ready = self.ready.with_index(index)
+        if not pod.done and not pod.terminating and _gave_up_waiting(pod):
+            self.wait_timed_out = self.wait_timed_out.with_index(index)
+
+    def remove(self, pod: PodFact) -> None:
+        index = pod.index
+        for name in (
+            "present", "pending", "running", "ready", "succeeded", "failed", "unknown", "terminating",
+            "evicted", "wait_timed_out",
+        ):  # fmt: skip
+            setattr(self, name, getattr(self, name).without_index(index))
+        for earliest in (self.pendings, self.unknowns, self.evictions, self.failures.get(_exit_code(pod))):
+            if earliest is not None:
+                earliest.discard(index)
+        if pod.restarts:
+            left = self.restarts[pod.restarts].without_index(index)
+            if left:
+                self.restarts[pod.restarts] = left
+            else:
+                del self.restarts[pod.restarts]
+
+
+class Observed:
+    def __init__(self) -> None:
+        #: The facts that the sums are made of, by (task, index, attempt).
+        self.pods: dict[tuple[str, int, int], PodFact] = {}
+        #: Per task, by attempt. A group without pods is not kept.
+        self.groups: dict[str, dict[int, Group]] = {}
+        self._keys: dict[str, tuple[str, int, int]] = {}
+        #: Actions asked for and not yet deleted, oldest first, by uid.
+        self.commands: dict[str, Command] = {}
+        #: Why creation is refused; the ground retries it by itself with back-off. Shown as the pending reason.
+        self.blocked: Blocked | None = None
+        #: Set: create no pods at all for now (the PodGroup is still Pending, GPUs are taken), and why.
+        self.held: Blocked | None = None
+        #: The tasks that the PodGroup counts now; None where there is no PodGroup.
+        self.gang_tasks: tuple[str, ...] | None = None
+
+    def put(self, pod: PodFact) -> None:
+        """A pod is there, as `pod` says. What has ended never lives again: an older report is left out."""
+        key = (pod.task, pod.index, pod.attempt)
+        old = self.pods.get(key)
+        if old == pod or (old is not None and old.uid == pod.uid and old.done and not pod.done):
+            return
+        if old is not None:
+            self._forget(key, old)
+        self.pods[key] = pod
+        self._keys[pod.uid] = key
+        self.groups.setdefault(pod.task, {}).setdefault(pod.attempt, Group()).add(pod)
+
+    def drop(self, uid: str) -> None:
+        """The pod of this uid is gone."""
+        key = self._keys.get(uid)
+        if key is not None:
+            self._forget(key, self.pods[key])
+
+    def pod(self, task: str, index: int, attempt: int) -> PodFact | None:
+        return self.pods.get((task, index, attempt))
+
+    def _forget(self, key: tuple[str, int, int], pod: PodFact) -> None:
+        del self.pods[key], self._keys[pod.uid]
+        groups = self.groups[pod.task]
+        groups[pod.attempt].remove(pod)
+        if not groups[pod.attempt].present:
+            del groups[pod.attempt]
+        if not groups:
+            del self.groups[pod.task]
+
+
+def _ended_from_outside(pod: PodFact) -> bool:
+    return pod.terminating or (pod.phase == "Failed" and pod.evicted)
+
+
+def _exit_code(pod: PodFact) -> int | None:
+    return pod.failure.exit_code if pod.failure else None
+
+
+def _gave_up_waiting(pod: PodFact) -> bool:
+    failure = pod.failure
+    return (
+        failure is not None
+        and failure.init
+        and failure.container == CONTAINER_NAME
+        and failure.exit_code in WAIT_EXIT_CODES
+    )

@@ -1,0 +1,53 @@
+"""What a ground knows of one pod, in the words that both grounds share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+FINISHED: frozenset[str] = frozenset({"Succeeded", "Failed"})
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How a container of a pod failed: of all that failed, the one that failed first, init included."""
+
+    container: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    #: A word of the kubelet's kind: Error, OOMKilled, Evicted, DeadlineExceeded, ...
+    reason: str = ""
+    message: str = ""
+    init: bool = False
+    at: float | None = None
+
+
+class PodFact(msgspec.Struct, frozen=True, gc=False):
+    """One pod as it stands. `since` is when it entered its present phase; all times are epoch seconds."""
+
+    task: str
+    index: int
+    uid: str
+    attempt: int = 0
+    version: int = 0
+    phase: PodPhase = "Pending"
+    #: Every container is ready (its readiness probe passes, where it has one).
+    ready: bool = False
+    #: Its deletion was asked for (by anyone) and it is not gone yet.
+    terminating: bool = False
+    created: float = 0.0
+    since: float = 0.0
+    #: When its first container started and when its last one ended, where they did.
+    started: float | None = None
+    finished: float | None = None
+    #: Container restarts of this pod, summed over its containers, init included.
+    restarts: int = 0
+    #: The container that failed first; also set while the pod lives on and restarts it.
+    failure: Failure | None = None
+    #: Ended from outside: DisruptionTarget, Evicted, preempted, node lost.
+    evicted: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.phase in FINISHED

@@ -1,0 +1,173 @@
+"""The status as Kubernetes stores it.
+
+Volcano's fields stand where Volcano has them. What is ours is one JSON string in
+`status.controlledResources`, a free string map in Volcano's schema too, where other unknown fields would
+be pruned. Public times have whole seconds, as in Kubernetes; the finer ones stand in our own part.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.status import Condition, Culprit, Phase, Run, State, Status, TaskMemory
+
+#: The key of our own part in status.controlledResources.
+LIFECYCLE = "vcjob.io/lifecycle"
+
+_COUNTERS = ("pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retryCount")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+_DURATION_PART = re.compile(r"([0-9.]+)(h|m(?!s)|s)")
+
+
+class _Task(msgspec.Struct, omit_defaults=True):
+    attempts: dict[str, str] = {}
+    seen: str = ""
+    succeeded: str = ""
+    failed: str = ""
+    evicted: str = ""
+    evicted_since: float | None = None
+
+
+class _Own(msgspec.Struct, omit_defaults=True):
+    tasks: dict[str, _Task] = {}
+    since: float | None = None
+    condition_times: tuple[float, ...] = ()
+    running_duration: float | None = None
+    started: float | None = None
+    running_since: float | None = None
+    finished: float | None = None
+    suspended_by: str = ""
+    restarting: Run | None = None
+    culprit: Culprit | None = None
+    history: tuple[Run, ...] = ()
+    commands: tuple[str, ...] = ()
+    ready_tasks: tuple[str, ...] = ()
+    handled: tuple[str, ...] = ()
+    holding: dict[str, float] = {}
+    shape: str = ""
+
+
+_SHARED = (
+    "running_duration", "started", "running_since", "finished", "suspended_by", "restarting", "culprit",
+    "history", "commands", "ready_tasks", "handled", "holding", "shape",
+)  # fmt: skip
+
+
+def to_kube(status: Status) -> dict[str, Any]:
+    own = _Own(
+        tasks={name: _task_out(memory) for name, memory in status.tasks.items()},
+        since=status.state.since,
+        condition_times=tuple(condition.at for condition in status.conditions),
+        **{name: getattr(status, name) for name in _SHARED},
+    )
+    state: dict[str, Any] = {"phase": str(status.state.phase)}
+    if status.state.reason:
+        state["reason"] = status.state.reason
+    if status.state.message:
+        state["message"] = status.state.message
+    if status.state.since is not None:
+        state["lastTransitionTime"] = rfc3339(status.state.since)
+    document: dict[str, Any] = {
+        "state": state,
+        "minAvailable": status.min_available,
+        "taskStatusCount": {task: {"phase": dict(counts)} for task, counts in status.task_counts.items()},
+        **{name: value for name in _COUNTERS if (value := getattr(status, _snake(name)))},
+        "conditions": [
+            {"status": str(condition.phase), "lastTransitionTime": rfc3339(condition.at)}
+            for condition in status.conditions
+        ],
+        "controlledResources": {
+            **status.resources,
+            LIFECYCLE: msgspec.json.encode(own, order="deterministic").decode(),
+        },
+    }
+    if status.running_duration is not None:
+        document["runningDuration"] = go_duration(status.running_duration)
+    return document
+
+
+def from_kube(document: dict[str, Any]) -> Status:
+    resources = dict(document.get("controlledResources") or {})
+    own = msgspec.json.decode(resources.pop(LIFECYCLE, "{}"), type=_Own)
+    state = document.get("state") or {}
+    since = own.since if own.since is not None else _epoch(state.get("lastTransitionTime"))
+    conditions = document.get("conditions") or []
+    times = own.condition_times
+    if len(times) != len(conditions):
+        times = tuple(_epoch(condition.get("lastTransitionTime")) or 0.0 for condition in conditions)
+    fields = {name: getattr(own, name) for name in _SHARED}
+    if own.running_duration is None and document.get("runningDuration"):
+        fields["running_duration"] = _seconds(document["runningDuration"])
+    return Status(
+        state=State(
+            phase=Phase(state.get("phase") or Phase.PENDING),
+            reason=state.get("reason") or "",
+            message=state.get("message") or "",
+            since=since,
+        ),
+        min_available=document.get("minAvailable") or 0,
+        task_counts={
+            task: dict(counts.get("phase") or {})
+            for task, counts in (document.get("taskStatusCount") or {}).items()
+        },
+        conditions=tuple(
+            Condition(Phase(condition["status"]), at) for condition, at in zip(conditions, times, strict=True)
+        ),
+        tasks={name: _task_in(task) for name, task in own.tasks.items()},
+        resources=resources,
+        **{_snake(name): document.get(name) or 0 for name in _COUNTERS},
+        **fields,
+    )
+
+
+def rfc3339(epoch: float) -> str:
+    return datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def go_duration(seconds: float) -> str:
+    """Whole seconds as Go writes a duration: `1h2m3s`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _seconds(duration: str) -> float:
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(duration))
+
+
+def _epoch(text: str | None) -> float | None:
+    return datetime.fromisoformat(text).timestamp() if text else None
+
+
+def _snake(name: str) -> str:
+    return "retry_count" if name == "retryCount" else name
+
+
+def _task_out(memory: TaskMemory) -> _Task:
+    return _Task(
+        attempts=memory.attempts.to_json(),
+        seen=str(memory.seen),
+        succeeded=str(memory.succeeded),
+        failed=str(memory.failed),
+        evicted=str(memory.evicted),
+        evicted_since=memory.evicted_since,
+    )
+
+
+def _task_in(task: _Task) -> TaskMemory:
+    return TaskMemory(
+        attempts=Attempts.parse(task.attempts),
+        seen=IndexSet.parse(task.seen),
+        succeeded=IndexSet.parse(task.succeeded),
+        failed=IndexSet.parse(task.failed),
+        evicted=IndexSet.parse(task.evicted),
+        evicted_since=task.evicted_since,
+    )
