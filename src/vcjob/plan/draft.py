@@ -1,0 +1,134 @@
+"""The pod of a task as the Job alone makes it, before any plugin: what every pod of every Job has."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from vcjob.plan import names
+from vcjob.plan.gang import Gang
+from vcjob.plugins.base import PodDraft, Slot
+from vcjob.plugins.hosts import pod_name
+from vcjob.spec.job import Job, Task
+
+#: Fields of a template's metadata that say who an object is; a pod has its own.
+_IDENTITY = frozenset(
+    {
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "selfLink",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "managedFields",
+        "ownerReferences",
+        "labels",
+        "annotations",
+    }
+)
+
+_TRAVELLING_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
+_TRAVELLING_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+
+
+def draft_pod(job: Job, task: Task, gang: Gang, mark: str) -> PodDraft:
+    template = deepcopy(task.template)
+    metadata = _without_nulls(template.pop("metadata", None))
+    spec = _without_nulls(template.pop("spec", None))
+    for key in ("containers", "initContainers"):
+        if key in spec:
+            spec[key] = [_without_nulls(container) for container in spec[key]]
+
+    labels = _without_nulls(metadata.get("labels")) | _labels(job, task, mark)
+    annotations = _without_nulls(metadata.get("annotations")) | _annotations(job, task, mark)
+    gang.mark_pod(job, labels, annotations)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(job, task, Slot(mark, "index")),
+            "namespace": job.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [names.owner_reference(job)],
+            **{key: value for key, value in metadata.items() if key not in _IDENTITY},
+        },
+        "spec": spec,
+        # What a later Kubernetes adds beside a template's spec belongs beside the pod's.
+        **{key: value for key, value in template.items() if value is not None},
+    }
+    _inherit(job, spec, gang)
+    _mount_volumes(job, spec)
+    return PodDraft(job, task, pod, mark)
+
+
+def _labels(job: Job, task: Task, mark: str) -> dict[str, str]:
+    labels = {
+        names.TASK_INDEX: str(Slot(mark, "index")),
+        names.JOB_NAME: job.name,
+        names.TASK_SPEC: task.name,
+        names.JOB_NAMESPACE: job.namespace,
+        names.QUEUE_NAME: names.queue(job),
+        names.ATTEMPT: str(Slot(mark, "attempt")),
+    }
+    if task.partition_policy is not None:
+        labels[names.PARTITION_ID] = str(Slot(mark, "partition"))
+    return labels | _travelling(job.metadata.labels, _TRAVELLING_LABELS)
+
+
+def _annotations(job: Job, task: Task, mark: str) -> dict[str, str]:
+    annotations = {
+        names.TASK_INDEX: str(Slot(mark, "index")),
+        names.TASK_SPEC: task.name,
+        names.JOB_NAME: job.name,
+        names.QUEUE_NAME: names.queue(job),
+        names.JOB_VERSION: str(Slot(mark, "version")),
+        names.TEMPLATE_UID: f"{job.name}-{task.name}",
+        names.JOB_RETRY_COUNT: str(Slot(mark, "retries")),
+        names.ATTEMPT: str(Slot(mark, "attempt")),
+    }
+    if task.topology_policy:
+        annotations[names.NUMA_TOPOLOGY_POLICY] = task.topology_policy
+    given = job.metadata.annotations
+    budget = names.JDB_MIN_AVAILABLE if names.JDB_MIN_AVAILABLE in given else names.JDB_MAX_UNAVAILABLE
+    return annotations | _travelling(given, (*_TRAVELLING_ANNOTATIONS, budget))
+
+
+def _travelling(given: dict[str, str], keys: tuple[str, ...]) -> dict[str, str]:
+    return {key: given[key] for key in keys if key in given}
+
+
+def _inherit(job: Job, spec: dict[str, Any], gang: Gang) -> None:
+    """Scheduler and priority class come from the Job where the template has none of its own."""
+    if not spec.get("schedulerName"):
+        spec.pop("schedulerName", None)
+        scheduler = gang.scheduler_name(job)
+        if scheduler:
+            spec["schedulerName"] = scheduler
+    if not spec.get("priorityClassName") and job.spec.priority_class_name:
+        spec["priorityClassName"] = job.spec.priority_class_name
+
+
+def _mount_volumes(job: Job, spec: dict[str, Any]) -> None:
+    """The Job's volumes as claims, mounted in every container; one claim is one volume."""
+    volume_of: dict[str, str] = {}
+    for volume in job.spec.volumes:
+        claim = volume.volume_claim_name or names.claim_name(job, volume.mount_path)
+        if claim not in volume_of:
+            volume_of[claim] = names.volume_name(job, volume.mount_path)
+            spec.setdefault("volumes", []).append(
+                {"name": volume_of[claim], "persistentVolumeClaim": {"claimName": claim}}
+            )
+        for container in spec.get("containers", []):
+            mounts = container.setdefault("volumeMounts", [])
+            if not any(mount.get("mountPath") == volume.mount_path for mount in mounts):
+                mounts.append({"name": volume_of[claim], "mountPath": volume.mount_path})
+
+
+def _without_nulls(mapping: dict[str, Any] | None) -> dict[str, Any]:
+    """A field that is null is absent to the API server, and nothing may trip over it here."""
+    return {key: value for key, value in (mapping or {}).items() if value is not None}

@@ -1,0 +1,184 @@
+"""The plan of a Job: every object that runs it, as a function of the Job alone.
+
+A task's pods are shaped once by the Job and its plugins, encoded once and cut at the places that differ
+from pod to pod; after that a pod costs microseconds, and no pod is held unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from vcjob.errors import UserError
+from vcjob.plan import names
+from vcjob.plan.draft import draft_pod
+from vcjob.plan.gang import GangName, gang_named
+from vcjob.plan.stencil import MarkClash, Stencil, mark
+from vcjob.plugins.base import Plugin, PodDraft
+from vcjob.plugins.registry import open_plugins
+from vcjob.spec.job import Job, Task
+
+_ORDER = {
+    kind: place
+    for place, kind in enumerate(
+        ("ConfigMap", "Service", "NetworkPolicy", "PodGroup", "PersistentVolumeClaim"),
+    )
+}
+
+
+class Plan:
+    """All objects of an admitted Job.
+
+    `gang` says how pods are grouped for the scheduler, `scheduler` who serves pods that would go to
+    Volcano's where it is not there, `priorities` what the cluster's priority classes are worth.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        gang: GangName = "volcano",
+        scheduler: str | None = None,
+        priorities: Mapping[str, int] | None = None,
+    ) -> None:
+        self.job = job
+        self._gang = gang_named(gang, scheduler)
+        self._priorities = priorities or {}
+        self._plugins = open_plugins(job)
+        self._late = [(p, o) for p, o in self._plugins if type(p).shape_pod is not Plugin.shape_pod]
+        self._stencils: dict[str, Stencil] = {}
+
+    def objects(self, *, ready: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """Everything but the pods, in the order of creation.
+
+        `ready` names the tasks whose `dependsOn` is met, for the PodGroup; None: the Job's beginning.
+        """
+        made = [obj for plugin, options in self._plugins for obj in plugin.objects(self.job, options)]
+        group = self._gang.pod_group(self.job, ready, self._priorities)
+        if group is not None:
+            made.append(group)
+        made += self._claims()
+        owned = [self._owned(obj) for obj in made]
+        return sorted(owned, key=lambda obj: _ORDER.get(obj["kind"], len(_ORDER)))
+
+    def pod_group(self, *, ready: Collection[str] | None = None) -> dict[str, Any] | None:
+        """The PodGroup alone, which grows as tasks become ready."""
+        group = self._gang.pod_group(self.job, ready, self._priorities)
+        return None if group is None else self._owned(group)
+
+    def pod(
+        self, task: str, index: int, *, version: int = 0, attempt: int = 0, retries: int = 0
+    ) -> dict[str, Any]:
+        """One pod as a dictionary of its own."""
+        pod: dict[str, Any] = msgspec.json.decode(
+            self.pod_json(task, index, version=version, attempt=attempt, retries=retries)
+        )
+        return pod
+
+    def pod_json(
+        self, task: str, index: int, *, version: int = 0, attempt: int = 0, retries: int = 0
+    ) -> bytes:
+        """One pod as JSON: `version` and `retries` are the Job's counters, `attempt` the pod's own."""
+        found = self._task(task)
+        if not 0 <= index < found.replicas:
+            raise UserError(
+                f"task {task!r} has no index {index}",
+                hint=f"its pods are 0 to {found.replicas - 1}" if found.replicas else "it has no replicas",
+            )
+        policy = found.partition_policy
+        text = self._stencil(found).fill(
+            {
+                "index": index,
+                "partition": index // policy.partition_size if policy and policy.partition_size > 0 else 0,
+                "attempt": attempt,
+                "version": version,
+                "retries": retries,
+            }
+        )
+        if not self._late:
+            return text
+        pod = msgspec.json.decode(text)
+        for plugin, options in self._late:
+            plugin.shape_pod(pod, found, index, options)
+        return msgspec.json.encode(pod)
+
+    def pods(self, *, version: int = 0, retries: int = 0) -> Iterator[dict[str, Any]]:
+        """Every pod by task and index, one at a time."""
+        for text in self.pods_json(version=version, retries=retries):
+            yield msgspec.json.decode(text)
+
+    def pods_json(self, *, version: int = 0, retries: int = 0) -> Iterator[bytes]:
+        for task in self.job.tasks:
+            for index in range(task.replicas):
+                yield self.pod_json(task.name, index, version=version, retries=retries)
+
+    def render(self) -> Iterator[dict[str, Any]]:
+        """The whole plan: the objects, then the pods."""
+        yield from self.objects()
+        yield from self.pods()
+
+    def render_json(self) -> Iterator[bytes]:
+        """The whole plan, each object as JSON."""
+        yield from map(msgspec.json.encode, self.objects())
+        yield from self.pods_json()
+
+    def _task(self, name: str) -> Task:
+        task = self.job.task(name)
+        if task is None:
+            known = ", ".join(task.name for task in self.job.tasks)
+            raise UserError(f"the Job has no task {name!r}", hint=f"its tasks are: {known}")
+        return task
+
+    def _stencil(self, task: Task) -> Stencil:
+        stencil = self._stencils.get(task.name)
+        if stencil is None:
+            stencil = self._stencils[task.name] = self._cut(task)
+        return stencil
+
+    def _cut(self, task: Task) -> Stencil:
+        """The task's stencil, with the first mark that nothing else in its text looks like."""
+        nonce = 0
+        while True:
+            try:
+                return Stencil(self._shaped(task, mark(nonce)).pod, mark(nonce))
+            except MarkClash:
+                nonce += 1
+
+    def _shaped(self, task: Task, mark: str) -> PodDraft:
+        draft = draft_pod(self.job, task, self._gang, mark)
+        for plugin, options in self._plugins:
+            plugin.shape(draft, options)
+        _put_env_first(draft)
+        return draft
+
+    def _claims(self) -> Iterator[dict[str, Any]]:
+        for volume in self.job.spec.volumes:
+            if volume.volume_claim is not None and not volume.volume_claim_name:
+                yield {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "metadata": {"name": names.claim_name(self.job, volume.mount_path)},
+                    "spec": volume.volume_claim,
+                }
+
+    def _owned(self, obj: dict[str, Any]) -> dict[str, Any]:
+        metadata = {
+            "name": obj["metadata"]["name"],
+            "namespace": self.job.namespace,
+            **obj["metadata"],
+            "ownerReferences": [names.owner_reference(self.job)],
+        }
+        return {**obj, "metadata": metadata}
+
+
+def _put_env_first(draft: PodDraft) -> None:
+    """The injected variables stand before a container's own, so that its own can refer to them."""
+    for key in ("initContainers", "containers"):
+        for container in draft.spec.get(key, []):
+            own = [entry for entry in container.get("env", []) if entry.get("name") not in draft.injected]
+            if draft.injected or own:
+                container["env"] = [*draft.injected.values(), *own]
+    if draft.spec.get("initContainers") == []:
+        del draft.spec["initContainers"]

@@ -1,0 +1,100 @@
+"""What a pod asks for, counted as Kubernetes counts it.
+
+Containers run side by side, so they add up; init containers run one after the other before them, so only
+the largest matters; an init container with restartPolicy Always stays, so it adds to all that follow. A
+limit without a request is a request. Resources of the pod as a whole take the place of the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from vcjob.spec.quantity import Quantity, parse
+
+Amounts: TypeAlias = dict[str, Quantity]
+_Which: TypeAlias = Literal["requests", "limits"]
+
+_ONE = Quantity(1_000_000_000)
+_HUGE_PAGES = "hugepages-"
+#: Quotas know these by `requests.<name>` and `limits.<name>` too.
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+
+
+def pod_requests(spec: Mapping[str, Any]) -> Amounts:
+    sums = _aggregate(spec, "requests")
+    whole = spec.get("resources") or {}
+    # Of a pod's own limits, only those that no container's request covers become requests.
+    for name, amount in _read(whole.get("limits")).items():
+        if _counts_for_pod(name):
+            sums.setdefault(name, amount)
+    sums |= {name: amount for name, amount in _read(whole.get("requests")).items() if _counts_for_pod(name)}
+    return total([sums, _read(spec.get("overhead"))])
+
+
+def pod_limits(spec: Mapping[str, Any]) -> Amounts:
+    sums = _aggregate(spec, "limits")
+    own = _read((spec.get("resources") or {}).get("limits"))
+    sums |= {name: amount for name, amount in own.items() if _counts_for_pod(name)}
+    overhead = _read(spec.get("overhead"))
+    return {name: amount + overhead.get(name, Quantity(0)) for name, amount in sums.items()}
+
+
+def group_names(requests: Amounts, limits: Amounts) -> Amounts:
+    """One pod's amounts by the names that quotas and Volcano's queues use."""
+    named = {"count/pods": _ONE, "pods": _ONE}
+    for name, amount in requests.items():
+        named[name] = amount
+        named[f"requests.{name}"] = amount
+    named |= {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
+    return named
+
+
+def times(amounts: Amounts, count: int) -> Amounts:
+    return {name: amount * count for name, amount in amounts.items()}
+
+
+def total(several: Iterable[Amounts]) -> Amounts:
+    sums: Amounts = {}
+    for amounts in several:
+        for name, amount in amounts.items():
+            sums[name] = sums[name] + amount if name in sums else amount
+    return sums
+
+
+def render(amounts: Amounts) -> dict[str, str]:
+    return {name: str(amounts[name]) for name in sorted(amounts)}
+
+
+def _aggregate(spec: Mapping[str, Any], which: _Which) -> Amounts:
+    running = total(_of(container, which) for container in spec.get("containers") or ())
+    staying: Amounts = {}
+    largest: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = _of(container, which)
+        if container.get("restartPolicy") == "Always":
+            running = total([running, own])
+            staying = total([staying, own])
+            own = staying
+        else:
+            own = total([own, staying])
+        largest = _max(largest, own)
+    return _max(running, largest)
+
+
+def _of(container: Mapping[str, Any], which: _Which) -> Amounts:
+    resources = container.get("resources") or {}
+    limits = _read(resources.get("limits"))
+    return limits if which == "limits" else limits | _read(resources.get("requests"))
+
+
+def _max(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(part[name] for part in (one, other) if name in part) for name in {**one, **other}}
+
+
+def _read(amounts: Mapping[str, Any] | None) -> Amounts:
+    return {name: parse(amount) for name, amount in (amounts or {}).items() if amount is not None}
+
+
+def _counts_for_pod(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
