@@ -1,0 +1,96 @@
+"""One flow control for all requests: a window of requests in flight.
+
+A rate has to be guessed; a window follows the server. It opens by one for every windowful of good
+answers and halves when the server says that it is overloaded (additive increase, multiplicative
+decrease), so a fast server is used fully and a slow one is left in peace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import TracebackType
+
+
+class Window:
+    """Admits as many requests at once as the server has shown to bear. Waiters are served in order."""
+
+    def __init__(self, start: int = 32, *, floor: int = 2, ceiling: int = 256) -> None:
+        if not 1 <= floor <= start <= ceiling:
+            raise ValueError(
+                f"a window needs 1 <= floor <= start <= ceiling, not {floor}, {start}, {ceiling}"
+            )
+        self._size = float(start)
+        self._floor = floor
+        self._ceiling = ceiling
+        self._in_flight = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._epoch = 0  # grows with every cut, so that one burst of refusals cuts once
+
+    @property
+    def size(self) -> int:
+        return int(self._size)
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)
+
+    async def acquire(self) -> int:
+        """Wait for a place; the number that comes back belongs into `release`."""
+        if self._in_flight < int(self._size) and not self._waiters:
+            self._in_flight += 1
+            return self._epoch
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():  # a place was given in the same moment: pass it on
+                self._in_flight -= 1
+                self._wake()
+            else:
+                self._waiters.remove(waiter)
+            raise
+        return self._epoch
+
+    def release(self, epoch: int, *, overloaded: bool = False) -> None:
+        """Give the place back and say how the server took it."""
+        if overloaded:
+            if epoch == self._epoch:
+                self._size = max(float(self._floor), self._size / 2)
+                self._epoch += 1
+        elif self._in_flight * 2 >= int(self._size):  # an idle window proves nothing
+            self._size = min(float(self._ceiling), self._size + 1 / self._size)
+        self._in_flight -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters and self._in_flight < int(self._size):
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                self._in_flight += 1
+                waiter.set_result(None)
+
+
+class Place:
+    """`async with Place(window) as place:` one request's stay in the window."""
+
+    def __init__(self, window: Window | None) -> None:
+        self._window = window
+        self._epoch = 0
+        self.overloaded = False
+
+    async def __aenter__(self) -> Place:
+        if self._window is not None:
+            self._epoch = await self._window.acquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._window is not None:
+            self._window.release(self._epoch, overloaded=self.overloaded)

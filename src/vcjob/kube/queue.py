@@ -1,0 +1,183 @@
+"""A work queue for level-triggered controllers.
+
+A key that is added many times is worked on once; a key that is added while it is being worked on is
+worked on again afterwards, never by two workers at once. A key may be added for later: the earliest
+of its deadlines counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueClosed(Exception):
+    """The queue was closed: no more work comes."""
+
+
+class Backoff:
+    """How long a failing key waits: doubles from `first` to `most`, each time spread by a quarter."""
+
+    def __init__(self, first: float = 0.05, most: float = 60.0, seed: int | None = None) -> None:
+        self._first = first
+        self._most = most
+        self._random = random.Random(seed)  # noqa: S311 - spreads load, guards nothing
+
+    def delay(self, failures: int) -> float:
+        grown: float = min(self._most, self._first * 2 ** min(failures, 32))
+        return grown * self._random.uniform(0.75, 1.25)
+
+
+class WorkQueue(Generic[K]):
+    """`get()` a key, work on it, say `done()`; `forget()` its failures when it went well."""
+
+    def __init__(
+        self, backoff: Backoff | None = None, *, on_wait: Callable[[float], None] | None = None
+    ) -> None:
+        self._backoff = backoff or Backoff()
+        self._on_wait = on_wait  # told, for metrics, how many seconds each key stood in the queue
+        self._ready: OrderedDict[K, float] = OrderedDict()
+        self._working: set[K] = set()
+        self._again: dict[K, float] = {}
+        self._failures: dict[K, int] = {}
+        self._deadlines: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._sequence = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._getters: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Keys that are ready and not being worked on."""
+        return len(self._ready)
+
+    @property
+    def working(self) -> int:
+        return len(self._working)
+
+    @property
+    def delayed(self) -> int:
+        return len(self._deadlines)
+
+    def add(self, key: K) -> None:
+        """Have `key` worked on as soon as a worker is free."""
+        if self._closed:
+            return
+        now = asyncio.get_running_loop().time()
+        if key in self._working:
+            self._again.setdefault(key, now)
+        elif key not in self._ready:
+            self._ready[key] = now
+            self._wake_one()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Have `key` worked on in `seconds`, or earlier if an earlier deadline stands."""
+        if self._closed:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        deadline = asyncio.get_running_loop().time() + seconds
+        if deadline >= self._deadlines.get(key, float("inf")):
+            return
+        self._deadlines[key] = deadline
+        self._sequence += 1
+        heapq.heappush(self._heap, (deadline, self._sequence, key))
+        self._arm()
+
+    def add_rate_limited(self, key: K) -> float:
+        """Have a `key` that failed worked on again after its back-off, which is returned."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        delay = self._backoff.delay(failures)
+        self.add_after(key, delay)
+        return delay
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """The key went well: its next failure starts from the shortest back-off."""
+        self._failures.pop(key, None)
+
+    def drop(self, key: K) -> None:
+        """The key is gone for good: no deadline, no failures, no second round."""
+        self.forget(key)
+        self._deadlines.pop(key, None)
+        self._ready.pop(key, None)
+        self._again.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key. It stays with this worker until `done`. Raises QueueClosed after `close`."""
+        loop = asyncio.get_running_loop()
+        while not self._ready:
+            if self._closed:
+                raise QueueClosed
+            getter: asyncio.Future[None] = loop.create_future()
+            self._getters[getter] = None
+            try:
+                await getter
+            except asyncio.CancelledError:
+                self._getters.pop(getter, None)
+                if getter.done() and not getter.cancelled():  # woken and cancelled at once: wake another
+                    self._wake_one()
+                raise
+        key, since = self._ready.popitem(last=False)
+        self._working.add(key)
+        if self._on_wait is not None:
+            self._on_wait(loop.time() - since)
+        return key
+
+    def done(self, key: K) -> None:
+        """This worker has finished with `key`."""
+        self._working.discard(key)
+        since = self._again.pop(key, None)
+        if since is not None and not self._closed:
+            self._ready[key] = since
+            self._wake_one()
+
+    def close(self) -> None:
+        """No more keys come in; whoever waits in `get` is let go."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._heap.clear()
+        self._deadlines.clear()
+        self._ready.clear()
+        self._again.clear()
+        while self._getters:
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter, _ = self._getters.popitem(last=False)
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _arm(self) -> None:
+        """One timer for the earliest deadline, however many keys wait."""
+        if self._timer is not None:
+            if self._heap and self._timer.when() <= self._heap[0][0]:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if self._heap:
+            self._timer = asyncio.get_running_loop().call_at(self._heap[0][0], self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._heap and self._heap[0][0] <= now:
+            deadline, _, key = heapq.heappop(self._heap)
+            if self._deadlines.get(key) == deadline:  # else: overtaken by an earlier deadline or dropped
+                del self._deadlines[key]
+                self.add(key)
+        self._arm()

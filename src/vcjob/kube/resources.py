@@ -1,0 +1,144 @@
+"""Kinds and their URLs."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from vcjob.kube.errors import BadAnswer
+
+Document = dict[str, Any]
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Resource(msgspec.Struct, Generic[T], frozen=True):
+    """One kind of object as the API serves it, and the Python type it is read into."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    model: type[T]
+
+    def read_as(self, model: type[S]) -> Resource[S]:
+        """The same resource, read into lean structs of the caller's instead of plain dicts."""
+        return Resource(self.group, self.version, self.plural, self.kind, self.namespaced, model)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def root(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """The URL path of one object, or of the collection (of all namespaces where none is named)."""
+        parts = [self.root]
+        if namespace and self.namespaced:
+            parts += ["namespaces", quote(namespace, safe="")]
+        elif name is not None and self.namespaced:
+            raise ValueError(f"{self.plural} live in a namespace; none was named for {name!r}")
+        parts.append(self.plural)
+        if name is not None:
+            if not name or name in (".", ".."):
+                raise ValueError(f"not a name of {self.plural}: {name!r}")
+            parts.append(quote(name, safe=":"))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def manifest(self, name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
+        """The frame of an object of this kind."""
+        metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
+
+
+def resource(
+    group: str, version: str, plural: str, kind: str, *, namespaced: bool = True
+) -> Resource[Document]:
+    """A kind by its names, read as plain dicts."""
+    return Resource(group, version, plural, kind, namespaced, Document)
+
+
+PODS = resource("", "v1", "pods", "Pod")
+SERVICES = resource("", "v1", "services", "Service")
+CONFIG_MAPS = resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = resource("", "v1", "secrets", "Secret")
+SERVICE_ACCOUNTS = resource("", "v1", "serviceaccounts", "ServiceAccount")
+PERSISTENT_VOLUME_CLAIMS = resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+RESOURCE_QUOTAS = resource("", "v1", "resourcequotas", "ResourceQuota")
+EVENTS = resource("", "v1", "events", "Event")
+NODES = resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NETWORK_POLICIES = resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+DEPLOYMENTS = resource("apps", "v1", "deployments", "Deployment")
+POD_DISRUPTION_BUDGETS = resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+LEASES = resource("coordination.k8s.io", "v1", "leases", "Lease")
+ROLES = resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLES = resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+PRIORITY_CLASSES = resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+CUSTOM_RESOURCE_DEFINITIONS = resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+MUTATING_WEBHOOKS = resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING_WEBHOOKS = resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+ACCESS_REVIEWS = resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+
+_KNOWN: dict[tuple[str, str], Resource[Document]] = {
+    (found.api_version, found.kind): found
+    for found in list(globals().values())
+    if isinstance(found, Resource)
+}
+
+
+def known(api_version: str, kind: str) -> Resource[Document] | None:
+    """The resource of a built-in kind; others are found by `Client.discover`."""
+    return _KNOWN.get((api_version, kind))
+
+
+class _Served(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool
+
+
+class _ServedList(msgspec.Struct):
+    resources: list[_Served] = []
+
+
+def from_discovery(api_version: str, kind: str, body: bytes) -> Resource[Document] | None:
+    """The resource of `kind` in a server's APIResourceList."""
+    group, _, version = api_version.rpartition("/")
+    try:
+        served = msgspec.json.decode(body, type=_ServedList).resources
+    except msgspec.MsgspecError as error:
+        raise BadAnswer(f"the list of kinds in {api_version} cannot be read: {error}") from error
+    for entry in served:
+        if entry.kind == kind and "/" not in entry.name:
+            return resource(group, version, entry.name, kind, namespaced=entry.namespaced)
+    return None
