@@ -1,0 +1,27 @@
+"""etcd: one member, no waiting for the disk (a test's data need not survive a power cut)."""
+
+from __future__ import annotations
+
+from .build import program
+from .isolation import Cell
+from .part import Part
+
+CLIENT_URL = "http://127.0.0.1:2379"
+
+
+def etcd(cell: Cell) -> Part:
+    return Part(
+        cell,
+        "etcd",
+        [
+            str(program("etcd")),
+            f"--data-dir={cell.folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={CLIENT_URL}",
+            f"--advertise-client-urls={CLIENT_URL}",
+            "--listen-peer-urls=http://127.0.0.1:2380",
+            "--quota-backend-bytes=4294967296",
+            "--snapshot-count=100000",
+            "--log-level=warn",
+        ],
+    )
