@@ -1,0 +1,146 @@
+"""One document of a file: plain data, and where each part of it stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from vcjob.spec.problem import Path, Problem, error
+from vcjob.spec.scalars import whole
+
+MAX_DEPTH = 100
+MAX_INTEGER = 2**64 - 1
+MIN_INTEGER = -(2**63)
+
+
+class Mark(Protocol):
+    """A 0-based place in a text, as the parser gives it."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def column(self) -> int: ...
+
+
+# The places of a mapping's keys or a list's items: beside each mark, the places inside the value.
+Places: TypeAlias = "dict[str, tuple[Mark, Places]] | list[tuple[Mark, Places]] | None"
+
+
+class Document:
+    """Plain data (`data`), the file it came from, and what was wrong with its text (`problems`)."""
+
+    __slots__ = ("_places", "_start", "data", "file", "problems")
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        file: str | None = None,
+        problems: Iterable[Problem] = (),
+        places: Places = None,
+        start: Mark | None = None,
+    ) -> None:
+        self.data = data
+        self.file = file
+        self.problems = list(problems)
+        self._places = places
+        self._start = start
+
+    @classmethod
+    def of(cls, data: object, *, file: str | None = None) -> Document:
+        """A document from Python data: a copy, with everything that JSON cannot say refused."""
+        problems: list[Problem] = []
+        return cls(_plain_copy(data, (), problems), file=file, problems=problems)
+
+    @property
+    def kind(self) -> str | None:
+        return self._text("kind")
+
+    @property
+    def api_version(self) -> str | None:
+        return self._text("apiVersion")
+
+    @property
+    def name(self) -> str | None:
+        metadata = self.data.get("metadata") if isinstance(self.data, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return name if isinstance(name, str) else None
+
+    def position(self, where: Path) -> tuple[int, int] | None:
+        """1-based line and column: of the key, or of the list item; for what is absent, of its nearest parent."""
+        mark, places = self._start, self._places
+        for step in where:
+            if isinstance(places, dict) and step in places:
+                mark, places = places[step]  # type: ignore[index]
+            elif isinstance(places, list) and isinstance(step, int) and 0 <= step < len(places):
+                mark, places = places[step]
+            else:
+                break
+        return None if mark is None else (mark.line + 1, mark.column + 1)
+
+    def locate(self, problems: Iterable[Problem]) -> list[Problem]:
+        """The problems with file, line and column, each once, in the order of the file."""
+        located = dict.fromkeys(self._located(problem) for problem in problems)
+        return sorted(located, key=lambda p: (p.line or 0, p.column or 0, p.severity))
+
+    def _located(self, problem: Problem) -> Problem:
+        if problem.line is not None:
+            return problem
+        place = self.position(problem.where)
+        line, column = place or (None, None)
+        return msgspec.structs.replace(problem, file=problem.file or self.file, line=line, column=column)
+
+    def _text(self, key: str) -> str | None:
+        value = self.data.get(key) if isinstance(self.data, dict) else None
+        return value if isinstance(value, str) else None
+
+
+def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, int):
+        if not MIN_INTEGER <= value <= MAX_INTEGER:
+            problems.append(too_large(where))
+            return None
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            problems.append(not_finite(where))
+            return None
+        return whole(value)
+    if len(where) >= MAX_DEPTH:
+        problems.append(too_deep(where))
+        return None
+    if isinstance(value, Mapping):
+        copied = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                problems.append(error(where, f"the key `{key}` is not text", "keys are strings"))
+                continue
+            copied[key] = _plain_copy(item, (*where, key), problems)
+        return copied
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return [_plain_copy(item, (*where, index), problems) for index, item in enumerate(value)]
+    problems.append(
+        error(where, f"a {type(value).__name__} cannot stand in a Job", "use text, numbers, lists and dicts")
+    )
+    return None
+
+
+def too_deep(where: Path) -> Problem:
+    return error(
+        where, f"nested deeper than {MAX_DEPTH} levels", "no Job needs that many levels: check the brackets"
+    )
+
+
+def too_large(where: Path) -> Problem:
+    return error(where, "the number does not fit into 64 bits", "write it in quotes if it is meant as text")
+
+
+def not_finite(where: Path) -> Problem:
+    return error(
+        where, "infinity and NaN are no values of a Job", "write it in quotes if it is meant as text"
+    )

@@ -1,0 +1,81 @@
+"""Plain YAML scalars, read as kubectl reads them.
+
+kubectl turns YAML into JSON with YAML 1.1 words (`yes`, `off`, `y`) as booleans, without base-60 numbers
+and without dates: `22:22` and `2026-11-15` stay text. A float with no fraction is written as an integer
+in JSON, so `1e3` is 1000.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+Scalar = str | int | float | bool | None
+
+_TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_NULL = ("", "~", "null", "Null", "NULL")
+_INFINITY = (".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF")
+
+WORDS: dict[str, Scalar] = {
+    **dict.fromkeys(_TRUE, True),
+    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys(_NULL, None),
+    **dict.fromkeys(_INFINITY, math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+}
+
+_NUMBER_STARTS = frozenset("+-.0123456789")
+_INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+# Beyond this, JSON writers use an exponent, so the number is no longer an integer to its reader.
+_LARGEST_WHOLE_FLOAT = 1e21
+# Longer digits than any number that fits 64 bits; int() of very long text is refused by Python itself.
+_LONGEST_NUMBER = 400
+
+
+def plain(text: str) -> Scalar:
+    """The value of an unquoted scalar."""
+    if text in WORDS:
+        return WORDS[text]
+    if text[0] in _NUMBER_STARTS:
+        return number(text)
+    return text
+
+
+def number(text: str) -> Scalar:
+    """`text` as a number if kubectl would take it for one, else the text itself."""
+    digits = text if text[0] == "." else text.replace("_", "")
+    if len(digits) > _LONGEST_NUMBER:
+        return text
+    if match := _INTEGER.fullmatch(digits):
+        sign, hexadecimal, binary, octal, decimal = match.groups()
+        if hexadecimal:
+            value = int(hexadecimal, 16)
+        elif binary:
+            value = int(binary, 2)
+        elif octal:
+            value = int(octal, 8)
+        else:
+            value = int(decimal)
+        return -value if sign == "-" else value
+    if _FLOAT.fullmatch(digits):
+        return whole(float(digits)) if math.isfinite(float(digits)) else text
+    return text
+
+
+def whole(value: float) -> int | float:
+    """A float without a fraction as the integer that JSON would show."""
+    return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE_FLOAT else value
+
+
+def key_text(value: Scalar) -> str | None:
+    """A mapping's key as text; None where it cannot be one (null)."""
+    if value is None:
+        return None
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,115 @@
+"""The schema check: every field of a Job, its pod templates included, known and of the right form.
+
+A valid document costs microseconds. Only one that is not is walked again to say what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from vcjob.spec.document import Document
+from vcjob.spec.job import API_VERSION, KIND
+from vcjob.spec.problem import Path, Problem, error
+from vcjob.spec.wording import Failure, say
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_CORE = "v1"
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """The problems, and the places whose values have a wrong type or are missing: nothing can be read there."""
+
+    problems: list[Problem]
+    unreadable: list[Path]
+
+
+def check(document: Document | dict[str, Any], *, allow_unknown: bool = False) -> list[Problem]:
+    """All problems of a Job's form, with their places where the document has a file."""
+    document = document if isinstance(document, Document) else Document.of(document)
+    return document.locate(document.problems + examine(document.data, allow_unknown=allow_unknown).problems)
+
+
+def check_companion(document: Document) -> list[Problem]:
+    """Problems of a ConfigMap, Secret or PersistentVolumeClaim."""
+    assert document.kind is not None
+    problems = examine(document.data, document.kind).problems
+    if document.api_version not in (None, _CORE):
+        problems.append(
+            error(("apiVersion",), f"a {document.kind} has `apiVersion: {_CORE}`", f"write `{_CORE}`")
+        )
+    if document.name is None:
+        problems.append(error(("metadata",), "`metadata.name` is missing", "give it a name"))
+    return problems
+
+
+def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Examined:
+    problems = _identity(data) if kind == KIND else []
+    if _validator(kind).is_valid(data):
+        return Examined(problems, [])
+    failures = _failures(kind, data)
+    wrong_type = {failure.where for failure in failures if failure.keyword == "type"}
+    schema = _schema(kind)
+    unreadable = list(wrong_type)
+    for failure in failures:
+        if failure.where in wrong_type and failure.keyword != "type":
+            continue  # a value of the wrong type breaks the other rules too; one problem is enough
+        if failure.keyword == "additionalProperties" and allow_unknown:
+            continue
+        if failure.keyword == "required":
+            unreadable.append((*failure.where, failure.detail.property))
+        problems += say(failure, schema)
+    return Examined(problems, unreadable)
+
+
+def _identity(data: Any) -> list[Problem]:
+    """`apiVersion` and `kind` say what the document is; everything else follows from them."""
+    if not isinstance(data, dict):
+        return []
+    problems = []
+    version, kind = data.get("apiVersion"), data.get("kind")
+    if isinstance(version, str) and version != API_VERSION:
+        hint = f"write `apiVersion: {API_VERSION}`"
+        known = (
+            "Kubernetes' own Job is another kind: it has no tasks"
+            if version == "batch/v1"
+            else "not this Job's version"
+        )
+        problems.append(error(("apiVersion",), f"`{version}`: {known}", hint))
+    if isinstance(kind, str) and kind != KIND:
+        problems.append(error(("kind",), f"`{kind}` is not a Job", f"write `kind: {KIND}`"))
+    return problems
+
+
+def _failures(kind: str, data: Any) -> list[Failure]:
+    return [
+        Failure(
+            where=tuple(bad.instance_path),
+            rule=tuple(str(step) for step in bad.schema_path),
+            value=bad.instance,
+            detail=bad.kind,
+        )
+        for bad in _validator(kind).iter_errors(data)
+    ]
+
+
+@cache
+def _validator(kind: str) -> Any:
+    import jsonschema_rs
+
+    return jsonschema_rs.Draft202012Validator(_schema(kind))
+
+
+@cache
+def _schema(kind: str) -> dict[str, Any]:
+    folder = resources.files("vcjob.spec") / "schemas"
+    core: dict[str, Any] = json.loads((folder / "kubernetes.json").read_bytes())
+    if kind != KIND:
+        return {"$schema": _DIALECT, "$ref": f"#/$defs/{kind}", "$defs": core}
+    schema: dict[str, Any] = json.loads((folder / "job.json").read_bytes())
+    schema["$defs"] |= core
+    return schema

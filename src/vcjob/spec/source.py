@@ -1,0 +1,78 @@
+"""Where a Job's text comes from: a file, standard input, or a string."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from pathlib import Path as FilePath
+
+from vcjob.errors import SourceError
+from vcjob.spec.document import Document
+
+MAX_BYTES = 4 * 1024 * 1024
+_STDIN = "<stdin>"
+_SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+def read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The name to show and the text of a file; `-` is standard input."""
+    if str(path) == "-":
+        return _STDIN, decode(sys.stdin.buffer.read(MAX_BYTES + 1), _STDIN)
+    name = os.fspath(path)
+    try:
+        raw = _read(FilePath(name), name)
+    except FileNotFoundError:
+        raise SourceError(f"{name}: no such file", hint="check the path") from None
+    except IsADirectoryError:
+        raise SourceError(f"{name}: is a directory", hint="name a file in it") from None
+    except PermissionError:
+        raise SourceError(f"{name}: may not be read", hint="check the file's permissions") from None
+    except (OSError, ValueError) as bad:
+        reason = getattr(bad, "strerror", None) or str(bad)
+        raise SourceError(f"{name!r}: cannot be read: {reason}", hint="check the path") from None
+    return name, decode(raw, name)
+
+
+def _read(path: FilePath, name: str) -> bytes:
+    with path.open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise SourceError(f"{name}: is a device", hint="name a file")
+        return file.read(MAX_BYTES + 1)
+
+
+def decode(raw: bytes, name: str) -> str:
+    """Bytes as text: UTF-8, with or without a byte order mark."""
+    if len(raw) > MAX_BYTES:
+        raise SourceError(
+            f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB",
+            hint="a Job is a few kilobytes; is this the right file?",
+        )
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SourceError(f"{name}: is UTF-16 text", hint="save it as UTF-8")
+    if b"\x00" in raw:
+        raise SourceError(f"{name}: is a binary file", hint="a Job is YAML or JSON text")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as bad:
+        line = raw.count(b"\n", 0, bad.start) + 1
+        raise SourceError(f"{name}: is not UTF-8 text (line {line})", hint="save it as UTF-8") from None
+
+
+def load_documents(text: str, name: str = "<text>") -> list[Document]:
+    """The documents of YAML or JSON text. What is wrong at a place stands in the document's `problems`."""
+    from vcjob.spec.events import read_documents
+
+    if len(text) > MAX_BYTES:
+        raise SourceError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB", hint="split it")
+    if text.lstrip()[:1] in ("{", "["):
+        # JSON writes characters beyond U+FFFF as two escapes, YAML as one.
+        text = _SURROGATES.sub(_joined, text)
+    return read_documents(text, name)
+
+
+def _joined(pair: re.Match[str]) -> str:
+    high, low = (int(half, 16) for half in pair.groups())
+    return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08X}"

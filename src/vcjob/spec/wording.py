@@ -1,0 +1,192 @@
+"""A failed schema rule in plain words: what is wrong, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from vcjob.spec.problem import Path, Problem, error, format_path
+
+_TYPES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a mapping (`key: value`)",
+    "array": "a list (`- item`)",
+    "null": "nothing",
+}
+_SHOWN_LENGTH = 60
+_SHOWN_FIELDS = 12
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A rule that a value breaks: the value's place, the rule's place in the schema, and the validator's detail."""
+
+    where: Path
+    rule: tuple[str, ...]
+    value: Any
+    detail: Any
+
+    @property
+    def keyword(self) -> str:
+        name: str = self.detail.name
+        return name
+
+
+def say(failure: Failure, schema: dict[str, Any]) -> list[Problem]:
+    where, keyword, detail = failure.where, failure.keyword, failure.detail
+    if keyword == "additionalProperties":
+        return [_unknown(where, name, schema) for name in detail.unexpected]
+    if keyword == "required":
+        return [
+            error(
+                (*where, detail.property), f"`{detail.property}` is missing", _missing_hint(detail.property)
+            )
+        ]
+    if keyword == "propertyNames":
+        key = detail.error.instance
+        meaning = _meaning(schema, failure.rule)
+        return [error((*where, key), f"`{show(key)}` is not {meaning or 'a valid key'}")]
+    return [error(where, *_value(failure, schema))]
+
+
+def _value(failure: Failure, schema: dict[str, Any]) -> tuple[str, str | None]:
+    """Message and hint for a value that is there but not right."""
+    detail, value = failure.detail, failure.value
+    match failure.keyword:
+        case "type":
+            return _type(value, [name for name in detail.types if name != "null"])
+        case "enum":
+            options = [option for option in detail.options if option]
+            near = nearest(str(value), options)
+            hint = f"did you mean `{near}`?" if near else None
+            return f"`{show(value)}` is not one of {', '.join(options)}", hint
+        case "pattern":
+            meaning = _meaning(schema, failure.rule)
+            return f"`{show(value)}` is not {meaning or 'of the right form'}", None
+        case "minimum":
+            return f"{value} is too small: at least {detail.limit}", None
+        case "maximum":
+            return f"{value} is too large: at most {detail.limit}", None
+        case "minItems":
+            return "the list is empty: at least one item is needed", None
+        case "maxLength":
+            return (
+                f"is {len(value)} characters long; at most {detail.limit} are allowed",
+                "choose a shorter one",
+            )
+    return f"`{show(value)}` is not allowed here ({failure.keyword})", None
+
+
+def _type(value: Any, wanted: list[str]) -> tuple[str, str | None]:
+    message = f"must be {' or '.join(_TYPES[name] for name in wanted)}, not {describe(value)}"
+    hint = None
+    if "string" in wanted and isinstance(value, bool):
+        hint = f'write it in quotes: "{str(value).lower()}" (unquoted yes, no, on and off are true and false too)'
+    elif "string" in wanted and isinstance(value, int | float):
+        hint = f'write it in quotes: "{value}"'
+    elif isinstance(value, str) and _loses_quotes(value, wanted):
+        hint = f"write it without quotes: {value}"
+    elif "array" in wanted and value is not None:
+        hint = "put `- ` before each item"
+    elif value is None:
+        hint = "write a value, or take the line away"
+    return message, hint
+
+
+def _loses_quotes(value: str, wanted: list[str]) -> bool:
+    if "integer" in wanted or "number" in wanted:
+        return value.removeprefix("-").isdecimal() and value.isascii()
+    return "boolean" in wanted and value in ("true", "false")
+
+
+def _unknown(where: Path, name: str, schema: dict[str, Any]) -> Problem:
+    known = fields(schema, where)
+    near = nearest(name, known)
+    if near:
+        hint = f"did you mean `{near}`?"
+    elif place := _home(where, name, schema):
+        hint = f"it belongs {place}"
+    elif 0 < len(known) <= _SHOWN_FIELDS:
+        hint = f"known here: {', '.join(sorted(known))}"
+    else:
+        hint = "take it away, or let unknown fields pass with --allow-unknown"
+    return error((*where, name), f"unknown field `{show(name)}`", hint)
+
+
+def _home(where: Path, name: str, schema: dict[str, Any]) -> str | None:
+    """Where a field that stands in the wrong place belongs: further out, or one step further in."""
+    for length in range(len(where) - 1, -1, -1):
+        if name in fields(schema, where[:length]):
+            return f"to `{format_path(where[:length])}`" if length else "to the top of the document"
+    for inner in fields(schema, where):
+        if name in fields(schema, (*where, inner)):
+            return f"into `{inner}`"
+    return None
+
+
+def _missing_hint(name: str) -> str:
+    return f"add `{name}: ...`"
+
+
+def fields(schema: dict[str, Any], where: Path) -> Iterable[str] | Any:
+    """The names of the fields that the schema knows at a place."""
+    node = schema
+    for step in where:
+        node = _resolved(schema, node)
+        if isinstance(step, int):
+            node = node.get("items") or {}
+        else:
+            more = node.get("additionalProperties")
+            node = node.get("properties", {}).get(step) or (more if isinstance(more, dict) else {})
+    return _resolved(schema, node).get("properties", {}).keys()
+
+
+def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in node:
+        found: dict[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]]
+        return found
+    return node
+
+
+def _meaning(schema: dict[str, Any], rule: tuple[str, ...]) -> str | None:
+    """The words that stand beside a rule in the schema."""
+    node: Any = schema
+    for step in rule[:-1]:
+        node = node[step]
+    meaning: str | None = node.get("description")
+    return meaning
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant."""
+    known = list(known)
+    by_lower = {one.lower(): one for one in known}
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    found = difflib.get_close_matches(name[:_SHOWN_LENGTH].lower(), list(by_lower), 1, 0.7)
+    return by_lower[found[0]] if found else None
+
+
+def show(value: object) -> str:
+    """A value for a message: on one line, and not too long."""
+    text = value if isinstance(value, str) else str(value)
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 1] + "…"
+
+
+def describe(value: object) -> str:
+    """A value of the wrong type: its type, and the value where it is short."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text `{show(value)}`"
+    return "a mapping" if isinstance(value, dict) else "a list"
