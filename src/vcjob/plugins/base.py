@@ -66,13 +66,30 @@ class PodDraft:
 
     @property
     def containers(self) -> list[Container]:
-        return self.spec.setdefault("containers", [])
+        return self._list("containers")
 
     @property
     def init_containers(self) -> list[Container]:
-        return self.spec.setdefault("initContainers", [])
+        return self._list("initContainers")
 
-    def inject_env(self, name: str, value: object = None, *, value_from: Mapping[str, Any] | None = None) -> None:
+    @property
+    def volumes(self) -> list[dict[str, Any]]:
+        return self._list("volumes")
+
+    def all_containers(self) -> list[Container]:
+        """The init containers, then the containers; a list to read, not to append to."""
+        return [*(self.spec.get("initContainers") or ()), *(self.spec.get("containers") or ())]
+
+    def _list(self, key: str) -> list[dict[str, Any]]:
+        """The list under this key, made where the template has none (or a null)."""
+        found: list[dict[str, Any]] | None = self.spec.get(key)
+        if found is None:
+            found = self.spec[key] = []
+        return found
+
+    def inject_env(
+        self, name: str, value: object = None, *, value_from: Mapping[str, Any] | None = None
+    ) -> None:
         """Give every container and init container this variable (the first plugin to name it wins)."""
         entry: dict[str, Any] = {"name": name}
         if value_from is not None:

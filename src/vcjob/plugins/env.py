@@ -1,0 +1,33 @@
+"""The env plugin: every container knows the index of its pod in the task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+from vcjob.plugins.base import Plugin, PodDraft
+from vcjob.plugins.goflags import Flag, parse_flags
+from vcjob.spec.problem import Problem
+
+FLAGS = (Flag("attempt", "bool", False, ours=True),)
+
+
+class EnvOptions(msgspec.Struct, frozen=True):
+    attempt: bool = False
+
+
+class EnvPlugin(Plugin[EnvOptions]):
+    name: ClassVar[str] = "env"
+    order: ClassVar[int] = 30
+
+    def parse(self, arguments: Sequence[str]) -> tuple[EnvOptions, list[Problem]]:
+        read, problems = parse_flags(FLAGS, arguments)
+        return EnvOptions(attempt=read.boolean("attempt")), problems
+
+    def shape(self, draft: PodDraft, options: EnvOptions) -> None:
+        draft.inject_env("VK_TASK_INDEX", draft.index)
+        draft.inject_env("VC_TASK_INDEX", draft.index)
+        if options.attempt:
+            draft.inject_env("VCJOB_ATTEMPT", draft.attempt)

@@ -1,0 +1,77 @@
+"""A plugin of a third party, wrapped: what goes wrong inside it is reported, and never a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vcjob.errors import UserError
+from vcjob.plugins.base import Plugin, PodDraft
+from vcjob.spec.job import Job, Task
+from vcjob.spec.problem import Problem, error
+
+
+class _Guarded(Plugin[Any]):
+    """Passes every call on. In `parse` and `check` a failure is a problem of the Job, elsewhere a UserError."""
+
+    def __init__(self, plugin: Plugin[Any], name: str) -> None:
+        self.plugin = plugin
+        # The name under which the package offers it counts, and the order is the plugin's own.
+        self.name = name  # type: ignore[misc]
+        self.order = plugin.order  # type: ignore[misc]
+
+    def parse(self, arguments: Sequence[str]) -> tuple[Any, list[Problem]]:
+        try:
+            options, problems = self.plugin.parse(arguments)
+            return options, list(problems)
+        except Exception as cause:
+            return None, [error((), *self._failed("reading its arguments", cause))]
+
+    def opens(self, options: Any) -> Mapping[str, Sequence[str]]:
+        try:
+            return dict(self.plugin.opens(options))
+        except Exception as cause:
+            raise self._error("saying which plugins it needs", cause) from cause
+
+    def check(self, job: Job, options: Any) -> Iterable[Problem]:
+        try:
+            return list(self.plugin.check(job, options))
+        except Exception as cause:
+            return [error(("spec", "plugins", self.name), *self._failed("checking the Job", cause))]
+
+    def shape(self, draft: PodDraft, options: Any) -> None:
+        try:
+            self.plugin.shape(draft, options)
+        except Exception as cause:
+            raise self._error(f"shaping the pods of task {draft.task.name!r}", cause) from cause
+
+    def objects(self, job: Job, options: Any) -> Iterable[dict[str, Any]]:
+        try:
+            return list(self.plugin.objects(job, options))
+        except Exception as cause:
+            raise self._error("adding its objects", cause) from cause
+
+    def _failed(self, doing: str, cause: Exception) -> tuple[str, str]:
+        return (
+            f"the plugin {self.name!r} failed while {doing}: {type(cause).__name__}: {cause}",
+            "this is a fault of that plugin: mend it, or take it out of spec.plugins",
+        )
+
+    def _error(self, doing: str, cause: Exception) -> UserError:
+        message, hint = self._failed(doing, cause)
+        return UserError(message, hint=hint)
+
+
+class _GuardedPerPod(_Guarded):
+    """For a plugin with a `shape_pod` of its own: whoever makes pods asks for it only where it is overridden."""
+
+    def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: Any) -> None:
+        try:
+            self.plugin.shape_pod(pod, task, index, options)
+        except Exception as cause:
+            raise self._error(f"shaping pod {index} of task {task.name!r}", cause) from cause
+
+
+def guarded(plugin: Plugin[Any], name: str) -> Plugin[Any]:
+    per_pod = type(plugin).shape_pod is not Plugin.shape_pod
+    return _GuardedPerPod(plugin, name) if per_pod else _Guarded(plugin, name)

@@ -1,0 +1,29 @@
+"""The names under which the pods of a Job find each other."""
+
+from __future__ import annotations
+
+from vcjob.spec.job import Job, Task
+
+
+def own_hostname(task: Task) -> str:
+    """The hostname that the template itself sets, or an empty string."""
+    return task.pod_spec.get("hostname") or ""
+
+
+def subdomain(job: Job, task: Task) -> str:
+    return task.pod_spec.get("subdomain") or job.name
+
+
+def pod_name(job: Job, task: Task, index: object) -> str:
+    return f"{job.name}-{task.name}-{index}"
+
+
+def address(job: Job, task: Task, index: object) -> str:
+    """Where pod `index` of the task is reached inside the namespace: `<hostname>.<subdomain>`."""
+    return f"{own_hostname(task) or pod_name(job, task, index)}.{subdomain(job, task)}"
+
+
+def task_hosts(job: Job, task: Task) -> list[str]:
+    """All addresses of a task. Pods of a template with its own hostname share one."""
+    count = min(task.replicas, 1) if own_hostname(task) else task.replicas
+    return [address(job, task, index) for index in range(count)]

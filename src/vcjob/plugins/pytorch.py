@@ -1,0 +1,109 @@
+"""The pytorch plugin: ranks, the address of the master, its port, and the wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from vcjob.plugins.base import Container, Plugin, PodDraft, Slot
+from vcjob.plugins.hosts import address
+from vcjob.plugins.pytorch_checks import INJECT, check_job
+from vcjob.plugins.pytorch_options import PytorchOptions, parse_options
+from vcjob.plugins.wait import CONTAINER_NAME, wait_container
+from vcjob.spec.job import Job, Task
+from vcjob.spec.problem import Problem
+
+PORT_NAME = "pytorchjob-port"
+
+
+class PytorchPlugin(Plugin[PytorchOptions]):
+    name: ClassVar[str] = "pytorch"
+    order: ClassVar[int] = 10
+
+    def parse(self, arguments: Sequence[str]) -> tuple[PytorchOptions, list[Problem]]:
+        return parse_options(arguments)
+
+    def opens(self, options: PytorchOptions) -> Mapping[str, Sequence[str]]:
+        # Ranks must find each other before they are Ready.
+        return {"svc": ("--publish-not-ready-addresses=true",)}
+
+    def check(self, job: Job, options: PytorchOptions) -> Iterable[Problem]:
+        return check_job(job, options)
+
+    def shape(self, draft: PodDraft, options: PytorchOptions) -> None:
+        job, task = draft.job, draft.task
+        master = job.task(options.master)
+        if master is None:
+            return
+        rank = rank_of(draft.index, task, options)
+        master_address = address(job, master, 0)
+        nodes = world_size(job, options)
+        draft.inject_env("MASTER_ADDR", master_address)
+        draft.inject_env("MASTER_PORT", options.port)
+        draft.inject_env("WORLD_SIZE", nodes)
+        if rank is not None:
+            draft.inject_env("RANK", rank)
+            if options.nproc_per_node:
+                draft.inject_env("PET_NNODES", nodes)
+                draft.inject_env("PET_NODE_RANK", rank)
+                draft.inject_env("PET_NPROC_PER_NODE", options.nproc_per_node)
+                draft.inject_env("PET_MASTER_ADDR", master_address)
+                draft.inject_env("PET_MASTER_PORT", options.port)
+        open_port(draft.spec, options.port)
+        if options.wait_master_enabled and task.name == options.worker:
+            _add_wait(draft, options)
+        if options.disable_istio_sidecar:
+            _turn_injection_off(draft.pod)
+
+
+def world_size(job: Job, options: PytorchOptions) -> int:
+    """The pods that have a rank."""
+    return sum(task.replicas for task in job.tasks if task.name in (options.master, options.worker))
+
+
+def rank_of(index: Slot, task: Task, options: PytorchOptions) -> Slot | None:
+    """The rank of pod `index`: the master's is 0, worker i follows as i+1; other tasks have none."""
+    if task.name == options.master:
+        return index
+    return index + 1 if task.name == options.worker else None
+
+
+def open_port(spec: dict[str, Any], port: int) -> None:
+    """Every container declares the port. With hostNetwork it may stand in one place of the pod only."""
+    containers: list[Container] = spec.get("containers") or []
+    for container in containers:
+        if any(_declares(other, port) for other in (containers if spec.get("hostNetwork") else (container,))):
+            continue
+        ports = container.get("ports") or []
+        entry: dict[str, Any] = {"containerPort": port}
+        if all(other.get("name") != PORT_NAME for other in ports):
+            entry["name"] = PORT_NAME
+        container["ports"] = [*ports, entry]
+
+
+def _declares(container: Container, port: int) -> bool:
+    return any(
+        entry.get("containerPort") == port and (entry.get("protocol") or "TCP") == "TCP"
+        for entry in container.get("ports") or []
+    )
+
+
+def _add_wait(draft: PodDraft, options: PytorchOptions) -> None:
+    # In a Job of equal replicas the master has this container too; the program sees RANK=0 and ends at once.
+    if any(container.get("name") == CONTAINER_NAME for container in draft.spec.get("initContainers") or []):
+        return
+    draft.init_containers.append(
+        wait_container(
+            draft.spec,
+            image=options.wait_master_image,
+            timeout=options.wait_master_timeout,
+            set_user=options.wait_master_set_user,
+        )
+    )
+
+
+def _turn_injection_off(pod: dict[str, Any]) -> None:
+    # Istio reads the label; the annotation is for its releases before 1.10.
+    metadata = pod.setdefault("metadata", {})
+    for kind in ("labels", "annotations"):
+        metadata[kind] = {**(metadata.get(kind) or {}), INJECT: "false"}

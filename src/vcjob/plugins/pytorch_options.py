@@ -1,0 +1,108 @@
+"""The arguments of the pytorch plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from vcjob.plugins.goflags import Flag, Flags, parse_flags, parse_int
+from vcjob.plugins.wait import DEFAULT_IMAGE
+from vcjob.spec.problem import Problem, error, warning
+
+FLAGS = (
+    Flag("master", "string", "master"),
+    Flag("worker", "string", "worker"),
+    Flag("port", "int", 23456),
+    Flag("wait-master-enabled", "bool", False),
+    Flag("wait-master-timeout", "int", 300),
+    Flag("wait-master-image", "string", DEFAULT_IMAGE),
+    Flag("wait-master-set-user", "bool", True, ours=True),
+    Flag("nproc-per-node", "string", "", ours=True),
+    Flag("disable-istio-sidecar", "bool", False, ours=True),
+)
+MAX_PORT = 65535
+#: 68 years; the program that waits counts hundredths of a second in 64 bits.
+MAX_TIMEOUT = 2**31 - 1
+AUTO = "auto"
+
+
+class PytorchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`given` says which arguments the user wrote, and where in the list."""
+
+    master: str = "master"
+    worker: str = "worker"
+    port: int = 23456
+    wait_master_enabled: bool = False
+    wait_master_timeout: int = 300
+    wait_master_image: str = DEFAULT_IMAGE
+    wait_master_set_user: bool = True
+    nproc_per_node: str = ""
+    disable_istio_sidecar: bool = False
+    given: Mapping[str, int] = {}
+
+    @property
+    def homogeneous(self) -> bool:
+        """One task is both: replica i is rank i, and replica 0 the master."""
+        return self.master == self.worker
+
+
+def parse_options(arguments: Sequence[str]) -> tuple[PytorchOptions, list[Problem]]:
+    read, problems = parse_flags(FLAGS, arguments)
+    problems += _bad_values(read)
+    problems += _without_effect(read)
+    nproc = read.text("nproc-per-node")
+    options = PytorchOptions(
+        master=read.text("master"),
+        worker=read.text("worker"),
+        port=read.integer("port"),
+        wait_master_enabled=read.boolean("wait-master-enabled"),
+        wait_master_timeout=read.integer("wait-master-timeout"),
+        wait_master_image=read.text("wait-master-image"),
+        wait_master_set_user=read.boolean("wait-master-set-user"),
+        nproc_per_node=nproc if nproc == AUTO else str(parse_int(nproc) or ""),
+        disable_istio_sidecar=read.boolean("disable-istio-sidecar"),
+        given=dict(read.places),
+    )
+    return options, problems
+
+
+def _bad_values(read: Flags) -> Iterator[Problem]:
+    port = read.integer("port")
+    if not 1 <= port <= MAX_PORT:
+        yield error(
+            read.where("port"), f"--port={port} is no port: it must be 1 to {MAX_PORT}", "write --port=23456"
+        )
+    timeout = read.integer("wait-master-timeout")
+    if not 1 <= timeout <= MAX_TIMEOUT:
+        yield error(
+            read.where("wait-master-timeout"),
+            f"--wait-master-timeout={timeout} must be 1 to {MAX_TIMEOUT} seconds",
+            "write --wait-master-timeout=300",
+        )
+    image = read.text("wait-master-image")
+    if not image or any(letter.isspace() for letter in image):
+        yield error(
+            read.where("wait-master-image"),
+            f"--wait-master-image={image!r} is no image",
+            f"write --wait-master-image={DEFAULT_IMAGE}, or =self for the image of the worker itself",
+        )
+    nproc = read.text("nproc-per-node")
+    if "nproc-per-node" in read.places and nproc != AUTO and (parse_int(nproc) or 0) < 1:
+        yield error(
+            read.where("nproc-per-node"),
+            f"--nproc-per-node={nproc} must be a number from 1, or {AUTO}",
+            f"write --nproc-per-node={AUTO}",
+        )
+
+
+def _without_effect(read: Flags) -> Iterator[Problem]:
+    if read.boolean("wait-master-enabled"):
+        return
+    for name in ("wait-master-timeout", "wait-master-image", "wait-master-set-user"):
+        if name in read.places:
+            yield warning(
+                read.where(name),
+                f"--{name} has no effect without --wait-master-enabled",
+                "add --wait-master-enabled=true",
+            )

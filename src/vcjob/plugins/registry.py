@@ -1,0 +1,179 @@
+"""Which plugins there are, and which of them a Job opens.
+
+Our own three are known by name. Third parties offer theirs under the entry-point group `vcjob.plugins`;
+installed packages are looked through only when a Job names a plugin that is not ours, for that is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import structs
+
+from vcjob.errors import InvalidJob, UserError
+from vcjob.plugins.base import Plugin, PodDraft
+from vcjob.plugins.env import EnvPlugin
+from vcjob.plugins.guard import guarded
+from vcjob.plugins.pytorch import PytorchPlugin
+from vcjob.plugins.svc import SvcPlugin
+from vcjob.spec.job import Job
+from vcjob.spec.problem import Path, Problem, error, has_errors, warning
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "vcjob.plugins"
+Opened: TypeAlias = tuple[Plugin[Any], Any]
+
+BUILT_IN: dict[str, Plugin[Any]] = {
+    plugin.name: plugin for plugin in (PytorchPlugin(), SvcPlugin(), EnvPlugin())
+}
+#: Plugins of Volcano that mean nothing here.
+OF_VOLCANO = frozenset({"ssh", "mpi", "tensorflow", "ray", "hcclrank"})
+WHERE: Path = ("spec", "plugins")
+
+
+def names() -> list[str]:
+    """All plugins that a Job could name, sorted."""
+    return sorted({*BUILT_IN, *_offers()})
+
+
+def find(name: str) -> Plugin[Any] | None:
+    """The plugin of that name; None where there is none, or where it cannot be used (`problem_with` says why)."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    offered = _offers().get(name)
+    return offered if isinstance(offered, Plugin) else None
+
+
+def problem_with(name: str) -> Problem | None:
+    """Why `find` has no plugin of that name; None where it has."""
+    if find(name) is not None:
+        return None
+    offered = _offers().get(name)
+    where = (*WHERE, name)
+    if isinstance(offered, str):
+        return error(where, offered, f"mend or remove the package that offers {name!r}")
+    if name in OF_VOLCANO:
+        return error(
+            where,
+            f"the plugin {name!r} of Volcano is not served here: a Job can use {', '.join(sorted(BUILT_IN))}",
+            "remove it, or run this Job on Volcano itself",
+        )
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), names(), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known plugins: {', '.join(names())}"
+    return error(where, f"there is no plugin {name!r}", hint)
+
+
+def open_plugins(job: Job) -> list[Opened]:
+    """The plugins of a Job with their options, in the order in which they run; InvalidJob where one is wrong."""
+    opened, problems = _open(job)
+    if has_errors(problems):
+        raise InvalidJob(problems)
+    return opened
+
+
+def check_plugins(job: Job) -> list[Problem]:
+    """Everything that the plugins of a Job have to say about it, with full paths."""
+    opened, problems = _open(job)
+    for plugin, options in opened:
+        problems += plugin.check(job, options)
+    if not has_errors(problems):
+        problems += _overridden(job, opened)
+    return problems
+
+
+def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
+    """Open what the Job names and what those plugins force on.
+
+    A plugin that is forced on, and has no arguments of the user's, gets those of the one that forces it.
+    """
+    opened: dict[str, Opened] = {}
+    problems: dict[str, list[Problem]] = {}
+    forced: dict[str, Sequence[str]] = {}
+
+    def read(name: str) -> None:
+        plugin = find(name)
+        if plugin is None:
+            problem = problem_with(name)
+            problems[name] = [problem] if problem else []
+            return
+        options, found = plugin.parse(job.spec.plugins.get(name) or forced.get(name) or ())
+        problems[name] = [structs.replace(problem, where=(*WHERE, name, *problem.where)) for problem in found]
+        opened[name] = (plugin, options)
+        if has_errors(problems[name]):
+            return
+        try:
+            opens = plugin.opens(options)
+        except UserError as cause:
+            problems[name].append(error((*WHERE, name), cause.message, cause.hint))
+            return
+        for other, arguments in opens.items():
+            if other not in forced:
+                forced[other] = arguments
+                if other not in opened or not job.spec.plugins.get(other):
+                    read(other)
+
+    for name in job.spec.plugins:
+        if name not in forced:
+            read(name)
+    found = [problem for name in sorted(problems) for problem in problems[name]]
+    return sorted(opened.values(), key=lambda pair: (pair[0].order, pair[0].name)), found
+
+
+def _overridden(job: Job, opened: Sequence[Opened]) -> Iterator[Problem]:
+    """Warnings for variables of the user's that a plugin sets as well; found by shaping a pod of each task."""
+    for number, task in enumerate(job.tasks):
+        draft = PodDraft(job, task, {"metadata": {}, "spec": _copied(task.pod_spec)}, mark="")
+        for plugin, options in opened:
+            try:
+                plugin.shape(draft, options)
+            except UserError as cause:
+                yield error((*WHERE, plugin.name), cause.message, cause.hint)
+                return
+        for kind in ("initContainers", "containers"):
+            for position, container in enumerate(task.pod_spec.get(kind) or []):
+                for place, entry in enumerate(container.get("env") or []):
+                    if entry.get("name") in draft.injected:
+                        yield warning(
+                            ("spec", "tasks", number, "template", "spec", kind, position, "env", place),
+                            f"{entry['name']} is set by a plugin: this value is overridden",
+                            "remove it, or give it another name",
+                        )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+@cache
+def _offers() -> dict[str, Plugin[Any] | str]:
+    """What installed packages offer, by name: the plugin, or why it cannot be used."""
+    from importlib.metadata import entry_points
+
+    by_name: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        by_name.setdefault(entry.name, []).append(entry)
+    return {name: _loaded(name, entries) for name, entries in by_name.items()}
+
+
+def _loaded(name: str, entries: Sequence[EntryPoint]) -> Plugin[Any] | str:
+    if len({entry.value for entry in entries}) > 1:
+        packages = sorted(entry.dist.name if entry.dist else entry.value for entry in entries)
+        return f"the plugin {name!r} is offered by several packages: {', '.join(packages)}"
+    try:
+        offered = entries[0].load()
+        plugin = offered() if isinstance(offered, type) else offered
+    except Exception as cause:
+        return f"the plugin {name!r} cannot be loaded: {type(cause).__name__}: {cause}"
+    if not isinstance(plugin, Plugin):
+        return (
+            f"the plugin {name!r} is no vcjob plugin: {entries[0].value} is no Plugin of vcjob.plugins.base"
+        )
+    return guarded(plugin, name)

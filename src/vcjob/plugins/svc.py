@@ -1,0 +1,198 @@
+"""The svc plugin: pods find each other by name.
+
+It gives each pod a hostname and a subdomain, adds the headless Service behind them, a NetworkPolicy that
+lets only pods of the same Job in, and the lists of all hosts, as files under /etc/volcano and as env.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from vcjob.plugins.base import Plugin, PodDraft
+from vcjob.plugins.goflags import Flag, parse_flags
+from vcjob.plugins.hosts import pod_name, subdomain, task_hosts
+from vcjob.spec.job import Job, Task
+from vcjob.spec.problem import Path, Problem, error, warning
+
+MOUNT_PATH = "/etc/volcano"
+#: The kernel refuses to start a program with one variable longer than this (`NAME=value` and a zero byte).
+MAX_VARIABLE = 128 * 1024
+#: What may be in all host variables together; the kernel's limit for arguments and env is 2 MiB.
+MAX_VARIABLES = 1024 * 1024
+#: The API server refuses a ConfigMap with more data than this.
+MAX_CONFIG_MAP = 1024 * 1024
+#: On a Service that may exist already, made by the user: then it serves as well, and is left alone.
+IF_ABSENT = "vcjob.io/if-absent"
+
+FLAGS = (
+    Flag("publish-not-ready-addresses", "bool", False),
+    Flag("disable-network-policy", "bool", False),
+    Flag("inject-hosts-env", "bool", True),
+)
+
+
+class SvcOptions(msgspec.Struct, frozen=True):
+    publish_not_ready_addresses: bool = False
+    disable_network_policy: bool = False
+    inject_hosts_env: bool = True
+
+
+class SvcPlugin(Plugin[SvcOptions]):
+    name: ClassVar[str] = "svc"
+    order: ClassVar[int] = 20
+
+    def parse(self, arguments: Sequence[str]) -> tuple[SvcOptions, list[Problem]]:
+        read, problems = parse_flags(FLAGS, arguments)
+        options = SvcOptions(
+            publish_not_ready_addresses=read.boolean("publish-not-ready-addresses"),
+            disable_network_policy=read.boolean("disable-network-policy"),
+            inject_hosts_env=read.boolean("inject-hosts-env"),
+        )
+        return options, problems
+
+    def check(self, job: Job, options: SvcOptions) -> Iterable[Problem]:
+        for number, task in enumerate(job.tasks):
+            yield from _taken_places(job, task, ("spec", "tasks", number, "template", "spec"))
+        if options.inject_hosts_env:
+            yield from _left_out_warnings(job)
+        size = sum(len(key) + len(value) for key, value in host_data(job).items())
+        if size > MAX_CONFIG_MAP:
+            yield error(
+                ("spec", "tasks"),
+                f"the host lists of {job.replicas} pods take {size} bytes, and a ConfigMap holds {MAX_CONFIG_MAP}",
+                "use shorter names for the Job and its tasks, or fewer replicas",
+            )
+
+    def shape(self, draft: PodDraft, options: SvcOptions) -> None:
+        job, task, spec = draft.job, draft.task, draft.spec
+        spec["hostname"] = spec.get("hostname") or pod_name(job, task, draft.index)
+        spec["subdomain"] = subdomain(job, task)
+        volume = config_map_name(job)
+        draft.volumes.append({"name": volume, "configMap": {"name": volume}})
+        for container in draft.all_containers():
+            mounts = container.get("volumeMounts") or []
+            container["volumeMounts"] = [*mounts, {"name": volume, "mountPath": MOUNT_PATH}]
+        if options.inject_hosts_env:
+            left_out = oversized(job)
+            for key in (key for task in job.tasks for key in (hosts_variable(task), number_variable(task))):
+                if key not in left_out:
+                    draft.inject_env(key, value_from={"configMapKeyRef": {"name": volume, "key": key}})
+
+    def objects(self, job: Job, options: SvcOptions) -> Iterator[dict[str, Any]]:
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": config_map_name(job), "namespace": job.namespace},
+            "data": host_data(job),
+        }
+        yield _service(job, job.name, options)
+        own = {subdomain(job, task): None for task in job.tasks}
+        own.pop(job.name, None)
+        for name in own:
+            service = _service(job, name, options)
+            service["metadata"]["annotations"] = {IF_ABSENT: "true"}
+            yield service
+        if not options.disable_network_policy:
+            yield _network_policy(job)
+
+
+def config_map_name(job: Job) -> str:
+    return f"{job.name}-svc"
+
+
+def hosts_variable(task: Task) -> str:
+    return f"VC_{_underscored(task).upper()}_HOSTS"
+
+
+def number_variable(task: Task) -> str:
+    return f"VC_{_underscored(task).upper()}_NUM"
+
+
+def host_data(job: Job) -> dict[str, str]:
+    """The ConfigMap's data. A list too long for a variable is kept out where only that makes the rest fit."""
+    data: dict[str, str] = {}
+    for task in job.tasks:
+        hosts = task_hosts(job, task)
+        data[f"{_underscored(task)}.host"] = "\n".join(hosts)
+        data[hosts_variable(task)] = ",".join(hosts)
+        data[number_variable(task)] = str(len(hosts))
+    if sum(len(key) + len(value) for key, value in data.items()) > MAX_CONFIG_MAP:
+        for name in oversized(job):
+            del data[name]
+    return data
+
+
+def oversized(job: Job) -> dict[str, Task]:
+    """The host variables with which no program could be started, by name."""
+    found: dict[str, Task] = {}
+    total = 0
+    for task in job.tasks:
+        name = hosts_variable(task)
+        size = len(name) + 2 + sum(len(host) + 1 for host in task_hosts(job, task)) - bool(task.replicas)
+        if size > MAX_VARIABLE or total + size > MAX_VARIABLES:
+            found[name] = task
+        else:
+            total += size
+    return found
+
+
+def _underscored(task: Task) -> str:
+    return task.name.replace("-", "_")
+
+
+def _left_out_warnings(job: Job) -> Iterator[Problem]:
+    for name, task in oversized(job).items():
+        yield warning(
+            ("spec", "tasks", job.tasks.index(task), "replicas"),
+            f"{name} is left out: the names of {task.replicas} pods are longer than a program's environment may be",
+            f"read {MOUNT_PATH}/{_underscored(task)}.host instead",
+        )
+
+
+def _taken_places(job: Job, task: Task, where: Path) -> Iterator[Problem]:
+    name = config_map_name(job)
+    for number, volume in enumerate(task.pod_spec.get("volumes") or []):
+        if volume.get("name") == name:
+            yield error(
+                (*where, "volumes", number, "name"),
+                f"the svc plugin needs the volume name {name}",
+                "rename it",
+            )
+    for kind in ("initContainers", "containers"):
+        for position, container in enumerate(task.pod_spec.get(kind) or []):
+            for number, mount in enumerate(container.get("volumeMounts") or []):
+                if str(mount.get("mountPath", "")).rstrip("/") == MOUNT_PATH:
+                    yield error(
+                        (*where, kind, position, "volumeMounts", number, "mountPath"),
+                        f"the svc plugin mounts its host lists at {MOUNT_PATH}",
+                        "mount yours elsewhere",
+                    )
+
+
+def _job_selector(job: Job) -> dict[str, str]:
+    return {"volcano.sh/job-name": job.name, "volcano.sh/job-namespace": job.namespace}
+
+
+def _service(job: Job, name: str, options: SvcOptions) -> dict[str, Any]:
+    spec: dict[str, Any] = {"clusterIP": "None", "selector": _job_selector(job)}
+    if options.publish_not_ready_addresses:
+        spec["publishNotReadyAddresses"] = True
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": job.namespace},
+        "spec": spec,
+    }
+
+
+def _network_policy(job: Job) -> dict[str, Any]:
+    pods_of_the_job = {"podSelector": {"matchLabels": _job_selector(job)}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": job.name, "namespace": job.namespace},
+        "spec": {**pods_of_the_job, "ingress": [{"from": [pods_of_the_job]}], "policyTypes": ["Ingress"]},
+    }
