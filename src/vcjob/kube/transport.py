@@ -113,7 +113,7 @@ class Transport:
             self._count(call, answer.status, perf_counter() - began)
         if answer.warnings and self._on_warning is not None:
             for warning in answer.warnings:
-                self._on_warning(warning)
+                self._on_warning(_warning_text(warning))
         return answer
 
     @asynccontextmanager
@@ -206,6 +206,12 @@ def _jitter(asked: float | None, tries: int) -> float:
     if asked is not None:
         return max(asked, FIRST_DELAY) * random.uniform(1.0, 1.25)  # noqa: S311
     return min(MOST_DELAY, FIRST_DELAY * 2.0**tries) * random.uniform(0.5, 1.5)  # noqa: S311
+
+
+def _warning_text(header: str) -> str:
+    """The words of a Warning header: `299 - "words"`."""
+    _, quote, rest = header.partition('"')
+    return rest.removesuffix('"').replace('\\"', '"') if quote else header
 
 
 def _seconds(header: str | None) -> float | None:

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from vcjob.kube.auth import Fixed
+from vcjob.kube.client import Client
+from vcjob.kube.config import ClusterConfig
+from vcjob.kube.transport import Transport
+
+from .fake_api import FakeApi
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as server:
+        yield server
+
+
+def config_for(server: FakeApi) -> ClusterConfig:
+    return ClusterConfig(server=server.url, source=Fixed())
+
+
+@pytest_asyncio.fixture
+async def client(api: FakeApi) -> AsyncIterator[Client]:
+    config = config_for(api)
+    async with Client(config, transport=Transport(config, patience=5.0)) as made:
+        yield made

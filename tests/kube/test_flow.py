@@ -1,0 +1,113 @@
+"""The window of requests in flight."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcjob.kube.flow import Place, Window
+
+
+async def hold(window: Window, gate: asyncio.Event, *, overloaded: bool = False) -> None:
+    async with Place(window) as place:
+        await gate.wait()
+        place.overloaded = overloaded
+
+
+async def test_no_more_are_in_flight_than_the_window_holds() -> None:
+    window, gate = Window(3), asyncio.Event()
+    tasks = [asyncio.create_task(hold(window, gate)) for _ in range(10)]
+    await asyncio.sleep(0)
+    assert (window.in_flight, window.waiting) == (3, 7)
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert (window.in_flight, window.waiting) == (0, 0)
+
+
+async def test_a_full_window_grows_by_one_for_a_windowful_of_good_answers() -> None:
+    window, gate = Window(4), asyncio.Event()
+    gate.set()
+    await asyncio.gather(*(hold(window, gate) for _ in range(4)))
+    assert window.size == 4
+    epochs = [await window.acquire() for _ in range(4)]
+    for epoch in epochs:
+        window.release(epoch)
+    epochs = [await window.acquire() for _ in range(4)]
+    for epoch in epochs:
+        window.release(epoch)
+    assert window.size == 5
+
+
+async def test_an_idle_window_does_not_grow() -> None:
+    window = Window(8)
+    for _ in range(200):
+        window.release(await window.acquire())
+    assert window.size == 8
+
+
+async def test_one_burst_of_refusals_halves_once() -> None:
+    window = Window(32)
+    epochs = [await window.acquire() for _ in range(32)]
+    for epoch in epochs:
+        window.release(epoch, overloaded=True)
+    assert window.size == 16
+
+
+async def test_the_window_never_closes_wholly_and_never_passes_its_ceiling() -> None:
+    window = Window(8, floor=2, ceiling=9)
+    for _ in range(20):
+        window.release(await window.acquire(), overloaded=True)
+    assert window.size == 2
+    for _ in range(200):
+        epochs = [await window.acquire() for _ in range(window.size)]
+        for epoch in epochs:
+            window.release(epoch)
+    assert window.size == 9
+
+
+async def test_who_gives_up_waiting_leaves_no_hole() -> None:
+    window, gate = Window(1, floor=1), asyncio.Event()
+    first = asyncio.create_task(hold(window, gate))
+    await asyncio.sleep(0)
+    second, third = asyncio.create_task(hold(window, gate)), asyncio.create_task(hold(window, gate))
+    await asyncio.sleep(0)
+    second.cancel()
+    gate.set()
+    await asyncio.wait({first, second, third})
+    assert second.cancelled()
+    assert window.in_flight == 0
+
+
+async def test_a_place_given_in_the_moment_of_cancelling_is_passed_on() -> None:
+    window = Window(1, floor=1)
+    epoch = await window.acquire()
+    second = asyncio.create_task(window.acquire())
+    third = asyncio.create_task(window.acquire())
+    await asyncio.sleep(0)
+    window.release(epoch)  # gives the place to `second`, which is cancelled before it runs
+    second.cancel()
+    await asyncio.wait_for(third, 1)
+    assert window.in_flight == 1
+
+
+def test_a_window_with_impossible_bounds_is_refused() -> None:
+    with pytest.raises(ValueError, match="floor"):
+        Window(4, floor=8)
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.booleans()), max_size=40))
+def test_places_are_never_lost_or_doubled(rounds: list[tuple[int, bool]]) -> None:
+    async def play() -> None:
+        window = Window(4, floor=1, ceiling=16)
+        for wanted, overloaded in rounds:
+            taken = [await window.acquire() for _ in range(min(wanted, window.size))]
+            assert window.in_flight == len(taken) <= window.size
+            for epoch in taken:
+                window.release(epoch, overloaded=overloaded)
+        assert window.in_flight == 0
+        assert 1 <= window.size <= 16
+
+    asyncio.run(play())
