@@ -7,6 +7,8 @@ from pod to pod; after that a pod costs microseconds, and no pod is held unless 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -138,13 +140,13 @@ class Plan:
         return stencil
 
     def _cut(self, task: Task) -> Stencil:
-        """The task's stencil, with the first mark that nothing else in its text looks like."""
-        nonce = 0
-        while True:
-            try:
-                return Stencil(self._shaped(task, mark(nonce)).pod, mark(nonce))
-            except MarkClash:
-                nonce += 1
+        """The task's stencil, with the first mark that neither the Job nor a plugin writes by itself."""
+        text = msgspec.json.encode(self.job.doc)
+        for sign in map(mark, count()):
+            if sign.encode() not in text:
+                with suppress(MarkClash):
+                    return Stencil(self._shaped(task, sign).pod, sign)
+        raise AssertionError("there is no end of marks")
 
     def _shaped(self, task: Task, mark: str) -> PodDraft:
         draft = draft_pod(self.job, task, self._gang, mark)

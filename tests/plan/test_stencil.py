@@ -1,0 +1,72 @@
+"""Filling in what differs from pod to pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.plan.jobs import container, job, task
+from vcjob.plan.plan import Plan
+from vcjob.plan.stencil import MarkClash, Stencil, mark
+from vcjob.plugins.base import Plugin, PodDraft, Slot
+from vcjob.spec.job import Task
+from vcjob.spec.problem import Problem
+
+VALUES = {"index": 7, "partition": 1, "attempt": 2, "version": 3, "retries": 4}
+
+
+def test_every_kind_of_slot_is_filled_with_its_value_and_offset() -> None:
+    sign = mark(0)
+    text = {kind: f"a{Slot(sign, kind) + 10}-{Slot(sign, kind) + -1}z" for kind in VALUES}
+    assert Stencil(text, sign).fill(VALUES) == (
+        b'{"index":"a17-6z","partition":"a11-0z","attempt":"a12-1z","version":"a13-2z","retries":"a14-3z"}'
+    )
+
+
+def test_text_without_slots_is_the_same_for_all() -> None:
+    assert Stencil({"a": 1}, mark(0)).fill(VALUES) == b'{"a":1}'
+
+
+@pytest.mark.parametrize("text", ["<#0>", "<#0>index:<#0>", "<#0>other:1<#0>", "x<#0>index:0"])
+def test_a_mark_that_is_no_slot_is_a_clash(text: str) -> None:
+    with pytest.raises(MarkClash):
+        Stencil({"a": text}, mark(0))
+
+
+def test_half_a_mark_before_a_slot_is_no_clash() -> None:
+    assert Stencil({"a": f"<#0{Slot(mark(0), 'index')}<#0"}, mark(0)).fill(VALUES) == b'{"a":"<#07<#0"}'
+
+
+@pytest.mark.parametrize(
+    "own", ["<#0>", "<#0>index:0<#0>", "<#0><#1><#2>", "<#0>index:0<#0> <#1>index:5<#1>"]
+)
+def test_a_jobs_own_text_is_never_taken_for_a_slot(own: str) -> None:
+    pod = Plan(job(task("worker", 2, spec={"containers": [container(args=[own])]}))).pod("worker", 1)
+    assert pod["metadata"]["name"] == "train-worker-1"
+    assert pod["spec"]["containers"][0]["args"] == [own]
+
+
+class Late(Plugin[None]):
+    name: ClassVar[str] = "late"
+
+    def parse(self, arguments: Sequence[str]) -> tuple[None, list[Problem]]:
+        return None, []
+
+    def shape(self, draft: PodDraft, options: None) -> None:
+        draft.pod["metadata"]["annotations"]["constant"] = "<#0>"
+
+    def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: None) -> None:
+        pod["spec"]["nodeName"] = f"{task.name}-node-{index % 2}"
+
+
+def test_a_plugin_may_shape_each_pod_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Late(), None)])
+    plan = Plan(job(task("worker", 3)))
+    assert [pod["spec"]["nodeName"] for pod in plan.pods()] == [
+        "worker-node-0",
+        "worker-node-1",
+        "worker-node-0",
+    ]
+    assert plan.pod("worker", 2)["metadata"]["annotations"]["constant"] == "<#0>"
