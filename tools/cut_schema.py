@@ -232,7 +232,28 @@ def add_rules(cut: dict[str, Any]) -> dict[str, Any]:
         field(cut, place)["enum"] = [*words, "", None]
     for place, rule in RULES.items():
         field(cut, place).update(rule)
+    refuse_null_items(cut, cut)
     return cut
+
+
+def refuse_null_items(node: Any, cut: dict[str, Any]) -> None:
+    """A list item that is null would be read as an empty value; nobody means that."""
+    if isinstance(node, list):
+        for item in node:
+            refuse_null_items(item, cut)
+    elif isinstance(node, dict):
+        items = node.get("items")
+        if isinstance(items, dict) and (kinds := named_types(items, cut)):
+            items["type"] = kinds
+        for value in node.values():
+            refuse_null_items(value, cut)
+
+
+def named_types(items: dict[str, Any], cut: dict[str, Any]) -> str | list[str] | None:
+    body = cut[items["$ref"].rpartition("/")[2]] if "$ref" in items else items
+    types = body.get("type")
+    kinds = [kind for kind in ([types] if isinstance(types, str) else types or []) if kind != "null"]
+    return kinds[0] if len(kinds) == 1 else kinds or None
 
 
 def field(cut: dict[str, Any], place: str) -> dict[str, Any]:

@@ -73,11 +73,9 @@ class Document:
         """1-based line and column: of the key, or of the list item; for what is absent, of its nearest parent."""
         mark, places = self._start, self._places
         for step in where:
-            if isinstance(places, dict) and step in places:
-                mark, places = places[step]  # type: ignore[index]
-            elif isinstance(places, list) and isinstance(step, int) and 0 <= step < len(places):
-                mark, places = places[step]
-            else:
+            try:
+                mark, places = places[step]  # type: ignore[index,call-overload]
+            except (KeyError, IndexError, TypeError):
                 break
         return None if mark is None else (mark.line + 1, mark.column + 1)
 

@@ -186,12 +186,9 @@ class _Walk:
 
     def key(self, event: Any, depth: int) -> str:
         if type(event) is ScalarEvent:
-            value = event.value if event.implicit[1] else self.scalar(event)
-        elif type(event) is AliasEvent:
-            value, _ = self.alias(event, depth)
+            value: Any = event.value if event.implicit[1] else self.scalar(event)
         else:
-            self.node(event, depth)
-            value = []
+            value, _ = self.node(event, depth)
         if value is not None and not isinstance(value, list | dict):
             return scalars.key_text(value) or ""
         self.add(event, error(tuple(self.path), "a key must be text", "write `name: value`"))

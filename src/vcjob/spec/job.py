@@ -154,7 +154,11 @@ def _without_nulls(doc: dict[str, Any]) -> dict[str, Any]:
         spec["policies"] = [_dropped(policy) for policy in spec["policies"]]
     if "volumes" in spec:
         spec["volumes"] = [_dropped(volume) for volume in spec["volumes"]]
-    return {"metadata": _dropped(doc.get("metadata") or {}), "spec": spec}
+    metadata = _dropped(doc.get("metadata") or {})
+    for key in ("labels", "annotations"):
+        if key in metadata:
+            metadata[key] = _dropped(metadata[key])
+    return {"metadata": metadata, "spec": spec}
 
 
 def _task_without_nulls(task: dict[str, Any]) -> dict[str, Any]:

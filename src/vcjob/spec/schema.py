@@ -22,10 +22,13 @@ _CORE = "v1"
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """The problems, and the places whose values have a wrong type or are missing: nothing can be read there."""
+    """The problems, and the places where nothing can be read: a value has the wrong type or is missing.
+
+    Beside each such place stands the type that is wanted there.
+    """
 
     problems: list[Problem]
-    unreadable: list[Path]
+    unreadable: dict[Path, str]
 
 
 def check(document: Document | dict[str, Any], *, allow_unknown: bool = False) -> list[Problem]:
@@ -50,18 +53,20 @@ def check_companion(document: Document) -> list[Problem]:
 def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Examined:
     problems = _identity(data) if kind == KIND else []
     if _validator(kind).is_valid(data):
-        return Examined(problems, [])
+        return Examined(problems, {})
     failures = _failures(kind, data)
-    wrong_type = {failure.where for failure in failures if failure.keyword == "type"}
+    wrong_type = {
+        failure.where: failure.detail.types[-1] for failure in failures if failure.keyword == "type"
+    }
     schema = _schema(kind)
-    unreadable = list(wrong_type)
+    unreadable = dict(wrong_type)
     for failure in failures:
         if failure.where in wrong_type and failure.keyword != "type":
             continue  # a value of the wrong type breaks the other rules too; one problem is enough
         if failure.keyword == "additionalProperties" and allow_unknown:
             continue
         if failure.keyword == "required":
-            unreadable.append((*failure.where, failure.detail.property))
+            unreadable[*failure.where, failure.detail.property] = "null"
         problems += say(failure, schema)
     return Examined(problems, unreadable)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -42,11 +42,8 @@ def say(failure: Failure, schema: dict[str, Any]) -> list[Problem]:
     if keyword == "additionalProperties":
         return [_unknown(where, name, schema) for name in detail.unexpected]
     if keyword == "required":
-        return [
-            error(
-                (*where, detail.property), f"`{detail.property}` is missing", _missing_hint(detail.property)
-            )
-        ]
+        name = detail.property
+        return [error((*where, name), f"`{name}` is missing", f"add `{name}: ...`")]
     if keyword == "propertyNames":
         key = detail.error.instance
         meaning = _meaning(schema, failure.rule)
@@ -129,11 +126,7 @@ def _home(where: Path, name: str, schema: dict[str, Any]) -> str | None:
     return None
 
 
-def _missing_hint(name: str) -> str:
-    return f"add `{name}: ...`"
-
-
-def fields(schema: dict[str, Any], where: Path) -> Iterable[str] | Any:
+def fields(schema: dict[str, Any], where: Path) -> Collection[str]:
     """The names of the fields that the schema knows at a place."""
     node = schema
     for step in where:
@@ -143,7 +136,8 @@ def fields(schema: dict[str, Any], where: Path) -> Iterable[str] | Any:
         else:
             more = node.get("additionalProperties")
             node = node.get("properties", {}).get(step) or (more if isinstance(more, dict) else {})
-    return _resolved(schema, node).get("properties", {}).keys()
+    known: dict[str, Any] = _resolved(schema, node).get("properties", {})
+    return known.keys()
 
 
 def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

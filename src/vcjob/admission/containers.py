@@ -1,0 +1,137 @@
+"""One container: an image, mounts that exist, variables and probes with one source each, resources that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from vcjob.spec import quantity
+from vcjob.spec.problem import Path, Problem, error
+from vcjob.spec.wording import nearest
+
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_HOOKS = ("postStart", "preStop")
+_HOOK_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
+_DIVISIBLE = ("cpu", "memory", "ephemeral-storage")
+
+
+def check(container: dict[str, Any], volumes: Collection[str], where: Path) -> Iterator[Problem]:
+    if not container.get("image"):
+        yield error(where, "the container has no image", "add `image: ...`")
+    yield from _mounts(container, volumes, where)
+    yield from _env(container, where)
+    yield from _ports(container, where)
+    yield from _probes(container, where)
+    if container.get("resources"):
+        yield from _resources(container["resources"], (*where, "resources"))
+
+
+def _mounts(container: dict[str, Any], volumes: Collection[str], where: Path) -> Iterator[Problem]:
+    paths: set[str] = set()
+    for number, mount in enumerate(container.get("volumeMounts") or []):
+        place = (*where, "volumeMounts", number)
+        name, path = mount.get("name"), mount.get("mountPath")
+        if name is not None and name not in volumes:
+            near = nearest(name, volumes)
+            hint = f"did you mean `{near}`?" if near else "add it to the `volumes` of the pod"
+            yield error((*place, "name"), f"there is no volume named `{name}`", hint)
+        if path in paths:
+            yield error(
+                (*place, "mountPath"), f"`{path}` is mounted already in this container", "choose another path"
+            )
+        elif path is not None:
+            paths.add(path)
+
+
+def _env(container: dict[str, Any], where: Path) -> Iterator[Problem]:
+    for number, variable in enumerate(container.get("env") or []):
+        place = (*where, "env", number)
+        source = variable.get("valueFrom")
+        if source is None:
+            continue
+        if variable.get("value"):
+            yield error(
+                (*place, "valueFrom"),
+                f"`{variable.get('name')}` has a value and a valueFrom",
+                "keep one of them",
+            )
+        yield from _exactly_one(source, tuple(source), (*place, "valueFrom"), "valueFrom")
+    for number, source in enumerate(container.get("envFrom") or []):
+        kinds = ("configMapRef", "secretRef")
+        yield from _exactly_one(source, kinds, (*where, "envFrom", number), "envFrom")
+
+
+def _ports(container: dict[str, Any], where: Path) -> Iterator[Problem]:
+    names: set[str] = set()
+    for number, port in enumerate(container.get("ports") or []):
+        name = port.get("name")
+        if name and name in names:
+            yield error(
+                (*where, "ports", number, "name"),
+                f"a second port named `{name}`",
+                "give it another name, or none",
+            )
+        elif name:
+            names.add(name)
+
+
+def _probes(container: dict[str, Any], where: Path) -> Iterator[Problem]:
+    for kind in _PROBES:
+        if container.get(kind) is not None:
+            yield from _exactly_one(container[kind], _HANDLERS, (*where, kind), kind)
+    lifecycle = container.get("lifecycle") or {}
+    for kind in _HOOKS:
+        if lifecycle.get(kind) is not None:
+            yield from _exactly_one(lifecycle[kind], _HOOK_HANDLERS, (*where, "lifecycle", kind), kind)
+
+
+def _exactly_one(
+    mapping: dict[str, Any], kinds: tuple[str, ...], where: Path, what: str
+) -> Iterator[Problem]:
+    found = [kind for kind in kinds if mapping.get(kind) is not None]
+    if not found:
+        hint = f"add one of {', '.join(kinds)}" if kinds else "say where the value comes from, e.g. fieldRef"
+        yield error(where, f"{what} does not say what to do" if kinds else f"{what} is empty", hint)
+    elif len(found) > 1:
+        yield error((*where, found[1]), f"{what} has several: {', '.join(found)}", "keep one of them")
+
+
+def _resources(resources: dict[str, Any], where: Path) -> Iterator[Problem]:
+    limits = _amounts(resources.get("limits"))
+    requests = _amounts(resources.get("requests"))
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            place = (*where, kind, name)
+            if amount.nano < 0:
+                yield error(place, f"{amount} is negative", "write a positive amount")
+            elif "/" in name and amount.nano % quantity.NANO:
+                yield error(
+                    place, f"{name} cannot be divided: {amount} is no whole number", "write a whole number"
+                )
+    for name, amount in requests.items():
+        limit = limits.get(name)
+        place = (*where, "requests", name)
+        if limit is None:
+            if name not in _DIVISIBLE:
+                yield error(
+                    place,
+                    f"{name} needs a limit that is equal to its request",
+                    f"add `{name}: {amount}` to limits",
+                )
+        elif limit < amount:
+            yield error(place, f"the request {amount} is more than the limit {limit}", f"at most {limit}")
+        elif name not in _DIVISIBLE and amount < limit:
+            yield error(place, f"the request of {name} must be equal to its limit {limit}", f"write {limit}")
+
+
+def _amounts(named: dict[str, Any] | None) -> dict[str, quantity.Quantity]:
+    """The amounts that can be read; the schema has refused the others."""
+    found = {}
+    for name, value in (named or {}).items():
+        if value is not None:
+            try:
+                found[name] = quantity.parse(value)
+            except ValueError:
+                continue
+    return found

@@ -1,0 +1,79 @@
+"""Names: of the Job, of its tasks, and of what is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vcjob.plugins import registry
+from vcjob.spec import names
+from vcjob.spec.job import Ground, Job
+from vcjob.spec.problem import Path, Problem, error, has_errors
+
+#: `<job>-svc` names a volume, which has at most 63 characters.
+MAX_JOB_NAME = names.LABEL_LENGTH - len("-svc")
+#: What the API server appends to `generateName`.
+_SUFFIX = "xxxxx"
+
+
+def check(job: Job, ground: Ground | None) -> Iterator[Problem]:
+    where: Path = ("metadata", "name")
+    name = job.name
+    if not name and job.metadata.generate_name:
+        where, name = ("metadata", "generateName"), job.metadata.generate_name + _SUFFIX
+        if ground != "cluster":
+            yield error(where, "only a cluster can make up a name", "write `name` instead of `generateName`")
+    if not name:
+        yield error(where, "the Job has no name", "add `name: my-job` under `metadata`")
+        return
+    reason = _job_name(job, name)
+    if reason:
+        yield error(where, f"the name `{name}` {reason}", "choose another name")
+    if job.metadata.namespace and (reason := names.dns_label(job.metadata.namespace)):
+        yield error(("metadata", "namespace"), f"the namespace `{job.metadata.namespace}` {reason}")
+    if len(job.spec.queue or "") > names.LABEL_LENGTH:
+        yield error(
+            ("spec", "queue"),
+            f"the queue's name is longer than {names.LABEL_LENGTH} characters: it could not be a label of the pods",
+            "use a queue with a shorter name",
+        )
+    yield from _tasks(job, name)
+
+
+def _job_name(job: Job, name: str) -> str | None:
+    if not has_service(job):
+        return names.dns_subdomain(name) or names.label_value(name)
+    if "." in name:
+        return "has dots, so it cannot name the Service by which the pods find each other"
+    reason = names.service_name(name)
+    if reason is None and len(name) > MAX_JOB_NAME:
+        return f"is {len(name)} characters long; at most {MAX_JOB_NAME}, so that `<job>-svc` is a name too"
+    return reason
+
+
+def has_service(job: Job) -> bool:
+    """Whether the svc plugin is open, by itself or by another."""
+    if "svc" in job.spec.plugins:
+        return True
+    for name, arguments in job.spec.plugins.items():
+        plugin = registry.find(name)
+        if plugin is not None:
+            options, problems = plugin.parse(arguments or ())
+            if not has_errors(problems) and "svc" in plugin.opens(options):
+                return True
+    return False
+
+
+def _tasks(job: Job, name: str) -> Iterator[Problem]:
+    for number, task in enumerate(job.tasks):
+        where: Path = ("spec", "tasks", number, "name")
+        if reason := names.dns_label(task.name):
+            yield error(where, f"the task's name `{task.name}` {reason}", "choose another name")
+            continue
+        last = f"{name}-{task.name}-{max(task.replicas - 1, 0)}"
+        if len(last) > names.LABEL_LENGTH:
+            over = len(last) - names.LABEL_LENGTH
+            yield error(
+                where,
+                f"the last pod would be named `{last}`: {len(last)} characters, at most {names.LABEL_LENGTH}",
+                f"make the name of the Job or of the task {over} characters shorter",
+            )

@@ -1,0 +1,145 @@
+"""Policies: each says for what it waits and what it does, and no two say it for the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vcjob.spec import duration
+from vcjob.spec.job import Job, Policy, Task
+from vcjob.spec.problem import Path, Problem, error, warning
+from vcjob.spec.wording import nearest
+
+ANY = "*"
+EVENTS = (
+    ANY,
+    "PodFailed",
+    "PodEvicted",
+    "PodPending",
+    "Unknown",
+    "TaskCompleted",
+    "TaskFailed",
+    "JobUpdated",
+)
+ACTIONS = (
+    "AbortJob",
+    "RestartJob",
+    "RestartTask",
+    "RestartPod",
+    "RestartPartition",
+    "TerminateJob",
+    "CompleteJob",
+    "ResumeJob",
+)
+
+
+def check(job: Job) -> Iterator[Problem]:
+    yield from _list(job.spec.policies, ("spec", "policies"), job.tasks)
+    for number, task in enumerate(job.tasks):
+        yield from _list(task.policies, ("spec", "tasks", number, "policies"), (task,))
+
+
+def _list(policies: Sequence[Policy], where: Path, tasks: Sequence[Task]) -> Iterator[Problem]:
+    seen: dict[str | int, int] = {}
+    for number, policy in enumerate(policies):
+        place = (*where, number)
+        yield from _causes(policy, place)
+        yield from _action(policy, place)
+        yield from _timeout(policy, place)
+        causes = (
+            [policy.exit_code] if policy.exit_code is not None else list(dict.fromkeys(policy.all_events))
+        )
+        for cause in causes:
+            before = seen.setdefault(cause, number)
+            if before != number:
+                what, key = (
+                    ("exitCode", "exitCode")
+                    if isinstance(cause, int)
+                    else ("event", _event_key(policy, cause))
+                )
+                yield error(
+                    (*place, key), f"{what} `{cause}` has a policy already: number {before + 1} of this list"
+                )
+    events = [cause for cause in seen if isinstance(cause, str)]
+    if ANY in events and len(events) > 1:
+        yield error(
+            (*where, seen[ANY]),
+            f"`{ANY}` means every event, so no other event can stand beside it",
+            f"remove {_others(events)}",
+        )
+    yield from _silent_exit_codes(policies, where, tasks)
+
+
+def _causes(policy: Policy, place: Path) -> Iterator[Problem]:
+    events = policy.all_events
+    if events and policy.exit_code is not None:
+        yield error(
+            (*place, "exitCode"), "a policy has an event or an exitCode, not both", "make two policies of it"
+        )
+    elif not events and policy.exit_code is None:
+        yield error(
+            place, "the policy has no event and no exitCode", f"add `event:` with one of {', '.join(EVENTS)}"
+        )
+    if policy.exit_code == 0:
+        yield error(
+            (*place, "exitCode"),
+            "exit code 0 is success, not a failure to act on",
+            "use `event: TaskCompleted`",
+        )
+    for event in dict.fromkeys(events):
+        if event not in EVENTS:
+            yield error((*place, _event_key(policy, event)), f"unknown event `{event}`", _hint(event, EVENTS))
+
+
+def _event_key(policy: Policy, event: str) -> str:
+    return "event" if policy.event == event else "events"
+
+
+def _action(policy: Policy, place: Path) -> Iterator[Problem]:
+    if not policy.action:
+        yield error(place, "the policy has no action", f"add `action:` with one of {', '.join(ACTIONS)}")
+    elif policy.action not in ACTIONS:
+        yield error((*place, "action"), f"unknown action `{policy.action}`", _hint(policy.action, ACTIONS))
+
+
+def _timeout(policy: Policy, place: Path) -> Iterator[Problem]:
+    if policy.timeout is None:
+        if "PodPending" in policy.all_events:
+            yield error(
+                place, "PodPending needs a timeout: every pod is pending at first", "add `timeout: 10m`"
+            )
+        return
+    try:
+        negative = duration.nanoseconds(policy.timeout) < 0
+    except ValueError:
+        return  # the schema has refused it
+    if negative:
+        yield error(
+            (*place, "timeout"), f"the timeout `{policy.timeout}` is negative", "write it without `-`"
+        )
+
+
+def _silent_exit_codes(policies: Sequence[Policy], where: Path, tasks: Sequence[Task]) -> Iterator[Problem]:
+    restarting = [task.name for task in tasks if (task.pod_spec.get("restartPolicy") or "Always") != "Never"]
+    if not restarting:
+        return
+    for number, policy in enumerate(policies):
+        if policy.exit_code:
+            yield warning(
+                (*where, number, "exitCode"),
+                f"never acts on {_listed(restarting)}: the container is restarted in its pod before the policy is asked",
+                "write `restartPolicy: Never` in the template",
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:3])
+    return f"task {shown}" if len(names) == 1 else f"tasks {shown}{' and others' if len(names) > 3 else ''}"
+
+
+def _others(events: Sequence[str]) -> str:
+    return ", ".join(event for event in events if event != ANY)
+
+
+def _hint(wrong: str, known: Sequence[str]) -> str:
+    near = nearest(wrong, known)
+    return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"

@@ -1,0 +1,62 @@
+"""The tasks of a Job: there are some, their names differ, their numbers fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vcjob.spec.job import Job
+from vcjob.spec.problem import Path, Problem, error, warning
+
+#: Kubernetes' own limit of pods in one cluster.
+MAX_PODS = 150_000
+
+
+def check(job: Job) -> Iterator[Problem]:
+    if not job.tasks:
+        yield error(
+            ("spec", "tasks"),
+            "a Job needs at least one task",
+            "add a task with a name, replicas and a template",
+        )
+    yield from _names(job)
+    for number, task in enumerate(job.tasks):
+        if task.min_available is not None and task.min_available > task.replicas:
+            yield error(
+                ("spec", "tasks", number, "minAvailable"),
+                f"minAvailable is {task.min_available}, but the task has only {task.replicas} replicas",
+                f"at most {task.replicas}",
+            )
+    yield from _totals(job)
+
+
+def _names(job: Job) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for number, task in enumerate(job.tasks):
+        before = first.setdefault(task.name, number)
+        if before != number:
+            yield error(
+                ("spec", "tasks", number, "name"),
+                f"a second task named `{task.name}`: spec.tasks[{before}] has that name",
+                "give each task its own name",
+            )
+
+
+def _totals(job: Job) -> Iterator[Problem]:
+    where: Path = ("spec", "minAvailable")
+    least = job.spec.min_available or 0
+    if job.tasks and least > job.replicas:
+        yield error(
+            where,
+            f"minAvailable is {least}, but all tasks together have only {job.replicas} replicas",
+            f"at most {job.replicas}; leave it out to wait for all of them",
+        )
+    if (job.spec.min_success or 0) > job.replicas:
+        yield warning(
+            ("spec", "minSuccess"),
+            f"minSuccess is {job.spec.min_success}, but there are only {job.replicas} pods: it can never be met",
+            f"at most {job.replicas}",
+        )
+    if job.replicas > MAX_PODS:
+        yield error(
+            ("spec", "tasks"), f"{job.replicas} pods: at most {MAX_PODS} in one Job", "check the replicas"
+        )

@@ -1,0 +1,77 @@
+"""Topology: NUMA policies, partitions and network tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vcjob.spec import quantity
+from vcjob.spec.job import Job, Task
+from vcjob.spec.problem import Path, Problem, error
+
+
+def check(job: Job) -> Iterator[Problem]:
+    yield from _tiers(job.spec.network_topology, ("spec", "networkTopology"))
+    for number, task in enumerate(job.tasks):
+        where: Path = ("spec", "tasks", number)
+        yield from _partitions(task, where)
+        if task.topology_policy not in (None, "", "none"):
+            yield from _whole_cpus(task, (*where, "template", "spec"))
+
+
+def _tiers(topology: Mapping[str, Any] | None, where: Path) -> Iterator[Problem]:
+    if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
+        yield error(
+            (*where, "highestTierName"),
+            "the highest tier is given twice: highestTierAllowed and highestTierName",
+            "keep one of them",
+        )
+
+
+def _partitions(task: Task, where: Path) -> Iterator[Problem]:
+    policy = task.partition_policy
+    if policy is None:
+        return
+    place = (*where, "partitionPolicy")
+    yield from _tiers(policy.network_topology, (*place, "networkTopology"))
+    pods = policy.total_partitions * policy.partition_size
+    if pods != task.replicas:
+        yield error(
+            place,
+            f"{policy.total_partitions} partitions of {policy.partition_size} are {pods} pods, but replicas is {task.replicas}",
+            "totalPartitions × partitionSize must be replicas",
+        )
+    least = policy.min_partitions * policy.partition_size
+    if policy.min_partitions > policy.total_partitions:
+        yield error(
+            (*place, "minPartitions"),
+            f"minPartitions is {policy.min_partitions}, but there are only {policy.total_partitions}",
+            f"at most {policy.total_partitions}",
+        )
+    elif least and task.min_available != least:
+        yield error(
+            (*where, "minAvailable"),
+            f"minAvailable is {task.min_available}, but {policy.min_partitions} partitions of {policy.partition_size} are {least} pods",
+            f"leave minAvailable out, or write {least}",
+        )
+
+
+def _whole_cpus(task: Task, where: Path) -> Iterator[Problem]:
+    for kind in ("containers", "initContainers"):
+        for number, container in enumerate(task.pod_spec.get(kind) or []):
+            resources = container.get("resources") or {}
+            cpu = (resources.get("requests") or resources.get("limits") or {}).get("cpu")
+            if not _is_whole(cpu):
+                yield error(
+                    (*where, kind, number, "resources"),
+                    f"topologyPolicy `{task.topology_policy}` needs whole cpus, but this container asks for {cpu or 'none'}",
+                    "request a whole number of cpus, e.g. `cpu: 4`",
+                )
+
+
+def _is_whole(cpu: Any) -> bool:
+    try:
+        nano = quantity.parse(cpu).nano if cpu is not None else 0
+    except ValueError:
+        return True  # the schema has refused it
+    return nano > 0 and nano % quantity.NANO == 0

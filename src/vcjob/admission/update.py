@@ -1,0 +1,105 @@
+"""What may change while a Job lives: its size, its priority, whether it is suspended; nothing else.
+
+Both sides are compared with their defaults and without what says nothing (nulls, empty mappings and
+lists, values that the API server fills in), so applying the same file again is no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vcjob.admission import defaults
+from vcjob.spec import quantity
+from vcjob.spec.problem import Path, Problem, error, format_path
+
+_FREE_OF_JOB = ("minAvailable", "priorityClassName", "suspend")
+_FREE_OF_TASK = ("replicas", "minAvailable")
+# What the API server writes into a Job by the schema of its kind.
+_FILLED_IN = {"protocol": "TCP", "mode": "hard", "minPartitions": 0, "creationTimestamp": None}
+_AMOUNTS = frozenset({"limits", "requests", "overhead"})
+_HINT = (
+    "only minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend may change; "
+    "delete the Job and create it anew for the rest"
+)
+_SHOWN = 20
+
+
+def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
+    before, after = _comparable(old), _comparable(new)
+    problems = _tasks(before.pop("tasks"), after.pop("tasks"))
+    problems += [_changed(where) for where in _differences(before, after, ("spec",))]
+    return problems[:_SHOWN]
+
+
+def _comparable(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with its defaults, without what may change."""
+    spec = dict(defaults.apply(dict(doc))["spec"])
+    for key in _FREE_OF_JOB:
+        spec.pop(key, None)
+    spec["tasks"] = [{k: v for k, v in task.items() if k not in _FREE_OF_TASK} for task in spec["tasks"]]
+    spec["volumes"] = [_volume(volume) for volume in spec.get("volumes") or []]
+    plugins = spec.get("plugins") or {}
+    # An open plugin with no arguments is open all the same; one that is forced on is there by right.
+    spec["plugins"] = {name: arguments or ["(no arguments)"] for name, arguments in plugins.items()}
+    if "pytorch" in plugins:
+        spec["plugins"].setdefault("svc", ["(no arguments)"])
+    return spec
+
+
+def _volume(volume: dict[str, Any]) -> dict[str, Any]:
+    """A new claim's name is written into the Job when the claim is made."""
+    if volume.get("volumeClaim"):
+        return {key: value for key, value in volume.items() if key != "volumeClaimName"}
+    return volume
+
+
+def _tasks(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[Problem]:
+    before, after = [task["name"] for task in old], [task["name"] for task in new]
+    if before != after:
+        gone = [name for name in before if name not in after]
+        added = [name for name in after if name not in before]
+        parts = [f"removed: {', '.join(gone)}"] * bool(gone) + [f"added: {', '.join(added)}"] * bool(added)
+        what = "; ".join(parts) or "their order differs"
+        return [error(("spec", "tasks"), f"the tasks of a Job stay as they are ({what})", _HINT)]
+    return [
+        _changed(where)
+        for number, (one, other) in enumerate(zip(old, new, strict=True))
+        for where in _differences(one, other, ("spec", "tasks", number))
+    ]
+
+
+def _changed(where: Path) -> Problem:
+    return error(where, f"`{format_path(where[-1:])}` cannot change while the Job exists", _HINT)
+
+
+def _differences(old: Any, new: Any, where: Path) -> Iterator[Path]:
+    """The deepest places where two values differ in meaning."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*new, *old]):
+            yield from _differences(_said(key, old.get(key)), _said(key, new.get(key)), (*where, key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(one, other, (*where, index))
+    elif not _same(old, new, where):
+        yield where
+
+
+def _said(key: str, value: Any) -> Any:
+    """A value, or None where it says nothing."""
+    if value in ({}, [], "") or (key in _FILLED_IN and value == _FILLED_IN[key]):
+        return None
+    if isinstance(value, dict) and all(_said(inner, item) is None for inner, item in value.items()):
+        return None
+    return value
+
+
+def _same(old: Any, new: Any, where: Path) -> bool:
+    if old == new and isinstance(old, bool) == isinstance(new, bool):
+        return True
+    if old is None or new is None or not (_AMOUNTS & set(where) or where[-1] in ("sizeLimit", "divisor")):
+        return False
+    try:
+        return quantity.parse(old).nano == quantity.parse(new).nano
+    except ValueError:
+        return False
