@@ -52,6 +52,21 @@ class Attempts:
             groups[attempt + 1] = groups.get(attempt + 1, EMPTY) | part
         return Attempts({attempt: held for attempt, held in groups.items() if held})
 
+    def behind(self, attempt: int, among: IndexSet) -> IndexSet:
+        """Those of `among` whose present attempt is lower than `attempt`."""
+        if attempt == FIRST_ATTEMPT:
+            return EMPTY
+        for held_attempt, held in self.groups.items():
+            if held_attempt >= attempt:
+                among -= held
+        return among
+
+    def raised(self, indexes: IndexSet, attempt: int) -> Attempts:
+        """The same with `indexes` on `attempt`."""
+        groups = {number: held - indexes for number, held in self.groups.items()}
+        groups[attempt] = groups.get(attempt, EMPTY) | indexes
+        return Attempts({number: held for number, held in groups.items() if held})
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Attempts) and self.groups == other.groups
 

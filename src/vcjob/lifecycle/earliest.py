@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import heapq
 
-from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
 
 
 class Earliest:
     """Indexes with a time each. Entries that no longer hold stay in the heap until they surface or outnumber the rest."""
 
-    __slots__ = ("_heap", "_times")
+    __slots__ = ("_heap", "_times", "indexes")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int]] = []
         self._times: dict[int, float] = {}
+        self.indexes = EMPTY
 
     def add(self, index: int, time: float) -> None:
         if self._times.get(index) != time:
             self._times[index] = time
+            self.indexes = self.indexes.with_index(index)
             heapq.heappush(self._heap, (time, index))
             self._tidy()
 
     def discard(self, index: int) -> None:
         if self._times.pop(index, None) is not None:
+            self.indexes = self.indexes.without_index(index)
             self._tidy()
-
-    def __len__(self) -> int:
-        return len(self._times)
 
     def first(self, among: IndexSet) -> tuple[float, int] | None:
         """The earliest (time, index) whose index is in `among`.
@@ -35,7 +35,7 @@ class Earliest:
         The heap is walked from its top, best first, and not changed: what the caller leaves out now may
         count again in its next question.
         """
-        heap, frontier = self._heap, [(self._heap[0], 0)] if self._heap else []
+        heap, frontier = self._heap, [(self._heap[0], 0)] if among and self._heap else []
         while frontier:
             (time, index), place = heapq.heappop(frontier)
             if index in among and self._times.get(index) == time:

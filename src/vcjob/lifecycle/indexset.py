@@ -41,6 +41,10 @@ class IndexSet:
         for run in _RUN_OF_ONES.finditer(bin(self.mask)[:1:-1]):
             yield run.start(), run.end() - 1
 
+    def first(self) -> int:
+        """The lowest index; the set must not be empty."""
+        return (self.mask & -self.mask).bit_length() - 1
+
     def with_index(self, index: int) -> IndexSet:
         return IndexSet(self.mask | 1 << index)
 

@@ -34,7 +34,7 @@ class Group:
     `succeeded` or `failed` once it ended, but never in pending, running or unknown."""
 
     __slots__ = (
-        "evicted", "evictions", "failed", "failures", "pending", "pendings", "present", "ready", "restarts",
+        "evicted", "evictions", "failed", "failures", "last_success", "pending", "pendings", "present", "ready", "restarts",
         "running", "succeeded", "terminating", "unknown", "unknowns", "wait_timed_out",
     )  # fmt: skip
 
@@ -48,6 +48,8 @@ class Group:
         self.pendings, self.unknowns, self.evictions = Earliest(), Earliest(), Earliest()
         #: Failed and not evicted, by exit code (None: there is none).
         self.failures: dict[int | None, Earliest] = {}
+        #: When the latest of those that succeeded did.
+        self.last_success = 0.0
         #: Pods that restarted a container, by how often.
         self.restarts: dict[int, IndexSet] = {}
 
@@ -60,6 +62,7 @@ class Group:
             self.terminating = self.terminating.with_index(index)
         if pod.phase == "Succeeded":
             self.succeeded = self.succeeded.with_index(index)
+            self.last_success = max(self.last_success, pod.since)
             return
         if pod.phase == "Failed":
             self.failed = self.failed.with_index(index)

@@ -24,7 +24,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PodFact(msgspec.Struct, frozen=True, gc=False):
-    """One pod as it stands. `since` is when it entered its present phase; all times are epoch seconds."""
+    """One pod as it stands. All times are epoch seconds."""
 
     task: str
     index: int
@@ -37,6 +37,7 @@ class PodFact(msgspec.Struct, frozen=True, gc=False):
     #: Its deletion was asked for (by anyone) and it is not gone yet.
     terminating: bool = False
     created: float = 0.0
+    #: Since when it is as it is: when it was told to go if it is terminating, else when it entered its phase.
     since: float = 0.0
     #: When its first container started and when its last one ended, where they did.
     started: float | None = None

@@ -49,6 +49,13 @@ class Condition(msgspec.Struct, frozen=True):
     at: float
 
 
+class Eviction(msgspec.Struct, frozen=True):
+    """Pods that were evicted, replaced, and do not run again yet."""
+
+    at: float
+    indexes: IndexSet
+
+
 class TaskMemory(msgspec.Struct, frozen=True):
     """What is remembered of one task; the sets speak of each index's present attempt."""
 
@@ -58,9 +65,8 @@ class TaskMemory(msgspec.Struct, frozen=True):
     #: Never run again within this attempt, also when the pod is gone.
     succeeded: IndexSet = EMPTY
     failed: IndexSet = EMPTY
-    #: Evicted and not running again yet, and since when: kept for a policy with a timeout.
-    evicted: IndexSet = EMPTY
-    evicted_since: float | None = None
+    #: Kept for a policy with a timeout: the replacements run, and it does not act.
+    evictions: tuple[Eviction, ...] = ()
 
 
 class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):

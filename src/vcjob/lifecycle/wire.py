@@ -7,7 +7,6 @@ be pruned. Public times have whole seconds, as in Kubernetes; the finer ones sta
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,14 +14,13 @@ import msgspec
 
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
-from vcjob.lifecycle.status import Condition, Culprit, Phase, Run, State, Status, TaskMemory
+from vcjob.lifecycle.status import Condition, Culprit, Eviction, Phase, Run, State, Status, TaskMemory
+from vcjob.spec.duration import seconds
 
 #: The key of our own part in status.controlledResources.
 LIFECYCLE = "vcjob.io/lifecycle"
 
 _COUNTERS = ("pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retryCount")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-_DURATION_PART = re.compile(r"([0-9.]+)(h|m(?!s)|s)")
 
 
 class _Task(msgspec.Struct, omit_defaults=True):
@@ -30,8 +28,7 @@ class _Task(msgspec.Struct, omit_defaults=True):
     seen: str = ""
     succeeded: str = ""
     failed: str = ""
-    evicted: str = ""
-    evicted_since: float | None = None
+    evictions: tuple[tuple[float, str], ...] = ()
 
 
 class _Own(msgspec.Struct, omit_defaults=True):
@@ -101,9 +98,10 @@ def from_kube(document: dict[str, Any]) -> Status:
     times = own.condition_times
     if len(times) != len(conditions):
         times = tuple(_epoch(condition.get("lastTransitionTime")) or 0.0 for condition in conditions)
-    fields = {name: getattr(own, name) for name in _SHARED}
+    fields: dict[str, Any] = {name: getattr(own, name) for name in _SHARED}
+    fields |= {_snake(name): document.get(name) or 0 for name in _COUNTERS}
     if own.running_duration is None and document.get("runningDuration"):
-        fields["running_duration"] = _seconds(document["runningDuration"])
+        fields["running_duration"] = seconds(document["runningDuration"])
     return Status(
         state=State(
             phase=Phase(state.get("phase") or Phase.PENDING),
@@ -121,7 +119,6 @@ def from_kube(document: dict[str, Any]) -> Status:
         ),
         tasks={name: _task_in(task) for name, task in own.tasks.items()},
         resources=resources,
-        **{_snake(name): document.get(name) or 0 for name in _COUNTERS},
         **fields,
     )
 
@@ -139,10 +136,6 @@ def go_duration(seconds: float) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def _seconds(duration: str) -> float:
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(duration))
-
-
 def _epoch(text: str | None) -> float | None:
     return datetime.fromisoformat(text).timestamp() if text else None
 
@@ -157,8 +150,7 @@ def _task_out(memory: TaskMemory) -> _Task:
         seen=str(memory.seen),
         succeeded=str(memory.succeeded),
         failed=str(memory.failed),
-        evicted=str(memory.evicted),
-        evicted_since=memory.evicted_since,
+        evictions=tuple((eviction.at, str(eviction.indexes)) for eviction in memory.evictions),
     )
 
 
@@ -168,6 +160,5 @@ def _task_in(task: _Task) -> TaskMemory:
         seen=IndexSet.parse(task.seen),
         succeeded=IndexSet.parse(task.succeeded),
         failed=IndexSet.parse(task.failed),
-        evicted=IndexSet.parse(task.evicted),
-        evicted_since=task.evicted_since,
+        evictions=tuple(Eviction(at, IndexSet.parse(text)) for at, text in task.evictions),
     )

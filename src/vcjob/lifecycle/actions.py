@@ -1,0 +1,197 @@
+"""The actions of policies, Commands and verbs: contract's table of phases, one function per kind of action.
+
+An action only writes down what is to be. The pods that have to go for it follow from the status: those of
+an earlier attempt, and in a phase that keeps nothing alive, those that still live.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
+from vcjob.lifecycle.status import FINAL, Culprit, Phase, Run
+from vcjob.lifecycle.tally import renewed
+from vcjob.lifecycle.turn import ACTIVE, Turn
+
+ABORT, RESTART, RESTART_TASK, RESTART_POD = "AbortJob", "RestartJob", "RestartTask", "RestartPod"
+RESTART_PARTITION, TERMINATE, COMPLETE, RESUME = (
+    "RestartPartition",
+    "TerminateJob",
+    "CompleteJob",
+    "ResumeJob",
+)
+
+#: What needs a task or a pod to act on, so that a Command cannot ask for it.
+TARGETED = frozenset({RESTART_TASK, RESTART_POD, RESTART_PARTITION})
+ACTIONS = TARGETED | {ABORT, RESTART, TERMINATE, COMPLETE, RESUME}
+
+_ENDINGS = {TERMINATE: Phase.TERMINATING, COMPLETE: Phase.COMPLETING}
+_SUSPENDED = frozenset({Phase.ABORTING, Phase.ABORTED})
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Why an action is carried out, and what it is about."""
+
+    #: Who asks: "policy", "command" or "spec".
+    source: str
+    reason: str
+    message: str
+    task: str = ""
+    indexes: IndexSet = EMPTY
+    culprit: Culprit | None = None
+
+
+def act(turn: Turn, action: str, cause: Cause) -> bool:
+    """Carry out `action`; False where the phase has no place for it, and nothing is changed then."""
+    if turn.phase in FINAL:
+        return False
+    if action == RESUME:
+        return _resume(turn, cause)
+    if action == ABORT:
+        return _abort(turn, cause)
+    if action in _ENDINGS:
+        return _finish(turn, _ENDINGS[action], cause)
+    return _restart(turn, action, cause)
+
+
+def fail(turn: Turn, reason: str, message: str, culprit: Culprit | None = None) -> None:
+    """The job fails now; its finished pods stay."""
+    turn.end(Phase.FAILED, reason, message, culprit)
+
+
+def _abort(turn: Turn, cause: Cause) -> bool:
+    if turn.phase in _SUSPENDED and cause.source == "spec" and turn.status.suspended_by != "spec":
+        # From now on spec.suspend alone resumes it.
+        turn.set(suspended_by="spec")
+        return True
+    if turn.phase not in ACTIVE:
+        return False
+    turn.set(version=turn.status.version + 1, suspended_by=cause.source, restarting=None, holding={})
+    _blame(turn, cause)
+    turn.go(Phase.ABORTING, cause.reason, cause.message)
+    return True
+
+
+def _finish(turn: Turn, phase: Phase, cause: Cause) -> bool:
+    if turn.phase not in ACTIVE and turn.phase not in _SUSPENDED:
+        return False
+    kill = 1 if turn.phase in ACTIVE else 0
+    turn.set(version=turn.status.version + kill, suspended_by="", restarting=None, holding={})
+    _blame(turn, cause)
+    turn.go(phase, cause.reason, cause.message)
+    return True
+
+
+def _resume(turn: Turn, cause: Cause) -> bool:
+    if turn.phase not in _SUSPENDED or (turn.rules.suspend and cause.source != "spec"):
+        return False
+    # What succeeded is not run again; what made the job abort must not abort it once more.
+    turn.remember(
+        {
+            name: renewed(tally.memory, turn.rules.tasks[name].every_index - tally.succeeded)
+            for name, tally in turn.tallies.items()
+        }
+    )
+    held = tuple(event for event in held_events(turn) if event not in turn.status.handled)
+    turn.set(
+        handled=turn.status.handled + held,
+        suspended_by="",
+        ready_tasks=(),
+        shape=turn.rules.shape,
+        started=turn.now,
+        finished=None,
+        running_duration=None,
+        restarting=_run(turn, RESUME, cause),
+    )
+    turn.record(_run(turn, RESUME, cause))
+    turn.go(Phase.RESTARTING, cause.reason, cause.message)
+    return True
+
+
+def _restart(turn: Turn, action: str, cause: Cause) -> bool:
+    """One run more, if there is one left. Otherwise the pods that ended stay, so that their logs do."""
+    whole = action == RESTART or not cause.task
+    under_way = turn.status.restarting
+    restarts_whole = under_way is not None and not under_way.task
+    if turn.phase not in ACTIVE or (turn.phase is Phase.RESTARTING and (restarts_whole or not whole)):
+        return False
+    retry = turn.status.retry_count + 1
+    turn.set(retry_count=retry)
+    _blame(turn, cause)
+    if retry < turn.rules.max_runs:
+        if whole:
+            _renew_all(turn)
+        else:
+            _renew_target(turn, action, cause)
+        run = _run(turn, action, cause)
+        turn.set(restarting=run)
+        turn.record(run)
+    turn.go(Phase.RESTARTING, cause.reason, cause.message, "Warning" if cause.culprit else "Normal")
+    return True
+
+
+def _renew_all(turn: Turn) -> None:
+    turn.remember(
+        {
+            name: renewed(tally.memory, turn.rules.tasks[name].every_index)
+            for name, tally in turn.tallies.items()
+        }
+    )
+    turn.set(
+        version=turn.status.version + 1, ready_tasks=(), handled=(), holding={}, shape=turn.rules.shape
+    )  # fmt: skip
+
+
+def _renew_target(turn: Turn, action: str, cause: Cause) -> None:
+    turn.remember({cause.task: renewed(turn.tallies[cause.task].memory, target(turn, action, cause))})
+    fired = (f"TaskCompleted/{cause.task}", f"TaskFailed/{cause.task}")
+    turn.set(
+        handled=tuple(event for event in turn.status.handled if event not in fired),
+        holding={event: at for event, at in turn.status.holding.items() if event not in fired},
+    )
+
+
+def target(turn: Turn, action: str, cause: Cause) -> IndexSet:
+    """The indexes that the action is about; an event of the whole task is about all of it."""
+    task = turn.rules.tasks[cause.task]
+    if action == RESTART_TASK or not cause.indexes:
+        return task.every_index
+    if action == RESTART_POD:
+        return cause.indexes
+    found = EMPTY
+    for index in cause.indexes:
+        if index not in found:
+            found |= task.partition(index)
+    return found
+
+
+def held_events(turn: Turn) -> list[str]:
+    """The events of whole tasks that hold now, handled or not."""
+    held = []
+    for name, tally in turn.tallies.items():
+        task = turn.rules.tasks[name]
+        if task.replicas and len(tally.succeeded) >= task.replicas:
+            held.append(f"TaskCompleted/{name}")
+        if tally.restarts >= task.max_restarts:
+            held.append(f"TaskFailed/{name}")
+    return held
+
+
+def _run(turn: Turn, action: str, cause: Cause) -> Run:
+    whole = action in (RESTART, RESUME) or not cause.task
+    return Run(
+        at=turn.now,
+        action=action,
+        reason=cause.reason,
+        message=cause.message,
+        version=turn.status.version,
+        retry=turn.status.retry_count,
+        task="" if whole else cause.task,
+        indexes="" if whole else str(target(turn, action, cause)),
+        culprit=cause.culprit,
+    )
+
+
+def _blame(turn: Turn, cause: Cause) -> None:
+    if cause.culprit is not None:
+        turn.set(culprit=cause.culprit)

@@ -1,0 +1,29 @@
+"""The pod that is to blame."""
+
+from __future__ import annotations
+
+from vcjob.lifecycle.happenings import happenings
+from vcjob.lifecycle.policies import POD_EVICTED, POD_FAILED
+from vcjob.lifecycle.status import Culprit
+from vcjob.lifecycle.turn import Turn
+
+
+def culprit_of(turn: Turn, event: str, task: str, index: int) -> Culprit:
+    attempt = turn.tallies[task].memory.attempts.of(index)
+    pod = turn.observed.pod(task, index, attempt)
+    return Culprit(
+        task=task,
+        index=index,
+        attempt=attempt,
+        rank=turn.rules.tasks[task].rank(index),
+        event=event,
+        failure=pod.failure if pod else None,
+    )
+
+
+def first_failure(turn: Turn) -> Culprit | None:
+    """The pod that failed first of those that are there."""
+    for happening in happenings(turn):
+        if happening.event in (POD_FAILED, POD_EVICTED) and happening.index is not None:
+            return culprit_of(turn, happening.event, happening.task, happening.index)
+    return None

@@ -1,0 +1,66 @@
+"""Which policy answers an event: those of the task before those of the job, the first that matches."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
+from vcjob.lifecycle.rules import Rules
+from vcjob.spec.duration import seconds
+from vcjob.spec.job import Policy
+
+ANY = "*"
+POD_FAILED, POD_EVICTED, POD_PENDING, UNKNOWN = "PodFailed", "PodEvicted", "PodPending", "Unknown"
+TASK_COMPLETED, TASK_FAILED, JOB_UPDATED = "TaskCompleted", "TaskFailed", "JobUpdated"
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """An event that holds: since when, of which task and pod, and all pods of which it holds alike."""
+
+    since: float
+    event: str
+    task: str = ""
+    index: int | None = None
+    attempt: int = 0
+    alike: IndexSet = EMPTY
+    exit_code: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The name under which an event of a whole task or job is remembered."""
+        return f"{self.event}/{self.task}"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The policy that matches, whose it is, and when it is due."""
+
+    policy: Policy
+    owner: str
+    due: float
+
+
+def answer(rules: Rules, happening: Happening) -> Answer | None:
+    task = rules.tasks.get(happening.task)
+    for owner, policies in (
+        (f"task {happening.task}", task.policies if task else ()),
+        ("the job", rules.policies),
+    ):
+        for policy in policies:
+            if _matches(policy, happening):
+                delay = seconds(policy.timeout) if policy.timeout else 0.0
+                return Answer(policy, owner, happening.since + delay)
+    return None
+
+
+def _matches(policy: Policy, happening: Happening) -> bool:
+    events = policy.all_events
+    if happening.event == POD_PENDING and not policy.timeout:
+        # Every pod is pending at first.
+        return False
+    if happening.event in events or ANY in events:
+        return True
+    return (
+        happening.event == POD_FAILED
+        and policy.exit_code is not None
+        and policy.exit_code == happening.exit_code
+    )

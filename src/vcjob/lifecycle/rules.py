@@ -1,0 +1,79 @@
+"""What a Job asks of its lifecycle, with the defaults filled in."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.plan.members import min_available
+from vcjob.plugins.pytorch_options import parse_options
+from vcjob.spec.job import Job, Policy, Task
+
+#: On the Job: `ignore` leaves the other ranks running when one has failed for good, as Volcano does.
+ON_RANK_FAILURE = "vcjob.io/on-rank-failure"
+
+DEFAULT_MAX_RETRY = 3
+
+
+class TaskRules:
+    __slots__ = (
+        "all_of", "depends_on", "every_index", "max_restarts", "min_available", "name", "partition_size",
+        "policies", "rank_offset", "replicas",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, rank_offset: int | None) -> None:
+        self.name = task.name
+        self.replicas = task.replicas
+        self.every_index = IndexSet.span(0, task.replicas)
+        self.min_available = min_available(task)
+        # A first restart is the least that can be counted.
+        self.max_restarts = max(1, DEFAULT_MAX_RETRY if task.max_retry is None else task.max_retry)
+        self.policies: tuple[Policy, ...] = task.policies
+        self.depends_on = task.depends_on.name if task.depends_on else ()
+        self.all_of = not (task.depends_on and task.depends_on.iteration == "any")
+        self.partition_size = task.partition_policy.partition_size if task.partition_policy else 0
+        #: The rank of index 0; None where the task's pods have none.
+        self.rank_offset = rank_offset
+
+    def rank(self, index: int) -> int | None:
+        return None if self.rank_offset is None else self.rank_offset + index
+
+    def partition(self, index: int) -> IndexSet:
+        """The indexes that restart together with this one."""
+        size = self.partition_size or 1
+        start = index // size * size
+        return IndexSet.span(start, min(start + size, self.replicas))
+
+
+class Rules:
+    __slots__ = (
+        "active_deadline", "max_runs", "min_available", "min_success", "policies", "ranks_matter", "replicas",
+        "shape", "suspend", "tasks", "ttl",
+    )  # fmt: skip
+
+    def __init__(self, job: Job) -> None:
+        spec = job.spec
+        master, worker = (
+            _rank_tasks(spec.plugins.get("pytorch") or ()) if "pytorch" in spec.plugins else ("", "")
+        )
+        offsets = {worker: 1, master: 0}
+        self.tasks = {task.name: TaskRules(task, offsets.get(task.name)) for task in spec.tasks}
+        self.replicas = job.replicas
+        least = sum(task.min_available for task in self.tasks.values())
+        self.min_available = spec.min_available or least
+        self.min_success = spec.min_success
+        # The number of runs: 0 and 1 both mean that nothing is restarted.
+        self.max_runs = max(1, DEFAULT_MAX_RETRY if spec.max_retry is None else spec.max_retry)
+        self.policies = spec.policies
+        self.ranks_matter = job.metadata.annotations.get(ON_RANK_FAILURE) != "ignore"
+        self.suspend = bool(spec.suspend)
+        self.active_deadline = spec.active_deadline_seconds
+        self.ttl = spec.ttl_seconds_after_finished
+        sizes = [f"{task.name}={task.replicas}/{task.min_available}" for task in self.tasks.values()]
+        self.shape = ",".join([f"{self.min_available}", *sizes])
+
+
+@lru_cache(maxsize=256)
+def _rank_tasks(arguments: tuple[str, ...]) -> tuple[str, str]:
+    options, _ = parse_options(arguments)
+    return options.master, options.worker

@@ -1,0 +1,157 @@
+"""One task as it stands: the observed pods read with the status in hand."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
+from vcjob.lifecycle.observed import Group
+from vcjob.lifecycle.rules import TaskRules
+from vcjob.lifecycle.status import Eviction, TaskMemory
+
+
+class Tally:
+    """The pods of one task. Sets speak of the present attempt unless they say otherwise."""
+
+    __slots__ = (
+        "evicted", "failed", "groups", "live", "lost", "memory", "occupied", "pending", "present", "ready",
+        "restarts", "running", "succeeded", "terminating", "unknown", "wait_timed_out",
+    )  # fmt: skip
+
+    def __init__(self, memory: TaskMemory, observed: dict[int, Group], replicas: int, active: bool) -> None:
+        """`active`: pods may still be created, so what is gone is lost and what no index allows is left over."""
+        memory = _adopted(memory, observed)
+        if active:
+            memory = _scaled_down(memory, observed, replicas)
+        self.present = self.pending = self.running = self.ready = self.unknown = EMPTY
+        self.evicted = self.wait_timed_out = EMPTY
+        #: Indexes that have a pod of any attempt.
+        self.occupied = EMPTY
+        #: Pods of any attempt: those that are going or are to go, and those that have not ended.
+        self.terminating = self.live = 0
+        self.restarts = 0
+        #: The groups that hold current pods, each with the indexes that are current in it.
+        self.groups: list[tuple[int, Group, IndexSet]] = []
+        succeeded, failed = memory.succeeded, EMPTY
+        for attempt, group in observed.items():
+            current = memory.attempts.on(attempt, group.present)
+            self.occupied |= group.present
+            self.terminating += len(group.terminating | (group.present - current))
+            self.live += len(group.present - ((group.succeeded | group.failed) - group.terminating))
+            if not current:
+                continue
+            self.groups.append((attempt, group, current))
+            self.present |= current
+            self.pending |= group.pending & current
+            self.running |= group.running & current
+            self.ready |= group.ready & current
+            self.unknown |= group.unknown & current
+            self.evicted |= group.evicted & current
+            self.wait_timed_out |= group.wait_timed_out & current
+            succeeded |= group.succeeded & current
+            failed |= (group.failed - group.terminating) & current
+            self.restarts += sum(times * len(held & current) for times, held in group.restarts.items())
+        if not active:
+            failed |= memory.failed - succeeded
+        self.succeeded, self.failed = succeeded, failed
+        seen = memory.seen | self.present
+        self.lost = seen - self.present - succeeded - failed if active else EMPTY
+        self.memory = _changed(
+            memory,
+            seen=seen,
+            succeeded=succeeded,
+            failed=failed,
+            evictions=without(memory.evictions, self.running | succeeded),
+        )
+
+    def worn_out(self, limit: int) -> IndexSet:
+        """The pods that restarted their containers `limit` times or more."""
+        found = EMPTY
+        for _, group, current in self.groups:
+            for times, held in group.restarts.items():
+                if times >= limit:
+                    found |= held & current
+        return found
+
+    def available(self) -> int:
+        """Pods that a task which depends on this one may count on."""
+        return len(self.ready | self.succeeded)
+
+    def counts(self) -> dict[str, int]:
+        by_phase = {
+            "Pending": self.pending, "Running": self.running, "Succeeded": self.succeeded,
+            "Failed": self.failed, "Unknown": self.unknown,
+        }  # fmt: skip
+        return {phase: len(indexes) for phase, indexes in by_phase.items() if indexes}
+
+
+def without(evictions: tuple[Eviction, ...], indexes: IndexSet) -> tuple[Eviction, ...]:
+    left = (Eviction(eviction.at, eviction.indexes - indexes) for eviction in evictions)
+    return tuple(eviction for eviction in left if eviction.indexes)
+
+
+def replaced(memory: TaskMemory, lost: IndexSet, noted_at: float | None) -> TaskMemory:
+    """`lost` get a new pod each; with `noted_at`, a policy waits to see whether they come back."""
+    kept = memory.evictions
+    memory = renewed(memory, lost)
+    if noted_at is None:
+        return memory
+    for eviction in kept:
+        lost -= eviction.indexes
+    return _changed(memory, evictions=(*kept, Eviction(noted_at, lost)) if lost else kept)
+
+
+def renewed(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
+    """The next attempt of these indexes begins: their pods are left over from now on."""
+    return _forgotten(_changed(memory, attempts=memory.attempts.advanced(indexes)), indexes)
+
+
+def can_be_met(task: TaskRules, tallies: dict[str, Tally], tasks: dict[str, TaskRules]) -> bool:
+    """Whether the pods of this task are here, or may still come by dependsOn."""
+    if not task.depends_on or tallies[task.name].memory.seen:
+        return True
+    possible = [_can_be_available(tasks[name], tallies, tasks) for name in task.depends_on if name in tasks]
+    return all(possible) if task.all_of else any(possible)
+
+
+def _can_be_available(task: TaskRules, tallies: dict[str, Tally], tasks: dict[str, TaskRules]) -> bool:
+    tally = tallies[task.name]
+    open_indexes = task.replicas - len(tally.failed)
+    return open_indexes >= task.min_available and can_be_met(task, tallies, tasks)
+
+
+def _adopted(memory: TaskMemory, observed: dict[int, Group]) -> TaskMemory:
+    """A pod of a higher attempt than the status knows proves that there was one: it is the current one."""
+    attempts: Attempts = memory.attempts
+    for attempt, group in observed.items():
+        behind = attempts.behind(attempt, group.present)
+        if behind:
+            attempts = attempts.raised(behind, attempt)
+            memory = _forgotten(_changed(memory, attempts=attempts), behind)
+    return memory
+
+
+def _scaled_down(memory: TaskMemory, observed: dict[int, Group], replicas: int) -> TaskMemory:
+    beyond = memory.seen
+    for attempt, group in observed.items():
+        beyond |= memory.attempts.on(attempt, group.present)
+    beyond -= IndexSet.span(0, replicas)
+    return renewed(memory, beyond) if beyond else memory
+
+
+def _forgotten(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
+    return _changed(
+        memory,
+        seen=memory.seen - indexes,
+        succeeded=memory.succeeded - indexes,
+        failed=memory.failed - indexes,
+        evictions=without(memory.evictions, indexes),
+    )
+
+
+def _changed(memory: TaskMemory, **changes: object) -> TaskMemory:
+    """The same object where nothing changes: a status that did not change is not written again."""
+    if all(getattr(memory, name) == value for name, value in changes.items()):
+        return memory
+    return msgspec.structs.replace(memory, **changes)

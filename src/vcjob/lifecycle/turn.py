@@ -1,0 +1,102 @@
+"""One decision in the making: what is given, and the status as it becomes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from vcjob.lifecycle.observed import Observed
+from vcjob.lifecycle.rules import Rules
+from vcjob.lifecycle.status import Condition, Culprit, Phase, Run, State, Status, TaskMemory
+from vcjob.lifecycle.step import EmitEvent
+from vcjob.lifecycle.tally import Tally
+from vcjob.spec.job import Job
+
+#: Phases in which pods are wanted.
+ACTIVE = frozenset({Phase.PENDING, Phase.RUNNING, Phase.RESTARTING})
+
+#: The status must fit into one object of the API server, whatever happens to a job.
+CONDITIONS_KEPT = 50
+HISTORY_KEPT = 20
+
+
+class Turn:
+    def __init__(self, job: Job, status: Status, observed: Observed, now: float) -> None:
+        self.job = job
+        self.rules = Rules(job)
+        self.observed = observed
+        self.now = now
+        self.status = status
+        self.events: list[EmitEvent] = []
+        self.wake_at: float | None = None
+        #: Set when an action or a phase changed what is to be decided next.
+        self.moved = False
+        self.tallies: dict[str, Tally] = {}
+
+    @property
+    def phase(self) -> Phase:
+        return self.status.state.phase
+
+    @property
+    def live(self) -> int:
+        """Pods of any attempt that have not ended or are still going."""
+        stray = (name for name in self.observed.groups if name not in self.tallies)
+        strays = sum(len(group.present) for name in stray for group in self.observed.groups[name].values())
+        return sum(tally.live for tally in self.tallies.values()) + strays
+
+    def set(self, **changes: object) -> None:
+        if any(getattr(self.status, name) != value for name, value in changes.items()):
+            self.status = msgspec.structs.replace(self.status, **changes)
+
+    def look(self) -> None:
+        """Count the pods anew and remember what they show."""
+        active = self.phase in ACTIVE
+        for name, task in self.rules.tasks.items():
+            groups = self.observed.groups.get(name, {})
+            self.tallies[name] = Tally(self.status.memory(name), groups, task.replicas, active)
+        self.remember({name: tally.memory for name, tally in self.tallies.items()})
+
+    def remember(self, memories: dict[str, TaskMemory]) -> None:
+        known = self.status.tasks
+        changed = {
+            name: memory
+            for name, memory in memories.items()
+            if memory is not known.get(name) and memory != known.get(name)
+        }
+        if changed:
+            self.status = msgspec.structs.replace(self.status, tasks={**known, **changed})
+
+    def go(
+        self, phase: Phase, reason: str, message: str, type: Literal["Normal", "Warning"] = "Normal"
+    ) -> None:
+        """Enter a phase."""
+        state = State(phase, reason, message, self.now)
+        conditions = (*self.status.conditions, Condition(phase, self.now))[-CONDITIONS_KEPT:]
+        self.set(state=state, conditions=conditions)
+        self.moved = True
+        self.emit(type, reason or str(phase), f"{phase}: {message}" if message else str(phase))
+
+    def end(self, phase: Phase, reason: str, message: str, culprit: Culprit | None = None) -> None:
+        """Enter a phase in which nothing runs any more. What still lives is killed, and that counts as a kill."""
+        began = self.status.running_since
+        earlier = None if phase is Phase.COMPLETED and self.phase in ACTIVE else self.status.culprit
+        self.set(
+            finished=self.now,
+            running_duration=None if began is None else max(0.0, self.now - began),
+            version=self.status.version + (1 if self.phase in ACTIVE and self.live else 0),
+            restarting=None,
+            culprit=culprit or earlier,
+            holding={},
+        )
+        self.go(phase, reason, message, "Warning" if phase is Phase.FAILED else "Normal")
+
+    def emit(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self.events.append(EmitEvent(type, reason, message))
+
+    def wake(self, at: float) -> None:
+        if self.wake_at is None or at < self.wake_at:
+            self.wake_at = at
+
+    def record(self, run: Run) -> None:
+        self.set(history=(*self.status.history, run)[-HISTORY_KEPT:])

@@ -1,0 +1,59 @@
+"""Sentences about pods, for reasons, messages and events."""
+
+from __future__ import annotations
+
+import signal as signals
+
+from vcjob.lifecycle.pod import Failure
+from vcjob.lifecycle.status import Culprit
+from vcjob.plugins.wait import CONTAINER_NAME, WAIT_TIMEOUT_EXIT_CODE
+
+
+def which(culprit: Culprit) -> str:
+    """`rank 2 (worker-1)`, or `worker-1` where the pod has no rank."""
+    pod = f"{culprit.task}-{culprit.index}"
+    return pod if culprit.rank is None else f"rank {culprit.rank} ({pod})"
+
+
+def what_happened(culprit: Culprit) -> str:
+    if culprit.event == "PodEvicted":
+        return f"{which(culprit)} was evicted{_because(culprit.failure)}"
+    if culprit.event == "PodPending":
+        return f"{which(culprit)} is still pending"
+    if culprit.event == "Unknown":
+        return f"the state of {which(culprit)} is unknown: its node does not answer"
+    if culprit.event == "TaskFailed":
+        return f"{which(culprit)} keeps restarting{_because(culprit.failure)}"
+    return f"{which(culprit)} failed{_because(culprit.failure)}"
+
+
+def _because(failure: Failure | None) -> str:
+    if failure is None:
+        return ""
+    parts = [_container(failure)] if failure.container else []
+    if failure.message:
+        parts.append(failure.message.strip())
+    elif failure.reason and failure.reason not in ("Error", "OOMKilled"):
+        parts.append(failure.reason)
+    return f": {'; '.join(parts)}" if parts else ""
+
+
+def _container(failure: Failure) -> str:
+    kind = "init container" if failure.init else "container"
+    if failure.container == CONTAINER_NAME and failure.exit_code == WAIT_TIMEOUT_EXIT_CODE:
+        return f"{kind} {failure.container} waited for the master in vain"
+    if failure.signal:
+        ending = f"was killed by signal {failure.signal}{_signal_name(failure.signal)}"
+    elif failure.exit_code is None:
+        ending = "failed"
+    else:
+        ending = f"exited with code {failure.exit_code}"
+    memory = " for using more memory than its limit" if failure.reason == "OOMKilled" else ""
+    return f"{kind} {failure.container} {ending}{memory}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f" ({signals.Signals(number).name})"
+    except ValueError:
+        return ""
