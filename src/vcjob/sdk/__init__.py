@@ -1,0 +1,38 @@
+"""The SDK: what `import vcjob` offers, each name loaded when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vcjob.sdk.building import pytorch_job
+    from vcjob.sdk.loading import Loaded, load, validate
+    from vcjob.sdk.rendering import render
+    from vcjob.sdk.yaml_text import to_yaml
+    from vcjob.spec.job import Job
+    from vcjob.spec.problem import Problem
+
+__all__ = ["Job", "Loaded", "Problem", "load", "pytorch_job", "render", "to_yaml", "validate"]
+
+_HOMES = {
+    "Job": "vcjob.spec.job",
+    "Loaded": "vcjob.sdk.loading",
+    "Problem": "vcjob.spec.problem",
+    "load": "vcjob.sdk.loading",
+    "pytorch_job": "vcjob.sdk.building",
+    "render": "vcjob.sdk.rendering",
+    "to_yaml": "vcjob.sdk.yaml_text",
+    "validate": "vcjob.sdk.loading",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,71 @@
+"""Run Volcano PyTorch Jobs from one unchanged file: on this machine as processes, on Kubernetes as pods.
+
+::
+
+    import vcjob
+
+    job = vcjob.pytorch_job("hello", script="train.py", workers=3)
+    for problem in vcjob.validate(job):
+        print(problem.path, problem.message)
+    objects = vcjob.render("job.yaml")
+
+Nothing heavy is imported until a name is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vcjob._version import __version__
+from vcjob.errors import (
+    GroundError,
+    Interrupted,
+    InvalidJob,
+    JobExists,
+    JobFailed,
+    NoSuchJob,
+    SourceError,
+    StoreError,
+    UserError,
+    VcjobError,
+    WaitTimeout,
+)
+
+if TYPE_CHECKING:
+    from vcjob.sdk import Job, Loaded, Problem, load, pytorch_job, render, to_yaml, validate
+
+__all__ = [
+    "GroundError",
+    "Interrupted",
+    "InvalidJob",
+    "Job",
+    "JobExists",
+    "JobFailed",
+    "Loaded",
+    "NoSuchJob",
+    "Problem",
+    "SourceError",
+    "StoreError",
+    "UserError",
+    "VcjobError",
+    "WaitTimeout",
+    "__version__",
+    "load",
+    "pytorch_job",
+    "render",
+    "to_yaml",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vcjob import sdk
+
+    value = globals()[name] = getattr(sdk, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

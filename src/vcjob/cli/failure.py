@@ -1,0 +1,33 @@
+"""An error of ours, told to whoever called: in lines for people, as JSON where JSON was asked for."""
+
+from __future__ import annotations
+
+import sys
+
+from vcjob.cli.frames import counted, show_problems
+from vcjob.cli.style import Style
+from vcjob.errors import InvalidJob, VcjobError
+
+
+def show_failure(failure: VcjobError, output: str | None) -> None:
+    if output == "json":
+        _show_json(failure)
+        return
+    style = Style(sys.stderr)
+    message = failure.message
+    if isinstance(failure, InvalidJob):
+        show_problems(failure.problems, sys.stderr)
+        errors = sum(problem.severity == "error" for problem in failure.problems)
+        message = f"the Job is not valid ({counted(errors, 'error')})"
+    sys.stderr.write(f"{style('error', 'bold', 'red')}: {message}\n")
+    if failure.hint:
+        sys.stderr.write(f"{style('hint', 'bold', 'cyan')}: {failure.hint}\n")
+
+
+def _show_json(failure: VcjobError) -> None:
+    from vcjob.cli.json_text import to_json
+
+    error: dict[str, object] = {"message": failure.message, "hint": failure.hint}
+    if isinstance(failure, InvalidJob):
+        error["problems"] = [problem.to_json() for problem in failure.problems]
+    sys.stderr.write(to_json({"error": error}))

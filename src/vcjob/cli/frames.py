@@ -1,0 +1,64 @@
+"""A problem as a person reads it: where, what, why, what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, TextIO
+
+from vcjob.cli.style import Style
+
+if TYPE_CHECKING:
+    from vcjob.spec.problem import Problem
+
+_COLOURS = {"error": "red", "warning": "yellow"}
+
+
+def frame(problem: Problem, style: Style) -> str:
+    """`file:line:column: error: path: message`, the hint, and on a terminal the line with a caret under it."""
+    place = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
+    parts = [
+        style(place, "bold"),
+        style(problem.severity, "bold", _COLOURS[problem.severity]),
+        problem.path,
+        problem.message,
+    ]
+    lines = [": ".join(part for part in parts if part)]
+    if style.on_terminal:
+        lines += _excerpt(problem, style)
+    if problem.hint:
+        lines.append(f"  {style('hint', 'bold', 'cyan')}: {problem.hint}")
+    return "\n".join(lines)
+
+
+def show_problems(problems: Iterable[Problem], stream: TextIO) -> None:
+    style = Style(stream)
+    for problem in problems:
+        stream.write(frame(problem, style) + "\n")
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _excerpt(problem: Problem, style: Style) -> list[str]:
+    if problem.file is None or problem.line is None or problem.column is None:
+        return []
+    lines = _lines(problem.file)
+    if problem.line > len(lines):
+        return []
+    text = lines[problem.line - 1]
+    # Tabs keep their width under the caret, so that it stands where the eye expects it.
+    indent = "".join("\t" if char == "\t" else " " for char in text[: problem.column - 1])
+    number = f"{problem.line:>6} | "
+    return [style(number, "dim") + text, style(" " * 6 + " | ", "dim") + indent + style("^", "bold", "red")]
+
+
+@cache
+def _lines(file: str) -> list[str]:
+    """The lines of the file, for looking at only: what cannot be read again has no excerpt."""
+    try:
+        with open(file, encoding="utf-8-sig", errors="replace") as text:
+            return text.read().splitlines()
+    except OSError:
+        return []

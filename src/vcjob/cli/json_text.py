@@ -1,0 +1,22 @@
+"""JSON for people and programs: two spaces, and a line break at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+
+def to_json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def to_json_list(items: Iterable[bytes]) -> Iterator[str]:
+    """A Kubernetes List of objects that are JSON already, one piece of text at a time."""
+    yield '{\n  "apiVersion": "v1",\n  "kind": "List",\n  "items": ['
+    number = 0
+    for number, item in enumerate(items, 1):
+        text = msgspec.json.format(item, indent=2).decode().replace("\n", "\n    ")
+        yield f"{',' if number > 1 else ''}\n    {text}"
+    yield "\n  ]\n}\n" if number else "]\n}\n"

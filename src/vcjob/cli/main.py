@@ -1,0 +1,113 @@
+"""The `vcjob` command.
+
+Verbs are loaded only when they are called, so that help, completion and a mistyped verb answer at once.
+Whatever goes wrong on purpose ends here: as a line that says what and a line that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from vcjob._version import __version__
+from vcjob.cli.options import output_of
+from vcjob.errors import VcjobError
+
+#: Every verb: the module that has it as `command`, and what it does.
+VERBS: dict[str, tuple[str, str]] = {
+    "validate": ("vcjob.cli.validate", "Check Job files and say everything that is wrong with them."),
+    "render": ("vcjob.cli.render", "Print the objects that a Job becomes on a cluster."),
+    "completion": ("vcjob.cli.completion", "Print the completion script for a shell."),
+}
+
+#: A shell asks for completions by calling us with this set.
+COMPLETE = "_VCJOB_COMPLETE"
+INTERRUPTED = 130
+READER_GONE = 141  # as if the signal for it had ended us, which is what other tools do
+
+
+class LazyGroup(click.Group):
+    """A group that knows its verbs by name and loads one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(VERBS[cmd_name][0]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no verb {args[0]!r}{_nearest(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="vcjob")
+def cli() -> None:
+    """Run Volcano PyTorch Jobs: on this machine as processes, on any Kubernetes as pods."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    if COMPLETE in os.environ:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "vcjob", COMPLETE, os.environ[COMPLETE])
+    context: click.Context | None = None
+    try:
+        with cli.make_context("vcjob", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as mistake:
+        return _show_usage_error(mistake)
+    except VcjobError as failure:
+        from vcjob.cli.failure import show_failure
+
+        show_failure(failure, output_of(context))
+        return failure.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("\ninterrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered has no reader either; without this the interpreter would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    return 0
+
+
+def _show_usage_error(mistake: click.ClickException) -> int:
+    if isinstance(mistake, click.exceptions.NoArgsIsHelpError):
+        sys.stderr.write(f"{mistake.format_message()}\n")
+        return 2
+    sys.stderr.write(f"error: {mistake.format_message()}\n")
+    if isinstance(mistake, click.UsageError) and mistake.ctx is not None:
+        sys.stderr.write(f"hint: see `{mistake.ctx.command_path} --help`\n")
+    return 2
+
+
+def _nearest(verb: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(verb, VERBS, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""`vcjob validate`: everything that is wrong with Job files, all at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from vcjob.cli.frames import counted, show_problems
+from vcjob.cli.options import allow_unknown_option, output_option, path_of
+from vcjob.cli.style import Style
+from vcjob.errors import SourceError
+
+if TYPE_CHECKING:
+    from vcjob.spec.problem import Problem
+
+INVALID = 2
+
+
+@click.command("validate")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@allow_unknown_option
+@output_option(("table", "json", "yaml"))
+@click.pass_context
+def command(context: click.Context, files: tuple[str, ...], allow_unknown: bool, output: str) -> None:
+    """Check Job files and say everything that is wrong with them.
+
+    Every problem comes with its line and column, the reason, and what to write instead. `-` reads
+    standard input. The exit code is 0 if all Jobs are valid, warnings or not, and 2 if one is not.
+    """
+    found = {file: _problems(file, allow_unknown) for file in dict.fromkeys(files)}
+    everything = [problem for problems in found.values() for problem in problems]
+    valid = not any(problem.severity == "error" for problem in everything)
+    if output == "table":
+        _show(found)
+    else:
+        answer = {"valid": valid, "problems": [problem.to_json() for problem in everything]}
+        sys.stdout.write(_text(answer, output))
+    context.exit(0 if valid else INVALID)
+
+
+def _problems(file: str, allow_unknown: bool) -> list[Problem]:
+    from vcjob.sdk import validate
+    from vcjob.spec.problem import Problem
+
+    try:
+        return validate(path_of(file), allow_unknown=allow_unknown)
+    except SourceError as unreadable:
+        # One file that cannot be read does not hide what is wrong with the others.
+        message = unreadable.message.removeprefix(f"{file}: ")
+        return [Problem(severity="error", where=(), message=message, hint=unreadable.hint, file=file)]
+
+
+def _show(found: dict[str, list[Problem]]) -> None:
+    style = Style(sys.stdout)
+    for file, problems in found.items():
+        show_problems(problems, sys.stdout)
+        errors = sum(problem.severity == "error" for problem in problems)
+        warnings = len(problems) - errors
+        verdict = style("valid", "green") if not errors else style("not valid", "red")
+        tally = ", ".join(counted(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n)
+        sys.stdout.write(f"{file}: {verdict}{f' ({tally})' if tally else ''}\n")
+
+
+def _text(answer: dict[str, object], output: str) -> str:
+    if output == "json":
+        from vcjob.cli.json_text import to_json
+
+        return to_json(answer)
+    from vcjob.sdk import to_yaml
+
+    return to_yaml(answer)

@@ -1,0 +1,146 @@
+"""A Job from a few Python arguments."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from os import PathLike, fspath
+from typing import Any
+
+from vcjob.errors import UserError
+from vcjob.spec.job import API_VERSION, KIND
+
+DEFAULT_IMAGE = "pytorch/pytorch:latest"
+GPU = "nvidia.com/gpu"
+
+
+def pytorch_job(
+    name: str,
+    *,
+    script: str | PathLike[str] | None = None,
+    command: str | Sequence[str] | None = None,
+    args: Sequence[str] = (),
+    image: str | None = None,
+    workers: int = 1,
+    gpus: int = 0,
+    cpus: int | float | str | None = None,
+    memory: str | None = None,
+    shared_memory: str | None = None,
+    nproc_per_node: int | str | None = None,
+    env: Mapping[str, object] | None = None,
+    wait_for_master: bool | int = False,
+    port: int | None = None,
+    restarts: int = 0,
+    working_dir: str | None = None,
+    volumes: Mapping[str, str] | None = None,
+    namespace: str | None = None,
+    queue: str | None = None,
+    priority_class: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A Job of one master and `workers` workers that all run the same program.
+
+    The result is a plain document: `vcjob.validate`, `vcjob.render` and the other functions take it, and
+    `vcjob.to_yaml` writes it as the file that one would have written by hand.
+
+    script: a Python file; it runs under `python`, or under `torchrun` if `nproc_per_node` is set.
+    command: what to run instead of a script; a string is split as a shell would. `args` follow either.
+    image: what to run it in on a cluster; on this machine no image is used.
+    gpus, cpus, memory: what each pod asks for. shared_memory: the size of /dev/shm (a DataLoader needs it).
+    nproc_per_node: processes in each pod, a number or "auto"; torchrun then needs no arguments.
+    wait_for_master: workers wait until the master listens; a number is how many seconds at most.
+    restarts: how often the whole Job starts again after a rank has failed.
+    volumes: existing volume claims by the path where they are mounted.
+    """
+    if workers < 0:
+        raise UserError(f"workers is {workers}", hint="it is the number of pods beside the master: 0 or more")
+    container = _container(script, command, args, nproc_per_node, image or DEFAULT_IMAGE)
+    container |= _given(workingDir=working_dir, resources=_resources(gpus, cpus, memory))
+    if env:
+        container["env"] = [{"name": key, "value": _text(value)} for key, value in env.items()]
+    pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
+    if shared_memory is not None:
+        container["volumeMounts"] = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108
+        pod["volumes"] = [
+            {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory}}
+        ]
+
+    spec: dict[str, Any] = {
+        "plugins": {"pytorch": _plugin_arguments(port, wait_for_master, nproc_per_node)},
+        **_given(queue=queue, priorityClassName=priority_class),
+    }
+    if volumes:
+        spec["volumes"] = [{"mountPath": path, "volumeClaimName": claim} for path, claim in volumes.items()]
+    if restarts:
+        # maxRetry counts runs, not restarts.
+        spec |= {"maxRetry": restarts + 1, "policies": [{"event": "PodFailed", "action": "RestartJob"}]}
+    spec["tasks"] = [_task("master", 1, pod)]
+    if workers:
+        spec["tasks"].append(_task("worker", workers, pod))
+    metadata = _given(
+        name=name,
+        namespace=namespace,
+        labels=dict(labels) if labels else None,
+        annotations=dict(annotations) if annotations else None,
+    )
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+
+
+def _container(
+    script: str | PathLike[str] | None,
+    command: str | Sequence[str] | None,
+    args: Sequence[str],
+    nproc_per_node: int | str | None,
+    image: str,
+) -> dict[str, Any]:
+    if script is not None and command is not None:
+        raise UserError("both script and command are given", hint="give one of them")
+    if script is not None:
+        words = ["python" if nproc_per_node is None else "torchrun", fspath(script)]
+    elif isinstance(command, str):
+        words = shlex.split(command)
+    else:
+        words = list(command or ())
+    container: dict[str, Any] = {"name": "pytorch", "image": image}
+    if words:
+        container["command"] = [*words, *args]
+    elif args:
+        container["args"] = list(args)
+    return container
+
+
+def _plugin_arguments(
+    port: int | None, wait_for_master: bool | int, nproc_per_node: int | str | None
+) -> list[str]:
+    arguments = [] if port is None else [f"--port={port}"]
+    if wait_for_master is not False:
+        arguments.append("--wait-master-enabled=true")
+        if wait_for_master is not True:
+            arguments.append(f"--wait-master-timeout={wait_for_master}")
+    if nproc_per_node is not None:
+        # Volcano stops reading at an argument that it does not know, so ours come last.
+        arguments.append(f"--nproc-per-node={nproc_per_node}")
+    return arguments
+
+
+def _resources(gpus: int, cpus: int | float | str | None, memory: str | None) -> dict[str, Any] | None:
+    requests = _given(cpu=None if cpus is None else str(cpus), memory=memory)
+    resources = {"requests": requests} if requests else {}
+    if gpus:
+        resources["limits"] = {GPU: gpus}
+    return resources or None
+
+
+def _task(name: str, replicas: int, pod: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "replicas": replicas, "template": {"spec": deepcopy(pod)}}
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    """A value as the environment holds it: `True` is `true`, as YAML would have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
