@@ -42,7 +42,9 @@ def status(code: int, reason: str, message: str, **details: Any) -> dict[str, An
     }
 
 
-def refuse(code: int, reason: str, message: str = "no", headers: dict[str, str] | None = None) -> web.Response:
+def refuse(
+    code: int, reason: str, message: str = "no", headers: dict[str, str] | None = None
+) -> web.Response:
     return web.json_response(status(code, reason, message), status=code, headers=headers)
 
 
@@ -144,7 +146,9 @@ class FakeApi:
         async with self.changed:
             self.version += 1
             body["metadata"]["resourceVersion"] = str(self.version)
-            self.history.append((self.version, plural, {"type": kind, "object": json.loads(json.dumps(body))}))
+            self.history.append(
+                (self.version, plural, {"type": kind, "object": json.loads(json.dumps(body))})
+            )
             self.changed.notify_all()
 
     async def bookmark(self, plural: str) -> None:
@@ -178,7 +182,10 @@ class FakeApi:
         if request.path == "/version":
             return web.json_response({"gitVersion": "v1.35.4"})
         if request.path == "/apis/example.io/v1":
-            served = [{"name": "widgets", "kind": "Widget", "namespaced": True}, {"name": "widgets/status", "kind": "Widget", "namespaced": True}]
+            served = [
+                {"name": "widgets", "kind": "Widget", "namespaced": True},
+                {"name": "widgets/status", "kind": "Widget", "namespaced": True},
+            ]
             return web.json_response({"kind": "APIResourceList", "resources": served})
         match = PATH.match(request.path)
         if match is None:
@@ -249,7 +256,9 @@ class FakeApi:
     async def _watch(self, request: web.Request, plural: str, namespace: str) -> web.StreamResponse:
         streams_list = request.query.get("sendInitialEvents") == "true"
         if streams_list and not self.watch_list:
-            return refuse(422, "Invalid", "sendInitialEvents is forbidden unless the WatchList feature gate is enabled")
+            return refuse(
+                422, "Invalid", "sendInitialEvents is forbidden unless the WatchList feature gate is enabled"
+            )
         cut = self.cut
         at = self.version if streams_list else int(request.query["resourceVersion"])
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -269,16 +278,24 @@ class FakeApi:
                         if not await self._send_line(request, response, line):
                             return response
                     async with self.changed:
-                        await self.changed.wait_for(lambda: cut.is_set() or (self.history and self.history[-1][0] > at))
+                        await self.changed.wait_for(
+                            lambda: cut.is_set() or (self.history and self.history[-1][0] > at)
+                        )
                         new = [(v, e) for v, p, e in self.history if v > at and p == plural]
                         at = max(at, self.version)
                     if cut.is_set():
                         return response
-                    lines = [e for _, e in new if namespace in ("", e["object"].get("metadata", {}).get("namespace", namespace))]
+                    lines = [
+                        e
+                        for _, e in new
+                        if namespace in ("", e["object"].get("metadata", {}).get("namespace", namespace))
+                    ]
         except (TimeoutError, ConnectionError):
             return response
 
-    async def _send_line(self, request: web.Request, response: web.StreamResponse, event: dict[str, Any]) -> bool:
+    async def _send_line(
+        self, request: web.Request, response: web.StreamResponse, event: dict[str, Any]
+    ) -> bool:
         line: bytes | None = json.dumps(event).encode() + b"\n"
         whole = line
         if self.mangle is not None:

@@ -29,6 +29,7 @@ from vcjob.kube.transport import Transport
 
 from .fake_api import FakeApi, refuse, status
 
+
 class Meta(msgspec.Struct):
     name: str
 
@@ -72,9 +73,15 @@ async def test_replace_with_an_old_version_is_a_conflict(client: Client) -> None
 
 @pytest.mark.parametrize(
     ("kind", "content_type"),
-    [("merge", "application/merge-patch+json"), ("json", "application/json-patch+json"), ("strategic", "application/strategic-merge-patch+json")],
+    [
+        ("merge", "application/merge-patch+json"),
+        ("json", "application/json-patch+json"),
+        ("strategic", "application/strategic-merge-patch+json"),
+    ],
 )
-async def test_a_patch_says_what_kind_it_is(api: FakeApi, client: Client, kind: str, content_type: str) -> None:
+async def test_a_patch_says_what_kind_it_is(
+    api: FakeApi, client: Client, kind: str, content_type: str
+) -> None:
     await api.put("pods", "a")
     body = [] if kind == "json" else {"status": {"phase": "Running"}}
     await client.patch(PODS, "a", body, "default", kind=kind, subresource="status")  # type: ignore[arg-type]
@@ -83,7 +90,9 @@ async def test_a_patch_says_what_kind_it_is(api: FakeApi, client: Client, kind: 
 
 
 async def test_apply_names_its_field_manager_and_may_force(api: FakeApi, client: Client) -> None:
-    await client.apply(CONFIG_MAPS, "c", CONFIG_MAPS.manifest("c", "default", data={"k": "v"}), "default", force=True)
+    await client.apply(
+        CONFIG_MAPS, "c", CONFIG_MAPS.manifest("c", "default", data={"k": "v"}), "default", force=True
+    )
     _, _, query = api.requests[-1]
     assert api.headers[-1]["Content-Type"] == "application/apply-patch+yaml"
     assert query == {"fieldManager": "vcjob", "force": "true"}
@@ -133,7 +142,9 @@ async def test_a_kind_is_found_by_discovery(client: Client) -> None:
         (refuse(401, "Unauthorized"), Unauthorized),
     ],
 )
-async def test_a_refusal_keeps_the_servers_words(api: FakeApi, client: Client, answer: object, kind: type) -> None:
+async def test_a_refusal_keeps_the_servers_words(
+    api: FakeApi, client: Client, answer: object, kind: type
+) -> None:
     api.on_next("POST", "pods", answer)  # type: ignore[arg-type]
     with pytest.raises(kind) as caught:
         await client.create(PODS, pod("a"), "default")
@@ -152,7 +163,9 @@ async def test_a_proxys_plain_text_is_kept_as_the_reason(api: FakeApi, client: C
         await client.get(PODS, "a", "default")
 
 
-async def test_an_answer_that_is_no_kubernetes_object_is_told_in_one_sentence(api: FakeApi, client: Client) -> None:
+async def test_an_answer_that_is_no_kubernetes_object_is_told_in_one_sentence(
+    api: FakeApi, client: Client
+) -> None:
     from aiohttp import web
 
     api.on_next("GET", "pods", web.Response(status=200, text="<html>login</html>"))
@@ -227,7 +240,9 @@ async def test_a_json_patch_is_not_repeated_after_a_lost_answer(api: FakeApi, cl
     assert api.count("PATCH") == 1
 
 
-async def test_a_server_error_on_a_read_is_tried_again_and_on_a_write_is_told(api: FakeApi, client: Client) -> None:
+async def test_a_server_error_on_a_read_is_tried_again_and_on_a_write_is_told(
+    api: FakeApi, client: Client
+) -> None:
     await api.put("pods", "a")
     api.on_next("GET", "pods", refuse(500, "InternalError", "etcdserver: leader changed"))
     await client.get(PODS, "a", "default")
@@ -236,7 +251,9 @@ async def test_a_server_error_on_a_read_is_tried_again_and_on_a_write_is_told(ap
         await client.create(PODS, pod("b"), "default")
 
 
-async def test_an_unavailable_server_is_tried_again_for_writes_that_may_be_repeated(api: FakeApi, client: Client) -> None:
+async def test_an_unavailable_server_is_tried_again_for_writes_that_may_be_repeated(
+    api: FakeApi, client: Client
+) -> None:
     api.on_next("POST", "pods", refuse(503, "ServiceUnavailable", "shutting down"), times=2)
     await client.create(PODS, pod("a"), "default")
     api.on_next("POST", "pods", refuse(503, "ServiceUnavailable", "shutting down"))
@@ -247,7 +264,9 @@ async def test_an_unavailable_server_is_tried_again_for_writes_that_may_be_repea
 async def test_nobody_there_is_one_sentence_with_a_way_out() -> None:
     config = ClusterConfig(server="http://127.0.0.1:1", source=Fixed(), context="prod")
     async with Client(config, transport=Transport(config, patience=0.2)) as client:
-        with pytest.raises(Unreachable, match=r"no answer from the API server http://127.0.0.1:1 \(context 'prod'\)") as caught:
+        with pytest.raises(
+            Unreachable, match=r"no answer from the API server http://127.0.0.1:1 \(context 'prod'\)"
+        ) as caught:
             await client.list(PODS)
     assert caught.value.hint
     assert not caught.value.maybe_done
@@ -349,7 +368,12 @@ async def test_requests_are_observed_by_verb_and_status(api: FakeApi) -> None:
         await client.list(PODS)
         await client.delete(PODS, "a", "default")
         await client.delete(PODS, "a", "default")
-    assert seen == [("create", "pods", 201), ("list", "pods", 200), ("delete", "pods", 200), ("delete", "pods", 404)]
+    assert seen == [
+        ("create", "pods", 201),
+        ("list", "pods", 200),
+        ("delete", "pods", 200),
+        ("delete", "pods", 404),
+    ]
 
 
 async def test_the_servers_warnings_are_passed_on(api: FakeApi) -> None:

@@ -1,0 +1,142 @@
+"""The work queue."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcjob.kube.queue import Backoff, QueueClosed, WorkQueue
+
+
+async def test_a_key_added_twice_is_worked_on_once() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert len(queue) == 0
+
+
+async def test_a_key_added_while_worked_on_comes_again_only_after_done() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.add("a")
+    assert len(queue) == 0
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    queue.done("a")
+    assert await waiting == "a"
+    queue.done("a")
+    assert len(queue) == 0
+
+
+async def test_the_earliest_deadline_counts() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 30)
+    queue.add_after("a", 0.02)
+    queue.add_after("a", 60)
+    assert queue.delayed == 1
+    assert await asyncio.wait_for(queue.get(), 2) == "a"
+    assert queue.delayed == 0
+
+
+async def test_delayed_keys_come_in_the_order_of_their_deadlines() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for name, seconds in (("c", 0.03), ("a", 0.01), ("b", 0.02)):
+        queue.add_after(name, seconds)
+    assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
+
+
+async def test_a_deadline_in_the_past_is_now() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", -5)
+    assert len(queue) == 1
+
+
+async def test_a_failing_key_waits_longer_each_time_until_forgotten() -> None:
+    queue: WorkQueue[str] = WorkQueue(Backoff(0.1, 100.0))
+    delays = [queue.add_rate_limited("a") for _ in range(6)]
+    assert all(later > earlier for earlier, later in zip(delays, delays[1:]))
+    assert queue.failures("a") == 6
+    queue.forget("a")
+    assert queue.add_rate_limited("a") < 0.2
+    queue.close()
+
+
+def test_the_back_off_is_bounded_and_spread() -> None:
+    backoff = Backoff(0.05, 60.0, seed=1)
+    late = {backoff.delay(1000) for _ in range(50)}
+    assert 45.0 <= min(late) <= max(late) <= 75.0
+    assert len(late) == 50
+
+
+async def test_a_dropped_key_does_not_come_back() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("now")
+    queue.add_after("later", 0.01)
+    queue.drop("now")
+    queue.drop("later")
+    queue.add_after("other", 0.02)
+    assert await queue.get() == "other"
+    assert len(queue) == 0
+
+
+async def test_closing_lets_the_workers_go() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue.close()
+    results = await asyncio.gather(*workers, return_exceptions=True)
+    assert [type(result) for result in results] == [QueueClosed] * 3
+    queue.add("a")
+    with pytest.raises(QueueClosed):
+        await queue.get()
+
+
+async def test_a_cancelled_worker_takes_no_key_with_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")  # wakes `first`, which is cancelled before it runs
+    first.cancel()
+    assert await asyncio.wait_for(second, 2) == "a"
+
+
+async def test_the_time_in_the_queue_is_told() -> None:
+    waits: list[float] = []
+    queue: WorkQueue[str] = WorkQueue(on_wait=waits.append)
+    queue.add("a")
+    await asyncio.sleep(0.02)
+    await queue.get()
+    assert waits[0] >= 0.015
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["add", "work", "done"])), max_size=60))
+def test_no_key_is_lost_and_none_is_worked_on_twice_at_once(steps: list[tuple[str, str]]) -> None:
+    async def play() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        working: list[str] = []
+        owed: set[str] = set()
+        for key, step in steps:
+            if step == "add":
+                queue.add(key)
+                owed.add(key)
+            elif step == "work" and len(queue):
+                got = await queue.get()
+                assert got not in working
+                working.append(got)
+                owed.discard(got)
+            elif step == "done" and working:
+                queue.done(working.pop(0))
+        while working:
+            queue.done(working.pop(0))
+        left = {await queue.get() for _ in range(len(queue))}
+        assert left == owed
+
+    asyncio.run(play())
