@@ -13,6 +13,7 @@ export LC_ALL=C
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
+cause=
 host=${VCJOB_WAIT_HOST:-} port=${VCJOB_WAIT_PORT:-} seconds=${VCJOB_WAIT_TIMEOUT:-}
 
 newline=$(printf '\n.')
@@ -66,14 +67,16 @@ bounded() {
     shift
     now
     left=$(((deadline - now + 99) / 100))
-    [ "$limit" -le "$left" ] || limit=$left
+    cut=
+    [ "$limit" -le "$left" ] || cut=1 limit=$left
     [ "$limit" -ge 1 ] || limit=1
     began=$now
-    if [ -n "$timeout" ]; then
-        words=$("$timeout" "$limit" "$@" 2>&1 </dev/null)
-    else
-        words=$(watched "$@" 2>&1 </dev/null)
-    fi
+    # `exit`, lest the shell lets the tool take its place and then announces how it ended.
+    words=$(
+        exec 2>&1 </dev/null
+        if [ -n "$timeout" ]; then "$timeout" "$limit" "$@"; else watched "$@"; fi
+        exit "$?"
+    )
     code=$?
 }
 
@@ -98,15 +101,21 @@ unusable() {
     124 | 137 | 143) return 1 ;;
     esac
     [ "$code" -lt 126 ] || return 0
-    case $words in
-    *"nvalid option"* | *"nrecognized option"* | *"llegal option"* | *"nknown option"* | *[Uu]sage:*) return 0 ;;
-    *"o such file"* | *"onexistent"* | *"not supported"* | *"not found"*) [ "$method" != "nc -z" ] || return 1 ;;
-    *) return 1 ;;
+    case $method:$words in
+    nc*"nvalid option"* | nc*"nrecognized option"* | nc*"llegal option"* | nc*"nknown option"* | nc*[Uu]sage:*) return 0 ;;
+    /dev*"o such file"* | /dev*onexistent* | /dev*"not found"*) return 0 ;;
+    python3*"No module"*) return 0 ;;
     esac
+    return 1
 }
 
 # Why the last probe failed, in $cause and $advice.
 explain() {
+    now
+    case $cut$code in
+    # The end of the wait cut this probe off, so the one before it knows more.
+    1124 | 1137 | 1143) [ -z "$cause" ] || return 0 ;;
+    esac
     text=$words
     while :; do
         case $text in
@@ -115,7 +124,6 @@ explain() {
         *) break ;;
         esac
     done
-    now
     case $text in
     *efused*) cause=refused ;;
     *"esolv"* | *"not known"* | *"nknown host"* | *"ad address"* | *"lookup failed"* | *gaierror* | *getaddrinfo* | *"name resolution"*)
@@ -149,7 +157,7 @@ explain() {
 # A first probe by each in turn; the first that is a probe at all, successful or not, is kept.
 choose() {
     timeout=timeout
-    timeout 1 true 2>/dev/null || timeout=
+    timeout 1 sh -c : 2>/dev/null || timeout=
     IFS=:
     for folder in '' $PATH; do
         unset IFS

@@ -1,0 +1,151 @@
+"""What holds for the program whatever the image is."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.wait_for_master.images import Image, build, start
+from vcjob.plugins import wait
+
+SOURCE = Path(wait.__file__).with_name("wait_for_master.sh")
+
+
+@pytest.fixture
+def path(paths: dict[str, Path]) -> Path:
+    return paths["dash, netcat-openbsd"]
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    output, _ = process.communicate(timeout=30)
+    return process.returncode, output
+
+
+def test_rank_zero_does_not_wait_for_itself(path: Path) -> None:
+    process = start(path, "127.0.0.1", 1, 300, env={"RANK": "0"})
+    assert finished(process) == (0, "wait-for-master: this pod is the master: nothing to wait for\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"VCJOB_WAIT_HOST": ""}, "VCJOB_WAIT_HOST is empty"),
+        ({"VCJOB_WAIT_PORT": ""}, "VCJOB_WAIT_PORT is no port: ''"),
+        ({"VCJOB_WAIT_PORT": "$(MASTER_PORT)"}, "VCJOB_WAIT_PORT is no port: '$(MASTER_PORT)'"),
+        ({"VCJOB_WAIT_TIMEOUT": "0"}, "VCJOB_WAIT_TIMEOUT is no number of seconds: '0'"),
+        ({"VCJOB_WAIT_TIMEOUT": "-1"}, "VCJOB_WAIT_TIMEOUT is no number of seconds: '-1'"),
+        ({"VCJOB_WAIT_TIMEOUT": ""}, "VCJOB_WAIT_TIMEOUT is no number of seconds: ''"),
+    ],
+)
+def test_settings_that_did_not_arrive_end_it_with_a_code_of_their_own(
+    path: Path, settings: dict[str, str], complaint: str
+) -> None:
+    process = start(path, "127.0.0.1", 1, 5, env=settings)
+    assert finished(process) == (wait.WAIT_SETTINGS_EXIT_CODE, f"wait-for-master: error: {complaint}\n")
+
+
+def test_values_are_never_run_as_code(path: Path, tmp_path: Path) -> None:
+    evil = f"127.0.0.1; echo >{tmp_path}/owned; `echo >{tmp_path}/owned`"
+    code, _ = finished(start(path, evil, 1, 1))
+    assert code == wait.WAIT_TIMEOUT_EXIT_CODE
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, path: Path) -> None:
+    del path  # asks for the tools
+    folder = build(
+        Image("dash", {"nc": "nc.openbsd", "timeout": "timeout", "sleep": "sleep"}), tmp_path / "image"
+    )
+    (folder / "date").write_text("#!/bin/sh\necho 9999999999\n")
+    (folder / "date").chmod(0o755)
+    began = time.monotonic()
+    assert finished(start(folder, "127.0.0.1", 1, 2))[0] == wait.WAIT_TIMEOUT_EXIT_CODE
+    assert time.monotonic() - began >= 1.9
+
+
+@pytest.mark.slow
+def test_a_sleep_that_knows_whole_seconds_only_will_do(tmp_path: Path, path: Path) -> None:
+    del path
+    folder = build(Image("dash", {"nc": "nc.openbsd", "timeout": "timeout"}), tmp_path / "image")
+    (folder / "sleep").write_text('#!/bin/sh\ncase $1 in *.*) exit 1 ;; esac\nexec /bin/sleep "$1"\n')
+    (folder / "sleep").chmod(0o755)
+    began = time.monotonic()
+    assert finished(start(folder, "127.0.0.1", 1, 2))[0] == wait.WAIT_TIMEOUT_EXIT_CODE
+    assert 1.9 <= time.monotonic() - began < 6
+
+
+@pytest.mark.slow
+def test_a_line_every_ten_seconds_says_why(tmp_path: Path, path: Path) -> None:
+    """Time is faked by an uptime that runs ten times as fast, so that the test need not."""
+    del path
+    folder = build(
+        Image("dash", {"nc": "nc.openbsd", "timeout": "timeout", "sleep": "sleep"}), tmp_path / "image"
+    )
+    uptime = "read -r up _ </proc/uptime"
+    assert uptime in wait.program()
+    faster = wait.program().replace(
+        uptime, f"{uptime} && up=$((${{up%.*}} * 10 + 1${{up#*.}} / 10 - 10)).0${{up#*.?}}"
+    )
+    process = subprocess.run(
+        [str(folder / "sh"), "-c", faster],
+        env={
+            "PATH": str(folder),
+            "VCJOB_WAIT_HOST": "127.0.0.1",
+            "VCJOB_WAIT_PORT": "1",
+            "VCJOB_WAIT_TIMEOUT": "35",
+        },
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    lines = re.findall(
+        r"wait-for-master: still waiting after (\d+) s: refused \(by nc -z\)\n", process.stdout
+    )
+    assert [int(line) // 10 for line in lines] == [1, 2, 3]
+    assert process.stdout.count("\n") == 4
+    assert process.returncode == wait.WAIT_TIMEOUT_EXIT_CODE
+
+
+def test_a_pod_that_is_deleted_ends_the_program(path: Path, master: socket.socket) -> None:
+    process = start(path, "127.0.0.1", master.getsockname()[1], 300)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 143
+
+
+def kubelet_expansion(text: str, env: dict[str, str]) -> str:
+    """What a kubelet makes of a command: `$(NAME)` is replaced where NAME is a variable, `$$` becomes `$`."""
+    return re.sub(
+        r"\$(\$|\(([^)]*)\))",
+        lambda found: "$" if found[1] == "$" else env.get(found[2], found[0]),
+        text,
+    )
+
+
+def test_a_kubelet_changes_no_letter_of_the_program() -> None:
+    env = {"VCJOB_WAIT_HOST": "h", "VCJOB_WAIT_PORT": "1", "MASTER_ADDR": "a", "RANK": "1", "PATH": "/bin"}
+    assert kubelet_expansion(wait.program(), env) == wait.program()
+
+
+def test_the_program_in_the_pod_is_the_file_without_comments_and_indentation() -> None:
+    kept = [line.strip() for line in SOURCE.read_text().splitlines()]
+    assert wait.program().splitlines() == [line for line in kept if line and not line.startswith("#")]
+    assert wait.program().endswith("\n")
+
+
+def test_the_exit_codes_in_the_file_are_the_ones_in_the_code() -> None:
+    assert sorted(set(re.findall(r"fail (\d+)", SOURCE.read_text()))) == ["91", "92", "93"]
+    assert (wait.WAIT_TIMEOUT_EXIT_CODE, wait.WAIT_NO_PROBE_EXIT_CODE, wait.WAIT_SETTINGS_EXIT_CODE) == (
+        91,
+        92,
+        93,
+    )
+    assert frozenset({91, 92, 93}) == wait.WAIT_EXIT_CODES
