@@ -26,6 +26,9 @@ class Credential(msgspec.Struct, frozen=True):
     certificate: bytes | None = None  # PEM
     key: bytes | None = None  # PEM
 
+    def __repr__(self) -> str:
+        return "Credential(...)"  # no secret ever stands in a log
+
 
 class Source(Protocol):
     """Where credentials come from."""

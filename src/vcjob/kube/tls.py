@@ -12,6 +12,8 @@ from vcjob.kube.errors import ConfigError
 
 def client_context(ca: bytes | None, credential: Credential, *, insecure: bool = False) -> ssl.SSLContext:
     """The context for connections to one API server with one client certificate (or none)."""
+    if ca is not None and not ca.strip():  # OpenSSL would trust the whole world's CAs instead
+        raise ConfigError("the cluster's CA certificate is empty")
     try:
         context = ssl.create_default_context(cadata=ca.decode("ascii") if ca is not None else None)
     except (ssl.SSLError, ValueError) as error:
