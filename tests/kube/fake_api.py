@@ -296,7 +296,7 @@ class FakeApi:
     async def _send_line(
         self, request: web.Request, response: web.StreamResponse, event: dict[str, Any]
     ) -> bool:
-        line: bytes | None = json.dumps(event).encode() + b"\n"
+        line: bytes | None = json.dumps(event, separators=(",", ":")).encode() + b"\n"
         whole = line
         if self.mangle is not None:
             line = self.mangle(whole or b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -62,7 +63,7 @@ async def test_a_deadline_in_the_past_is_now() -> None:
 async def test_a_failing_key_waits_longer_each_time_until_forgotten() -> None:
     queue: WorkQueue[str] = WorkQueue(Backoff(0.1, 100.0))
     delays = [queue.add_rate_limited("a") for _ in range(6)]
-    assert all(later > earlier for earlier, later in zip(delays, delays[1:]))
+    assert all(later > earlier for earlier, later in pairwise(delays))
     assert queue.failures("a") == 6
     queue.forget("a")
     assert queue.add_rate_limited("a") < 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -36,6 +37,7 @@ def decoder_for(kind: type[T]) -> msgspec.json.Decoder[T]:
     return found
 
 
+@lru_cache(maxsize=256)
 def query(**parameters: str | int | bool | None) -> str:
     """The query part of a URL; what is None or empty is left out, a trailing `_` of a name too."""
     given = {

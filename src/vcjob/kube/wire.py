@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
 from typing import Protocol
 
 import aiohttp
@@ -98,7 +99,7 @@ class AiohttpWire:
                 URL(self._config.server + target, encoded=True),
                 data=body,
                 headers=self._headers_for(content_type),
-                timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=min(seconds, CONNECT_SECONDS)),
+                timeout=_timeout(seconds),
                 ssl=self._tls,
                 server_hostname=self._config.server_name,
                 proxy=self._config.proxy,
@@ -163,6 +164,11 @@ class AiohttpWire:
                 headers["Content-Type"] = content_type
             self._headers[content_type] = headers
         return headers
+
+
+@lru_cache(maxsize=64)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(seconds, CONNECT_SECONDS))
 
 
 async def _chunks(response: aiohttp.ClientResponse, silence: float | None) -> AsyncIterator[bytes]:
