@@ -1,0 +1,66 @@
+"""Claims on things that this machine has once: a port, a GPU.
+
+A claim is a name that one process holds at a time, whoever's home it works for; it ends with its holder,
+however that ends. On Linux it is an abstract socket name, which needs no file and has the same scope as a
+port (the network namespace); elsewhere it is a locked file.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import sys
+
+
+class Claim:
+    """Held until `release`, or until every process that has inherited it is gone."""
+
+    __slots__ = ("_descriptor", "name")
+
+    def __init__(self, name: str, descriptor: int) -> None:
+        self.name = name
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def claim(name: str) -> Claim | None:
+    """The claim on `name`, or None while somebody else has it."""
+    return _claim_socket(name) if sys.platform == "linux" else _claim_file(name)
+
+
+def _claim_socket(name: str) -> Claim | None:
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        holder.bind(f"\0vcjob/{name}")
+    except OSError as error:
+        holder.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise
+    return Claim(name, holder.detach())
+
+
+def _claim_file(name: str) -> Claim | None:
+    folder = "/tmp/vcjob-claims"  # noqa: S108 - shared by all users of the machine; nothing is written into it
+    try:
+        os.mkdir(folder)
+        os.chmod(folder, 0o1777)  # noqa: S103 - as /tmp itself
+    except FileExistsError:
+        pass
+    path = os.path.join(folder, name.replace("/", "-"))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return Claim(name, descriptor)

@@ -1,0 +1,113 @@
+"""Writing files so that a reader, a crash or a full disk never meets half of one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, TypeVar
+
+import msgspec
+
+from vcjob.errors import StoreError
+
+T = TypeVar("T")
+
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+def write_atomic(path: str, data: bytes) -> None:
+    """Put `data` at `path`: the old content or the new one is there at any moment, and after a power cut."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+        sync_folder(os.path.dirname(path))
+    except OSError as error:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise cannot_write(path, error) from error
+
+
+def write_json(path: str, value: object) -> None:
+    write_atomic(path, msgspec.json.encode(value))
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def append_line(path: str, value: object) -> None:
+    """One more line of JSON, in a single write, so that lines of several writers never mix."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        try:
+            os.write(descriptor, msgspec.json.encode(value) + b"\n")
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, PRIVATE_FOLDER, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def read_bytes(path: str) -> bytes | None:
+    """The content, or None where there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"the job store cannot be read: {path}: {error.strerror}") from error
+
+
+def read_json(path: str, kind: type[T]) -> T | None:
+    data = read_bytes(path)
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"the job store is damaged: {path}: {error}") from error
+
+
+def read_lines(path: str) -> list[Any]:
+    """The lines of JSON of an append-only file; a last line that is still being written is left out."""
+    data = read_bytes(path) or b""
+    return [msgspec.json.decode(line) for line in data.split(b"\n")[:-1] if line]
+
+
+def cannot_write(path: str, error: OSError) -> StoreError:
+    hints = {
+        errno.ENOSPC: "free some room on that disk, or set VCJOB_HOME to a folder on another one",
+        errno.EDQUOT: "your disk quota is used up; set VCJOB_HOME to a folder on another disk",
+        errno.EROFS: "set VCJOB_HOME to a folder that can be written",
+        errno.EACCES: "set VCJOB_HOME to a folder that you may write",
+        errno.EPERM: "set VCJOB_HOME to a folder that you may write",
+        errno.ENOTDIR: "set VCJOB_HOME to a folder, not a file",
+    }
+    reason = error.strerror or str(error)
+    return StoreError(f"the job store cannot be written: {path}: {reason}", hint=hints.get(error.errno or 0))

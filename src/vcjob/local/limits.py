@@ -1,0 +1,118 @@
+"""Memory and cpu limits of containers, by cgroups where this user may make them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vcjob.spec import quantity
+
+_ROOT = "/sys/fs/cgroup"
+_PERIOD = 100_000  # microseconds, the kernel's default
+
+
+class Limits:
+    """Makes a cgroup per container; says once where that is not possible."""
+
+    def __init__(self, run_uid: str, say: Callable[[str], None]) -> None:
+        self._prefix = f"vcjob-{run_uid}"
+        self._say = say
+        self._parents = _parents()
+
+    def enter(
+        self, pod: str, container: str, resources: Mapping[str, Any]
+    ) -> tuple[tuple[str, ...], list[str]]:
+        """The `cgroup.procs` files that the container's process writes itself into, and what cannot be held."""
+        limits = resources.get("limits") or {}
+        wanted = {
+            "memory": quantity.parse(limits["memory"]).value if limits.get("memory") else 0,
+            "cpu": quantity.parse(limits["cpu"]).milli if limits.get("cpu") else 0,
+        }
+        entered: dict[str, None] = {}
+        missed = []
+        for what, amount in wanted.items():
+            if not amount:
+                continue
+            folder = self._folder(what, f"{pod}-{container}")
+            if folder is not None and _limit(folder, what, amount):
+                entered[os.path.join(folder, "cgroup.procs")] = None
+            else:
+                missed.append(what)
+        return tuple(entered), missed
+
+    def _folder(self, what: str, name: str) -> str | None:
+        parent = self._parents.get(what)
+        if parent is None:
+            return None
+        folder = os.path.join(parent, f"{self._prefix}-{name}")
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError:
+            return None
+        return folder
+
+    def oom_killed(self, pod: str, container: str) -> bool:
+        folder = self._folder("memory", f"{pod}-{container}")
+        for name in ("memory.events", "memory.oom_control"):
+            for line in _read(os.path.join(folder or "", name)).splitlines():
+                key, _, count = line.partition(" ")
+                if key == "oom_kill" and count.strip() not in ("", "0"):
+                    return True
+        return False
+
+    def remove(self) -> None:
+        """Remove our (empty) cgroups."""
+        for parent in set(self._parents.values()):
+            try:
+                names = os.listdir(parent)
+            except OSError:
+                continue
+            for name in names:
+                if name.startswith(self._prefix):
+                    try:
+                        os.rmdir(os.path.join(parent, name))
+                    except OSError:
+                        pass
+
+
+def _parents() -> dict[str, str]:
+    """Our own cgroup per resource: one folder in version 2, one per controller in version 1."""
+    found: dict[str, str] = {}
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "" and os.path.exists(os.path.join(_ROOT, "cgroup.controllers")):
+            enabled = _read(os.path.join(_ROOT + path, "cgroup.subtree_control")).split()
+            return {what: _ROOT + path for what in ("memory", "cpu") if what in enabled}
+        for controller in controllers.split(","):
+            if controller in ("memory", "cpu"):
+                folder = os.path.join(_ROOT, controller) + path.rstrip("/")
+                if os.access(folder, os.W_OK):
+                    found[controller] = folder
+    return found
+
+
+def _limit(folder: str, what: str, amount: int) -> bool:
+    quota = max(1000, amount * _PERIOD // 1000)
+    settings = {
+        "memory": (("memory.max", str(amount)), ("memory.limit_in_bytes", str(amount))),
+        "cpu": (("cpu.max", f"{quota} {_PERIOD}"), ("cpu.cfs_quota_us", str(quota))),
+    }
+    for name, value in settings[what]:
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            try:
+                with open(path, "w") as file:
+                    file.write(value)
+            except OSError:
+                return False
+            return True
+    return False
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""

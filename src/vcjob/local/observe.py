@@ -1,0 +1,43 @@
+"""What the local ground sees of its pods, in the words of the lifecycle."""
+
+from __future__ import annotations
+
+from vcjob.lifecycle.pod import Failure, PodFact
+from vcjob.local.podstate import PodState
+
+
+def fact(pod: PodState) -> PodFact:
+    return PodFact(
+        task=pod.task,
+        index=pod.index,
+        uid=pod.uid,
+        attempt=pod.attempt,
+        version=pod.version,
+        phase=pod.phase,
+        ready=pod.ready,
+        terminating=pod.deleted_at is not None,
+        created=pod.created_at,
+        since=pod.finished_at or pod.started_at or pod.created_at,
+        started=pod.started_at,
+        finished=pod.finished_at,
+        restarts=pod.restarts,
+        failure=failure(pod),
+    )
+
+
+def failure(pod: PodState) -> Failure | None:
+    first = pod.first_failure()
+    if first is None:
+        if pod.phase == "Failed":
+            return Failure(reason=pod.reason or "Error", message=pod.message or "", at=pod.finished_at)
+        return None
+    container, ended = first
+    return Failure(
+        container=container.name,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        reason=ended.reason,
+        message=ended.message or pod.message or "",
+        init=container.role != "main",
+        at=ended.finished_at,
+    )

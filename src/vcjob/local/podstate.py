@@ -1,0 +1,87 @@
+"""What a pod on this machine looks like at a moment: written by its shim, read by everybody else."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
+Role = Literal["init", "sidecar", "main"]
+
+
+class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """How one run of a container ended. A death by signal N has exit code 128+N, as in Kubernetes."""
+
+    exit_code: int
+    reason: str
+    finished_at: float
+    signal: int | None = None
+    message: str | None = None
+    started_at: float | None = None
+
+
+class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
+    name: str
+    role: Role
+    pid: int | None = None
+    #: Start time in the kernel's ticks: a pid alone may belong to another process by now.
+    pid_start: int | None = None
+    started_at: float | None = None
+    #: Why it does not run yet or not any more: PodInitializing, CrashLoopBackOff, ...
+    waiting: str | None = None
+    waiting_message: str | None = None
+    started: bool = False
+    ready: bool = False
+    restarts: int = 0
+    ended: Ended | None = None
+    last: Ended | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.pid is not None
+
+
+class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
+    task: str
+    index: int
+    name: str
+    uid: str
+    version: int = 0
+    attempt: int = 0
+    rank: int | None = None
+    phase: Phase = "Pending"
+    reason: str | None = None
+    message: str | None = None
+    created_at: float = 0.0
+    started_at: float | None = None
+    finished_at: float | None = None
+    #: Set from the moment its end was asked for.
+    deleted_at: float | None = None
+    shim: int | None = None
+    gpus: list[str] = []
+    #: What of its spec means something else here than on a cluster; each is told the user once per job.
+    notes: list[str] = []
+    containers: list[ContainerState] = []
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def ready(self) -> bool:
+        return self.phase == "Running" and all(c.ready for c in self.containers if c.role != "init")
+
+    @property
+    def restarts(self) -> int:
+        return sum(container.restarts for container in self.containers)
+
+    def first_failure(self) -> tuple[ContainerState, Ended] | None:
+        """The container whose failing end came first, init containers included."""
+        failures = [
+            (container, ended)
+            for container in self.containers
+            for ended in (container.ended or container.last,)
+            if ended is not None and ended.exit_code != 0
+        ]
+        return min(failures, key=lambda failure: failure[1].finished_at, default=None)

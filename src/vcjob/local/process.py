@@ -1,0 +1,107 @@
+"""Processes that we did not wait for: who they are, whose children they are, how to end them all.
+
+A pid by itself proves nothing, for the kernel uses it again: a process is (pid, start time). What a job
+started carries the marks of `MARK_RUN` and `MARK_POD` in its environment, and keeps them through setsid,
+double forks and exec.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+MARK_RUN = "VCJOB_RUN_UID"
+MARK_POD = "VCJOB_POD_UID"
+MARK_CONTAINER = "VCJOB_CONTAINER"
+
+
+def start_time(pid: int) -> int | None:
+    """When the process started, in ticks since boot; None where it is gone (or this is no Linux)."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def is_same(pid: int, started: int | None) -> bool:
+    """Is this still the process that started then (and more than a zombie)?"""
+    fields = _stat(pid)
+    return fields is not None and fields[0] != "Z" and (started is None or int(fields[19]) == started)
+
+
+def children(parent: int) -> list[int]:
+    """The direct children that have not ended, adopted orphans included."""
+    try:
+        with open(f"/proc/{parent}/task/{parent}/children") as file:
+            pids = [int(pid) for pid in file.read().split()]
+    except OSError:
+        pids = [pid for pid in all_pids() if (_stat(pid) or ["", "0"])[1] == str(parent)]
+    return [pid for pid in pids if (_stat(pid) or ["Z"])[0] != "Z"]
+
+
+def descendants(parent: int) -> list[int]:
+    found: list[int] = []
+    for child in children(parent):
+        found.append(child)
+        found.extend(descendants(child))
+    return found
+
+
+def all_pids() -> Iterator[int]:
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for name in names:
+        if name.isdigit():
+            yield int(name)
+
+
+def mark_of(pid: int, mark: str) -> str | None:
+    """The value of a variable in the environment the process was started with."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read()
+    except OSError:
+        return None
+    prefix = f"{mark}=".encode()
+    for entry in environment.split(b"\0"):
+        if entry.startswith(prefix):
+            return entry[len(prefix) :].decode(errors="replace")
+    return None
+
+
+def marked(mark: str, value: str) -> list[int]:
+    """All processes on this machine, ours to read, that carry the mark."""
+    own = os.getpid()
+    return [pid for pid in all_pids() if pid != own and mark_of(pid, mark) == value]
+
+
+def kill_until_gone(find: Callable[[], list[int]], patience: float = 5.0) -> list[int]:
+    """Kill what `find` names until it names nothing: a process may fork while we look.
+
+    Returns what is still there after `patience` seconds (a process the kernel does not let go).
+    """
+    deadline = time.monotonic() + patience
+    pause = 0.001
+    while True:
+        pids = find()
+        if not pids or time.monotonic() > deadline:
+            return pids
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the third (state) on; the second may hold spaces and brackets."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            text = file.read()
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2 :].split()
