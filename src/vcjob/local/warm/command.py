@@ -1,0 +1,78 @@
+"""Which commands a zygote can start: `python script.py …` and `python -m module …`, and nothing cleverer."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+_PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+_PLAIN_OPTIONS = frozenset("bBdEIOPqsu")
+_OPTIONS_WITH_VALUE = frozenset("WX")
+
+
+class PythonCommand(NamedTuple):
+    """`interpreter options (target | -m target) args`."""
+
+    interpreter: str
+    options: tuple[str, ...]
+    kind: str
+    target: str
+    args: list[str]
+
+
+def understand(argv: list[str], env: dict[str, str], cwd: str) -> PythonCommand | str:
+    """The command taken apart, or why it is none of ours."""
+    if not argv or not _PYTHON.fullmatch(os.path.basename(argv[0])):
+        return f"{argv[0] if argv else 'the command'} is not Python"
+    interpreter = find_program(argv[0], env, cwd)
+    if interpreter is None:
+        return f"{argv[0]} was not found"
+    if any(not os.path.isabs(entry) for entry in env.get("PYTHONPATH", "/").split(os.pathsep)):
+        return "PYTHONPATH has an entry that is no absolute path"
+    options: list[str] = []
+    rest = list(argv[1:])
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        letters, valued = _split(word)
+        if letters is None:
+            return f"the option {word} of Python changes how the program is started"
+        if valued == "m":
+            module, found = word[word.index("m") + 1 :], word[: word.index("m")]
+            if len(found) > 1:
+                options.append(found)
+            if not module and not rest:
+                return "-m names no module"
+            return PythonCommand(interpreter, tuple(options), "module", module or rest.pop(0), rest)
+        options.append(word)
+        if valued and word.endswith(valued):
+            if not rest:
+                return f"the option {word} of Python lacks its value"
+            options.append(rest.pop(0))
+    if not rest or rest[0] == "-":
+        return "Python is to read its program from its input"
+    return PythonCommand(interpreter, tuple(options), "script", rest[0], rest[1:])
+
+
+def _split(word: str) -> tuple[str | None, str]:
+    """The option letters of a word, and the one among them that takes a value; None for what we do not know."""
+    for place, letter in enumerate(word[1:], start=1):
+        if letter == "m" or letter in _OPTIONS_WITH_VALUE:
+            return word[1:place], letter
+        if letter not in _PLAIN_OPTIONS:
+            return None, ""
+    return word[1:], ""
+
+
+def find_program(name: str, env: dict[str, str], cwd: str) -> str | None:
+    """The file that executing `name` would run, as an absolute path; links are not followed (venvs are links)."""
+    if "/" in name:
+        candidates = [os.path.join(cwd, name)]
+    else:
+        candidates = [
+            os.path.join(cwd, folder or ".", name) for folder in env.get("PATH", os.defpath).split(os.pathsep)
+        ]
+    for candidate in candidates:
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return os.path.normpath(candidate) if ".." not in candidate.split("/") else candidate
+    return None

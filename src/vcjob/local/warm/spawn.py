@@ -1,0 +1,128 @@
+"""A zygote as its owner sees it: started, spoken to, given up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from vcjob.local.files import make_folder
+from vcjob.local.warm.zygote import wire
+
+#: What nearly every rank imports first; a name that is not installed is left out.
+DEFAULT_IMPORTS = ("torch", "torch.distributed", "numpy")
+
+_MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote", "main.py")
+
+
+class Recipe(NamedTuple):
+    """What makes one zygote another than the next."""
+
+    interpreter: str
+    options: tuple[str, ...]
+    env: Mapping[str, str]
+    imports: tuple[str, ...] = DEFAULT_IMPORTS
+
+
+class ZygoteHandle:
+    """A zygote that this process has started. It ends when every copy of `control` is closed."""
+
+    def __init__(self, pid: int, control: socket.socket, log: int) -> None:
+        self.pid = pid
+        self._control = control
+        self._log = log
+
+    def connect(self) -> socket.socket:
+        """A connection for one rank. It can be used at once; answers come when the imports are done."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                socket.send_fds(self._control, [b"."], [theirs.fileno()])
+            except OSError:
+                pass  # it is dead, and so will the connection be: the reader sees its end
+        return ours
+
+    def wait_ready(self) -> dict[str, Any]:
+        """What it says once, after its imports; empty if it died before that."""
+        try:
+            message, _ = wire.receive(self._control)
+        except (OSError, ValueError):
+            message = None
+        return message or {}
+
+    def log(self) -> str:
+        """What it, or a module it imported, wrote."""
+        return os.pread(self._log, 1 << 16, 0).decode(errors="replace").strip()
+
+    def close(self) -> None:
+        self._control.close()
+        os.close(self._log)
+
+
+def start(
+    recipe: Recipe, empty: str, *, listening: socket.socket | None = None, idle: float | None = None
+) -> ZygoteHandle:
+    """Start one: in a session of its own, in the folder `empty`, with exactly this environment.
+
+    Raises OSError where the interpreter cannot be run.
+    """
+    make_folder(empty)
+    control, theirs = socket.socketpair()
+    log = os.memfd_create("vcjob-warm", os.MFD_CLOEXEC)
+    config: dict[str, Any] = {
+        "control": 3,
+        "imports": list(recipe.imports),
+        "folder": empty,
+        "idle": idle,
+    }
+    # Numbers 3 and 4 may be taken by the very sockets that are to be put there: work on copies above them.
+    high = [os.dup(theirs.fileno()), *([os.dup(listening.fileno())] if listening else [])]
+    high = [_above(descriptor, 16) for descriptor in high]
+    actions: list[tuple[Any, ...]] = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, log, 1),
+        (os.POSIX_SPAWN_DUP2, log, 2),
+        (os.POSIX_SPAWN_DUP2, high[0], 3),
+    ]
+    if listening:
+        config["listening"] = 4
+        actions.append((os.POSIX_SPAWN_DUP2, high[1], 4))
+    try:
+        pid = os.posix_spawn(
+            recipe.interpreter,
+            [recipe.interpreter, *recipe.options, _MAIN, json.dumps(config)],
+            dict(recipe.env),
+            file_actions=actions,
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[
+                signal.SIGTERM,
+                signal.SIGINT,
+                signal.SIGHUP,
+                signal.SIGCHLD,
+                signal.SIGPIPE,
+                signal.SIGXFSZ,
+            ],
+        )
+    except OSError:
+        control.close()
+        os.close(log)
+        raise
+    finally:
+        theirs.close()
+        for descriptor in high:
+            os.close(descriptor)
+    return ZygoteHandle(pid, control, log)
+
+
+def _above(descriptor: int, lowest: int) -> int:
+    """A copy of the descriptor with a number of at least `lowest`; the original is closed."""
+    import fcntl
+
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,22 @@
+"""`enter_mounts` of vcjob.local.linux, loaded from its file: vcjob need not be installed in this interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import types
+
+_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "linux.py")
+
+
+def enter_mounts(mounts: list[tuple[str, str, bool]]) -> None:
+    spec = importlib.util.spec_from_file_location("_vcjob_warm.linux", _FILE)
+    assert spec is not None and spec.loader is not None
+    linux = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(linux)
+    linux.enter_mounts(
+        [
+            types.SimpleNamespace(source=source, target=target, read_only=only)
+            for source, target, only in mounts
+        ]
+    )

@@ -1,0 +1,152 @@
+"""Makes a forked process look as if it had just been started, and hands over the user's program."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.machinery
+import io
+import os
+import pkgutil
+import signal
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import title
+from .loaded import Loaded, sets_before_import
+
+
+class Rank(NamedTuple):
+    """What runs in a forked process: `python [options] target args...` or `python [options] -m target args...`."""
+
+    kind: str
+    target: str
+    args: list[str]
+    argv: list[str]
+    env: dict[str, str]
+
+
+class Refusal(Exception):
+    """This program must be started the plain way; the text says why."""
+
+
+def check(rank: Rank, loaded: Loaded) -> None:
+    """Refuse what a fork would run differently. We are in the rank's folder, with its volumes."""
+    differs = loaded.other_environment(rank.env)
+    if differs:
+        raise Refusal(f"{differs} is not as it was when the imports were done, and acts only then")
+    if rank.kind == "module":
+        folder = os.getcwd()
+        found = (
+            importlib.machinery.PathFinder.find_spec(rank.target, [folder])
+            if "." not in rank.target
+            else None
+        )
+        path = found.origin if found else None
+    else:
+        path = rank.target
+        if not os.path.exists(path) or path.endswith(".pyc"):
+            raise Refusal("")  # the plain way says what is wrong, as Python does
+        folder = os.path.dirname(os.path.realpath(path))
+    hidden = loaded.hidden(folder)
+    if hidden:
+        raise Refusal(f"{hidden} in {folder} has the name of a module that is already loaded")
+    if path and os.path.isfile(path):
+        with open(path, "rb") as file:
+            name = sets_before_import(file.read())
+        if name:
+            raise Refusal(
+                f"{os.path.basename(path)} sets {name} by itself, which acts only before the imports"
+            )
+
+
+def become(rank: Rank) -> None:
+    """Everything in this process that still speaks of the zygote."""
+    _signals()
+    os.environ.clear()
+    os.environ.update(rank.env)
+    title.show(rank.argv, rank.env)
+    sys.orig_argv[:] = rank.argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream is not sys.stderr and stream.isatty():
+            stream.reconfigure(line_buffering=True)
+    _reseed()
+    _forget_folder()
+    importlib.invalidate_caches()
+
+
+def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, ...]], Callable[[], None]]:
+    """A fresh `__main__`, sys.argv and sys.path; what to call, what gives its arguments, what to call at the end."""
+    main = types.ModuleType("__main__")
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    main.__annotations__ = {}
+    main.__loader__ = importlib.machinery.BuiltinImporter
+    sys.modules["__main__"] = main
+    safe = getattr(sys.flags, "safe_path", False) or sys.flags.isolated
+    if rank.kind == "module":
+        sys.argv[:] = ["-m", *rank.args]
+        if not safe:
+            sys.path.insert(0, os.getcwd())
+        import runpy
+
+        return runpy._run_module_as_main, lambda: (rank.target,), _nothing  # type: ignore[attr-defined]
+    sys.argv[:] = [rank.target, *rank.args]
+    if pkgutil.get_importer(rank.target) is not None:  # a folder or an archive with a __main__ in it
+        sys.path.insert(0, rank.target)
+        import runpy
+
+        return runpy._run_module_as_main, lambda: ("__main__", False), _nothing  # type: ignore[attr-defined]
+    path = os.path.abspath(rank.target)
+    if not safe:
+        sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
+    names = vars(main)
+    names["__file__"], names["__cached__"] = path, None
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+
+    def compiled() -> tuple[Any, ...]:
+        with io.open_code(path) as file:
+            return compile(file.read(), path, "exec", dont_inherit=True), names
+
+    def done() -> None:
+        names.pop("__file__", None)
+        names.pop("__cached__", None)
+
+    return exec, compiled, done
+
+
+def _nothing() -> None:
+    pass
+
+
+def _signals() -> None:
+    """As an interpreter has them at its start."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _reseed() -> None:
+    """Every generator that has drawn its seed at import would give every rank the same numbers.
+
+    The `random` module does it by itself after a fork.
+    """
+    numpy_random: Any = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.seed()
+    process: Any = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process().authkey = os.urandom(32)
+
+
+def _forget_folder() -> None:
+    """multiprocessing remembers the folder it was imported in, to go there in processes that it spawns."""
+    process: Any = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.ORIGINAL_DIR = os.getcwd()
