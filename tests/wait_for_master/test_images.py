@@ -79,12 +79,12 @@ def test_a_master_that_never_comes_ends_with_the_code_of_a_timeout_and_the_cause
 def test_an_image_with_no_way_to_probe_ends_at_once_and_says_what_to_put_into_it(
     paths: dict[str, Path],
 ) -> None:
-    assert run_all(paths, UNABLE, "127.0.0.1", 1, 300) == {
-        name: (
+    assert run_all(paths, UNABLE, "127.0.0.1", 1, 300) == dict.fromkeys(
+        UNABLE,
+        (
             WAIT_NO_PROBE_EXIT_CODE,
             "wait-for-master: waiting for 127.0.0.1:1, at most 300 s\n"
             "wait-for-master: error: no way to probe 127.0.0.1:1 here: put nc (with -z), bash or python3 into the image, "
             "or choose another by --wait-master-image\n",
-        )
-        for name in UNABLE
-    }
+        ),
+    )

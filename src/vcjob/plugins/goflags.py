@@ -28,7 +28,7 @@ _INT = re.compile(
 )
 # What word processors and rendered web pages make of `-` and `--`, and the quotes they put around.
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
-_PLAIN_DASH = str.maketrans(dict.fromkeys(_DASHES, "-"))
+_PLAIN = str.maketrans(dict.fromkeys(_DASHES, "-"))
 _QUOTES = "\"'\u201c\u201d\u2018\u2019`"
 
 
@@ -42,7 +42,10 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class Flags:
-    """What was read: a value for every flag, and where each flag that was given stands in the list."""
+    """What was read: a value for every flag, and where each flag that was given stands in the list.
+
+    A flag that was given with a bad value has its default here, and its place.
+    """
 
     __slots__ = ("_values", "places")
 
@@ -50,13 +53,8 @@ class Flags:
         self._values: dict[str, Value] = {flag.name: flag.default for flag in flags}
         self.places: dict[str, int] = {}
 
-    def put(self, name: str, value: Value, place: int) -> None:
+    def put(self, name: str, value: Value) -> None:
         self._values[name] = value
-        self.places[name] = place
-
-    def forget(self, flag: Flag) -> None:
-        """Back to the default; the place stays, for those who ask whether the flag was given."""
-        self._values[flag.name] = flag.default
 
     def text(self, name: str) -> str:
         value = self._values[name]
@@ -93,51 +91,124 @@ def parse_int(text: str) -> int | None:
 
 def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> tuple[Flags, list[Problem]]:
     """Read the list; `where` of every problem is `(index of the item,)`."""
-    known = {flag.name: flag for flag in flags}
-    read = Flags(flags)
-    problems: list[Problem] = []
-    position = 0
-    while position < len(arguments):
-        place = position
-        item = arguments[place]
-        position += 1
-        stray = _stray(item, place, arguments, known)
-        if stray is not None:
-            problems.append(stray)
-            item = _plain(item)
-            if _flag_name(item) not in known:
-                continue
+    reader = _Reader(flags, arguments)
+    while reader.position < len(arguments):
+        reader.read_one()
+    return reader.read, [*reader.problems, *reader.ours_before_volcanos()]
+
+
+def flag_name(item: str) -> str | None:
+    """The name in `-name`, `--name` or either with `=value`; None for what is no flag to Go."""
+    name = item.removeprefix("-").removeprefix("-").partition("=")[0]
+    return name if item.startswith("-") and name and not name.startswith("-") else None
+
+
+class _Reader:
+    def __init__(self, flags: Sequence[Flag], arguments: Sequence[str]) -> None:
+        self.known = {flag.name: flag for flag in flags}
+        self.arguments = arguments
+        self.position = 0
+        self.read = Flags(flags)
+        self.problems: list[Problem] = []
+        #: Where an extension of ours stands first: there Volcano stops.
+        self.ours: dict[str, int] = {}
+
+    def read_one(self) -> None:
+        place = self.position
+        self.position += 1
+        item: str | None = self.arguments[place]
+        if flag_name(self.arguments[place]) not in self.known:
+            item = self._mended(self.arguments[place], place)
+        if item is not None:
+            self._read_flag(item, place)
+
+    def _read_flag(self, item: str, place: int) -> None:
         name, equals, value = item.removeprefix("-").removeprefix("-").partition("=")
-        if name not in known:
-            problems.append(_unknown(name, item, place, known))
-            continue
-        flag = known[name]
+        flag = self.known[name]
+        self.read.places[name] = place
+        if flag.ours:
+            self.ours.setdefault(name, place)
         if not equals:
             if flag.kind == "bool":
                 value = "true"
-            elif position < len(arguments) and _flag_name(arguments[position]) not in known:
-                value = arguments[position]
-                position += 1
+            elif self.position < len(self.arguments) and not self._is_flag(self.arguments[self.position]):
+                value = self.arguments[self.position]
+                self.position += 1
             else:
-                problems.append(error((place,), f"{_shown(item)} needs a value", f"write --{name}=VALUE"))
-                read.places[name] = place
-                continue
+                self.problems.append(error((place,), f"`--{name}` needs a value", f"write --{name}=VALUE"))
+                return
         parsed = _value(flag, value)
         if parsed is None:
-            problems.append(_bad_value(flag, value, place))
-            read.places[name] = place
-            continue
-        read.put(name, parsed, place)
-    problems += _ours_before_volcanos(known, arguments, read)
-    return read, problems
+            self.problems.append(_bad_value(flag, value, place))
+        else:
+            self.read.put(name, parsed)
 
+    def _is_flag(self, item: str) -> bool:
+        return flag_name(item) in self.known
 
-def _flag_name(item: str) -> str | None:
-    """The name in `-name`, `--name` or either with `=value`; None for anything else."""
-    if not item.startswith("-"):
+    def _mended(self, item: str, place: int) -> str | None:
+        """Reports an item that is none of the flags; returns what was meant where that is beyond doubt."""
+        plain = _plain(item)
+        if plain.partition("=")[0] in self.known and "=" in plain:
+            plain = f"--{plain}"
+        if plain != item and self._is_flag(plain):
+            what = (
+                "its dash is not the `-` of the keyboard"
+                if _has_other_dash(item)
+                else "it must be plain `--name`"
+            )
+            self.problems.append(error((place,), f"`{_shown(item)}` is no flag: {what}", f"write {plain}"))
+            return plain
+        self.problems.append(
+            self._stray(item, place) if flag_name(item) is None else self._unknown(item, place)
+        )
         return None
-    name = item.removeprefix("-").removeprefix("-").partition("=")[0]
-    return None if name == "" or name[0] == "-" else name
+
+    def _stray(self, item: str, place: int) -> Problem:
+        """An item at which Go stops reading without a word, or which breaks its syntax."""
+        if item == "--":
+            return error((place,), "`--` ends the arguments: Volcano reads nothing after it", "remove it")
+        if len(item) > 1 and item.startswith("-"):
+            return error(
+                (place,), f"`{_shown(item)}` is no flag: no name follows the dashes", "write --name=value"
+            )
+        before = self.arguments[place - 1] if place else ""
+        flag = self.known.get(flag_name(before) or "")
+        if flag is not None and flag.kind == "bool" and "=" not in before and item in TRUE | FALSE:
+            hint = f"write --{flag.name}={item} as one item"
+        else:
+            hint = "arguments are written --name=value, one item each"
+        return error((place,), f"`{_shown(item)}` is no flag: Volcano reads nothing from here on", hint)
+
+    def _unknown(self, item: str, place: int) -> Problem:
+        from vcjob.spec.wording import nearest
+
+        words = item.split()
+        if len(words) > 1 and self._is_flag(words[0]):
+            return error((place,), f"`{_shown(item)}` holds more than one word", _one_item_each(words))
+        name = flag_name(item) or ""
+        near = nearest(name.translate(_PLAIN), self.known)
+        known = ", ".join(f"--{one}" for one in self.known)
+        return error(
+            (place,),
+            f"there is no argument `--{_shown(name)}`",
+            f"did you mean --{near}?" if near else f"known: {known}",
+        )
+
+    def ours_before_volcanos(self) -> list[Problem]:
+        """Volcano stops at a flag it does not know, so ours must stand behind all of its own."""
+        last = max(
+            (place for name, place in self.read.places.items() if not self.known[name].ours), default=-1
+        )
+        return [
+            warning(
+                (place,),
+                f"`--{name}` is an extension of vcjob: Volcano stops reading here and ignores what follows",
+                f"put --{name} last",
+            )
+            for name, place in self.ours.items()
+            if place < last
+        ]
 
 
 def _value(flag: Flag, text: str) -> Value | None:
@@ -148,99 +219,44 @@ def _value(flag: Flag, text: str) -> Value | None:
     return text
 
 
+def _bad_value(flag: Flag, text: str, place: int) -> Problem:
+    words = text.split()
+    if any(word.startswith("-") for word in words[1:]):
+        first = f"--{flag.name}={words[0]}"
+        return error(
+            (place,), f"`--{flag.name}` holds more than one argument", _one_item_each([first, *words[1:]])
+        )
+    mended = text.strip(_QUOTES + " \t\r\n")
+    if flag.kind == "bool":
+        right = mended if _value(flag, mended) is not None else "true"
+        return error(
+            (place,),
+            f"`--{flag.name}` is true or false, not `{_shown(text)}`",
+            f"write --{flag.name}={right}",
+        )
+    right = mended if _value(flag, mended) is not None else str(flag.default)
+    reason = "does not fit 64 bits" if _INT.fullmatch(text) else "is not a whole number"
+    return error((place,), f"`--{flag.name}`: `{_shown(text)}` {reason}", f"write --{flag.name}={right}")
+
+
+def _one_item_each(words: Sequence[str]) -> str:
+    return "write one list item for each: " + ", ".join(f'"{word}"' for word in words)
+
+
 def _plain(item: str) -> str:
     """The item as it was meant: dashes and quotes of a rendered page undone, no space around."""
-    item = item.strip().strip(_QUOTES).strip()
-    if item[:1] and item[0] in _DASHES:
-        item = "--" + item.lstrip(_DASHES + "-")
-    return item.translate(_PLAIN_DASH) if item.startswith("-") else item
+    item = item.strip(_QUOTES + " \t\r\n")
+    if not item or item[0] not in _DASHES + "-":
+        return item
+    name, equals, value = item.lstrip(_DASHES + "-").partition("=")
+    return f"--{name.rstrip().translate(_PLAIN)}{equals}{value.lstrip()}"
+
+
+def _has_other_dash(item: str) -> bool:
+    return any(letter in _DASHES for letter in item.partition("=")[0])
 
 
 def _shown(text: str) -> str:
-    return f"{text[:57]!r}..." if len(text) > 60 else repr(text)
+    from vcjob.spec.wording import show
 
-
-def _stray(item: str, place: int, arguments: Sequence[str], known: dict[str, Flag]) -> Problem | None:
-    """The problem with an item at which Go would stop reading, or None for a well-formed flag."""
-    if item.startswith("-") and _flag_name(item) is not None and "\u2011" not in item.partition("=")[0]:
-        return None
-    plain = _plain(item)
-    if plain != item and _flag_name(plain) in known:
-        what = (
-            "starts with a dash that is not '-'"
-            if item.strip()[:1] in tuple(_DASHES)
-            else "is not a plain flag"
-        )
-        return error((place,), f"{_shown(item)} {what}", f"write {plain}")
-    if item == "--":
-        return error((place,), "'--' ends the arguments: Volcano reads nothing after it", "remove it")
-    if item.startswith("-") and len(item) > 1:
-        return error(
-            (place,), f"{_shown(item)} is no flag: a name must follow the dashes", "write --name=value"
-        )
-    before = arguments[place - 1] if place else ""
-    name = _flag_name(before)
-    if name in known and "=" not in before and known[name].kind == "bool" and (item in TRUE or item in FALSE):
-        hint = f"write --{name}={item} as one item"
-    elif item.partition("=")[0] in known:
-        hint = f"write --{item}"
-    else:
-        hint = "arguments are written --name=value, one item each"
-    return error((place,), f"{_shown(item)} is no flag: Volcano reads nothing from here on", hint)
-
-
-def _unknown(name: str, item: str, place: int, known: dict[str, Flag]) -> Problem:
-    words = item.split()
-    if len(words) > 1 and _flag_name(words[0]) in known:
-        return error((place,), f"{_shown(item)} holds more than one word", _split_hint(words))
-    nearest = _nearest(name.translate(_PLAIN_DASH), known)
-    hint = (
-        f"did you mean --{nearest}?"
-        if nearest
-        else "known arguments: " + ", ".join(f"--{flag}" for flag in known)
-    )
-    return error((place,), f"there is no argument --{name}", hint)
-
-
-def _bad_value(flag: Flag, text: str, place: int) -> Problem:
-    words = text.split()
-    if len(words) > 1 and any(word.startswith("-") for word in words[1:]):
-        return error(
-            (place,),
-            f"--{flag.name} holds more than one argument",
-            _split_hint([f"--{flag.name}={words[0]}", *words[1:]]),
-        )
-    if flag.kind == "bool":
-        return error(
-            (place,), f"--{flag.name} is true or false, not {_shown(text)}", f"write --{flag.name}=true"
-        )
-    reason = "is too large a number" if _INT.fullmatch(text) else "is not a whole number"
-    return error(
-        (place,), f"--{flag.name}={text[:60]}: {text[:60]!r} {reason}", f"write --{flag.name}={flag.default}"
-    )
-
-
-def _split_hint(words: Sequence[str]) -> str:
-    return "one list item for each: " + ", ".join(f'"{word}"' for word in words)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
-    found = get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
-
-
-def _ours_before_volcanos(known: dict[str, Flag], arguments: Sequence[str], read: Flags) -> list[Problem]:
-    """Volcano stops at a flag it does not know, so ours must stand behind all of its own."""
-    last_of_volcano = max((place for name, place in read.places.items() if not known[name].ours), default=-1)
-    return [
-        warning(
-            (place,),
-            f"--{name} is an extension of vcjob: Volcano stops reading here and would ignore "
-            f"{_shown(arguments[last_of_volcano])}",
-            f"put --{name} last",
-        )
-        for name, place in sorted(read.places.items(), key=lambda pair: pair[1])
-        if known[name].ours and place < last_of_volcano
-    ]
+    return show(text)

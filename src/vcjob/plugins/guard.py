@@ -43,7 +43,7 @@ class _Guarded(Plugin[Any]):
         try:
             self.plugin.shape(draft, options)
         except Exception as cause:
-            raise self._error(f"shaping the pods of task {draft.task.name!r}", cause) from cause
+            raise self._error(f"shaping the pods of task `{draft.task.name}`", cause) from cause
 
     def objects(self, job: Job, options: Any) -> Iterable[dict[str, Any]]:
         try:
@@ -53,7 +53,7 @@ class _Guarded(Plugin[Any]):
 
     def _failed(self, doing: str, cause: Exception) -> tuple[str, str]:
         return (
-            f"the plugin {self.name!r} failed while {doing}: {type(cause).__name__}: {cause}",
+            f"the plugin `{self.name}` failed while {doing}: {type(cause).__name__}: {cause}",
             "this is a fault of that plugin: mend it, or take it out of spec.plugins",
         )
 
@@ -69,7 +69,7 @@ class _GuardedPerPod(_Guarded):
         try:
             self.plugin.shape_pod(pod, task, index, options)
         except Exception as cause:
-            raise self._error(f"shaping pod {index} of task {task.name!r}", cause) from cause
+            raise self._error(f"shaping pod {index} of task `{task.name}`", cause) from cause
 
 
 def guarded(plugin: Plugin[Any], name: str) -> Plugin[Any]:

@@ -27,13 +27,13 @@ def _missing_tasks(job: Job, options: PytorchOptions) -> Iterator[Problem]:
     if job.task(options.master) is None:
         yield error(
             _place(options, "master"),
-            f"there is no task named {options.master!r} to be the master, so no rank would find the others",
+            f"there is no task named `{options.master}` to be the master, so no rank would find the others",
             _task_hint(job, "master", options.master),
         )
     if "worker" in options.given and not options.homogeneous and job.task(options.worker) is None:
         yield error(
             _place(options, "worker"),
-            f"--worker={options.worker} names no task of this Job",
+            f"`--worker={options.worker}` names no task of this Job",
             _task_hint(job, "worker", options.worker),
         )
 
@@ -72,13 +72,13 @@ def _shared_hostnames(job: Job, options: PytorchOptions) -> Iterator[Problem]:
         if task.replicas > 1:
             yield error(
                 where,
-                f"{task.replicas} ranks would share the name {hostname!r}",
+                f"{task.replicas} ranks would share the name `{hostname}`",
                 f"remove it: each pod is named {job.name}-{task.name}-INDEX then",
             )
         taken = seen.setdefault((hostname, subdomain(job, task)), task.name)
         if taken != task.name:
             yield error(
-                where, f"task {taken!r} has the hostname {hostname!r} already", "give each its own, or none"
+                where, f"task `{taken}` has the hostname `{hostname}` already", "give each its own, or none"
             )
 
 

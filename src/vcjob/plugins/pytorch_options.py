@@ -71,27 +71,29 @@ def _bad_values(read: Flags) -> Iterator[Problem]:
     port = read.integer("port")
     if not 1 <= port <= MAX_PORT:
         yield error(
-            read.where("port"), f"--port={port} is no port: it must be 1 to {MAX_PORT}", "write --port=23456"
+            read.where("port"),
+            f"`--port={port}` is no port: it must be 1 to {MAX_PORT}",
+            "write --port=23456",
         )
     timeout = read.integer("wait-master-timeout")
     if not 1 <= timeout <= MAX_TIMEOUT:
         yield error(
             read.where("wait-master-timeout"),
-            f"--wait-master-timeout={timeout} must be 1 to {MAX_TIMEOUT} seconds",
+            f"`--wait-master-timeout={timeout}` must be 1 to {MAX_TIMEOUT} seconds",
             "write --wait-master-timeout=300",
         )
     image = read.text("wait-master-image")
     if not image or any(letter.isspace() for letter in image):
         yield error(
             read.where("wait-master-image"),
-            f"--wait-master-image={image!r} is no image",
+            f"`--wait-master-image={image}` is no image",
             f"write --wait-master-image={DEFAULT_IMAGE}, or =self for the image of the worker itself",
         )
     nproc = read.text("nproc-per-node")
     if "nproc-per-node" in read.places and nproc != AUTO and (parse_int(nproc) or 0) < 1:
         yield error(
             read.where("nproc-per-node"),
-            f"--nproc-per-node={nproc} must be a number from 1, or {AUTO}",
+            f"`--nproc-per-node={nproc}` must be a number from 1, or {AUTO}",
             f"write --nproc-per-node={AUTO}",
         )
 
@@ -103,6 +105,6 @@ def _without_effect(read: Flags) -> Iterator[Problem]:
         if name in read.places:
             yield warning(
                 read.where(name),
-                f"--{name} has no effect without --wait-master-enabled",
+                f"`--{name}` has no effect without `--wait-master-enabled`",
                 "add --wait-master-enabled=true",
             )

@@ -55,18 +55,18 @@ def problem_with(name: str) -> Problem | None:
     offered = _offers().get(name)
     where = (*WHERE, name)
     if isinstance(offered, str):
-        return error(where, offered, f"mend or remove the package that offers {name!r}")
+        return error(where, offered, f"mend or remove the package that offers `{name}`")
     if name in OF_VOLCANO:
         return error(
             where,
-            f"the plugin {name!r} of Volcano is not served here: a Job can use {', '.join(sorted(BUILT_IN))}",
+            f"the plugin `{name}` of Volcano is not served here: a Job can use {', '.join(sorted(BUILT_IN))}",
             "remove it, or run this Job on Volcano itself",
         )
-    from difflib import get_close_matches
+    from vcjob.spec.wording import nearest
 
-    near = get_close_matches(name.lower(), names(), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else f"known plugins: {', '.join(names())}"
-    return error(where, f"there is no plugin {name!r}", hint)
+    near = nearest(name, names())
+    hint = f"did you mean `{near}`?" if near else f"known plugins: {', '.join(names())}"
+    return error(where, f"there is no plugin `{name}`", hint)
 
 
 def open_plugins(job: Job) -> list[Opened]:
@@ -141,7 +141,7 @@ def _overridden(job: Job, opened: Sequence[Opened]) -> Iterator[Problem]:
                     if entry.get("name") in draft.injected:
                         yield warning(
                             ("spec", "tasks", number, "template", "spec", kind, position, "env", place),
-                            f"{entry['name']} is set by a plugin: this value is overridden",
+                            f"`{entry['name']}` is set by a plugin: this value is overridden",
                             "remove it, or give it another name",
                         )
 
@@ -166,14 +166,14 @@ def _offers() -> dict[str, Plugin[Any] | str]:
 def _loaded(name: str, entries: Sequence[EntryPoint]) -> Plugin[Any] | str:
     if len({entry.value for entry in entries}) > 1:
         packages = sorted(entry.dist.name if entry.dist else entry.value for entry in entries)
-        return f"the plugin {name!r} is offered by several packages: {', '.join(packages)}"
+        return f"the plugin `{name}` is offered by several packages: {', '.join(packages)}"
     try:
         offered = entries[0].load()
         plugin = offered() if isinstance(offered, type) else offered
     except Exception as cause:
-        return f"the plugin {name!r} cannot be loaded: {type(cause).__name__}: {cause}"
+        return f"the plugin `{name}` cannot be loaded: {type(cause).__name__}: {cause}"
     if not isinstance(plugin, Plugin):
         return (
-            f"the plugin {name!r} is no vcjob plugin: {entries[0].value} is no Plugin of vcjob.plugins.base"
+            f"the plugin `{name}` is no vcjob plugin: {entries[0].value} is no Plugin of vcjob.plugins.base"
         )
     return guarded(plugin, name)

@@ -147,7 +147,7 @@ def _left_out_warnings(job: Job) -> Iterator[Problem]:
     for name, task in oversized(job).items():
         yield warning(
             ("spec", "tasks", job.tasks.index(task), "replicas"),
-            f"{name} is left out: the names of {task.replicas} pods are longer than a program's environment may be",
+            f"`{name}` is left out: the names of {task.replicas} pods are longer than a program's environment may be",
             f"read {MOUNT_PATH}/{_underscored(task)}.host instead",
         )
 
@@ -158,7 +158,7 @@ def _taken_places(job: Job, task: Task, where: Path) -> Iterator[Problem]:
         if volume.get("name") == name:
             yield error(
                 (*where, "volumes", number, "name"),
-                f"the svc plugin needs the volume name {name}",
+                f"the svc plugin needs the volume name `{name}`",
                 "rename it",
             )
     for kind in ("initContainers", "containers"):
@@ -167,7 +167,7 @@ def _taken_places(job: Job, task: Task, where: Path) -> Iterator[Problem]:
                 if str(mount.get("mountPath", "")).rstrip("/") == MOUNT_PATH:
                     yield error(
                         (*where, kind, position, "volumeMounts", number, "mountPath"),
-                        f"the svc plugin mounts its host lists at {MOUNT_PATH}",
+                        f"the svc plugin mounts its host lists at `{MOUNT_PATH}`",
                         "mount yours elsewhere",
                     )
 

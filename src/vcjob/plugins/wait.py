@@ -46,8 +46,8 @@ def wait_container(pod_spec: dict[str, Any], *, image: str, timeout: int, set_us
     """
     policy = "IfNotPresent"
     if image == SELF_IMAGE:
-        first = pod_spec["containers"][0]
-        image, policy = first["image"], first.get("imagePullPolicy") or policy
+        first: dict[str, Any] = next(iter(pod_spec.get("containers") or ()), {})
+        image, policy = first.get("image") or "", first.get("imagePullPolicy") or policy
     return {
         "name": CONTAINER_NAME,
         "image": image,

@@ -1,0 +1,3 @@
+module goflags_reference
+
+go 1.21
