@@ -97,28 +97,33 @@ class Document:
 
 
 def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
-    if value is None or isinstance(value, str | bool):
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int):
-        if not MIN_INTEGER <= value <= MAX_INTEGER:
-            problems.append(too_large(where))
-            return None
-        return int(value)
+    if isinstance(value, str):
+        return _text_copy(value, where, problems)
     if isinstance(value, float):
         if not math.isfinite(value):
             problems.append(not_finite(where))
             return None
-        return whole(value)
+        value = whole(value)
+    if isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
+        problems.append(too_large(where))
+        return None
+    if isinstance(value, int):
+        return int(value)  # an enumeration's member is a plain number to its reader
+    if isinstance(value, float):
+        return value
     if len(where) >= MAX_DEPTH:
         problems.append(too_deep(where))
         return None
     if isinstance(value, Mapping):
         copied = {}
         for key, item in value.items():
-            if not isinstance(key, str):
-                problems.append(error(where, f"the key `{key}` is not text", "keys are strings"))
-                continue
-            copied[key] = _plain_copy(item, (*where, key), problems)
+            name = _text_copy(key, where, problems) if isinstance(key, str) else ""
+            if name:
+                copied[name] = _plain_copy(item, (*where, name), problems)
+            else:
+                problems.append(bad_key(where, key))
         return copied
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [_plain_copy(item, (*where, index), problems) for index, item in enumerate(value)]
@@ -126,6 +131,21 @@ def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
         error(where, f"a {type(value).__name__} cannot stand in a Job", "use text, numbers, lists and dicts")
     )
     return None
+
+
+def _text_copy(text: str, where: Path, problems: list[Problem]) -> str:
+    text = str.__str__(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        problems.append(error(where, "the text holds half a character (a lone surrogate)", "mend the text"))
+        return ""
+    return text
+
+
+def bad_key(where: Path, key: object) -> Problem:
+    what = "is empty" if key is None or key == "" else "is not text"
+    return error(where, f"a key {what}", "write `name: value`, with a name before the colon")
 
 
 def too_deep(where: Path) -> Problem:

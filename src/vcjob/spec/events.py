@@ -32,6 +32,7 @@ from vcjob.spec.document import (
     Document,
     Mark,
     Places,
+    bad_key,
     not_finite,
     too_deep,
     too_large,
@@ -44,7 +45,8 @@ MAX_ALIASED_NODES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 _SCALAR_TAGS = {"int": (int,), "float": (float, int), "bool": (bool,), "null": (type(None),)}
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+# All that YAML does not allow as it stands; the parser would name it by a byte offset only.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -149,6 +151,9 @@ class _Walk:
                 value, inside = self.node(value_event, depth)
                 merges.append((event, value, inside))
                 continue
+            if key is None:
+                self.node(value_event, depth)
+                continue
             path.append(key)
             if type(value_event) is ScalarEvent and value_event.implicit[1] and value_event.anchor is None:
                 value, inside = value_event.value, None
@@ -184,15 +189,16 @@ class _Walk:
         path.pop()
         return data, places
 
-    def key(self, event: Any, depth: int) -> str:
+    def key(self, event: Any, depth: int) -> str | None:
+        """A key as text; None, and a problem, where it cannot be one."""
         if type(event) is ScalarEvent:
             value: Any = event.value if event.implicit[1] else self.scalar(event)
         else:
             value, _ = self.node(event, depth)
-        if value is not None and not isinstance(value, list | dict):
-            return scalars.key_text(value) or ""
-        self.add(event, error(tuple(self.path), "a key must be text", "write `name: value`"))
-        return f"key at line {event.start_mark.line + 1}"
+        if value is not None and value != "" and not isinstance(value, list | dict):
+            return scalars.key_text(value)
+        self.add(event, bad_key(tuple(self.path), value))
+        return None
 
     def scalar(self, event: Any) -> scalars.Scalar:
         text: str = event.value

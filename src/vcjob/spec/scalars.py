@@ -29,8 +29,6 @@ WORDS: dict[str, Scalar] = {
 _NUMBER_STARTS = frozenset("+-.0123456789")
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-# Beyond this, JSON writers use an exponent, so the number is no longer an integer to its reader.
-_LARGEST_WHOLE_FLOAT = 1e21
 # Longer digits than any number that fits 64 bits; int() of very long text is refused by Python itself.
 _LONGEST_NUMBER = 400
 
@@ -67,13 +65,11 @@ def number(text: str) -> Scalar:
 
 def whole(value: float) -> int | float:
     """A float without a fraction as the integer that JSON would show."""
-    return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE_FLOAT else value
+    return int(value) if value.is_integer() else value
 
 
-def key_text(value: Scalar) -> str | None:
-    """A mapping's key as text; None where it cannot be one (null)."""
-    if value is None:
-        return None
+def key_text(value: str | int | float | bool) -> str:
+    """A mapping's key as text, as JSON needs it."""
     if value is True:
         return "true"
     if value is False:

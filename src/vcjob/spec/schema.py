@@ -5,9 +5,8 @@ A valid document costs microseconds. Only one that is not is walked again to say
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib import resources
+from pathlib import Path as FilePath
 from typing import Any
 
 import msgspec
@@ -93,13 +92,23 @@ def _identity(data: Any) -> list[Problem]:
 def _failures(kind: str, data: Any) -> list[Failure]:
     return [
         Failure(
-            where=tuple(bad.instance_path),
+            where=_steps(data, bad.instance_path),
             rule=tuple(str(step) for step in bad.schema_path),
             value=bad.instance,
             detail=bad.kind,
         )
         for bad in _validator(kind).iter_errors(data)
     ]
+
+
+def _steps(data: Any, path: list[str | int]) -> Path:
+    """The validator's path; it gives a key of digits as a number."""
+    steps: list[str | int] = []
+    for step in path:
+        step = str(step) if isinstance(data, dict) else step
+        steps.append(step)
+        data = data[step]
+    return tuple(steps)
 
 
 @cache
@@ -111,10 +120,10 @@ def _validator(kind: str) -> Any:
 
 @cache
 def _schema(kind: str) -> dict[str, Any]:
-    folder = resources.files("vcjob.spec") / "schemas"
-    core: dict[str, Any] = json.loads((folder / "kubernetes.json").read_bytes())
+    folder = FilePath(__file__).with_name("schemas")  # importlib.resources would cost more than the check
+    core: dict[str, Any] = msgspec.json.decode((folder / "kubernetes.json").read_bytes())
     if kind != KIND:
         return {"$schema": _DIALECT, "$ref": f"#/$defs/{kind}", "$defs": core}
-    schema: dict[str, Any] = json.loads((folder / "job.json").read_bytes())
+    schema: dict[str, Any] = msgspec.json.decode((folder / "job.json").read_bytes())
     schema["$defs"] |= core
     return schema

@@ -67,6 +67,7 @@ def load_documents(text: str, name: str = "<text>") -> list[Document]:
 
     if len(text) > MAX_BYTES:
         raise SourceError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB", hint="split it")
+    text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
         # JSON writes characters beyond U+FFFF as two escapes, YAML as one.
         text = _SURROGATES.sub(_joined, text)
