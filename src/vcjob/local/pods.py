@@ -35,7 +35,7 @@ class Pods:
         preparer: Preparer,
         observed: Observed,
         *,
-        launcher: Callable[[PlainLauncher], Launcher],
+        launcher: Callable[[PlainLauncher, Callable[[str], None]], Launcher],
         changed: Callable[[], None],
         noted: Callable[[str], None],
         close_in_shim: Callable[[], None],

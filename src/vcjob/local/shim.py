@@ -80,7 +80,7 @@ class ShimWork:
         self,
         state: PodState,
         prepare: Callable[[PodState], PodSpec],
-        launcher: Callable[[PlainLauncher], Launcher],
+        launcher: Callable[[PlainLauncher, Callable[[str], None]], Launcher],
         close: Callable[[], None],
     ) -> None:
         self.state = state
@@ -136,7 +136,7 @@ class _Shim:
             work.prepare(self._state),
             self._state,
             self._loop,
-            launcher=work.launcher(self._plain),
+            launcher=work.launcher(self._plain, self._note),
             plain=self._plain,
             changed=self._report,
             oom_killed=work.oom_killed,
@@ -146,6 +146,11 @@ class _Shim:
         self._pod.start()
         if not self._state.finished:
             self._loop.run()
+
+    def _note(self, note: str) -> None:
+        """Goes to the supervisor with the next report."""
+        if note not in self._state.notes:
+            self._state.notes.append(note)
 
     def _report(self) -> None:
         try:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -52,7 +53,7 @@ class Supervisor:
         self._say_port(port, local_port)
         self._gpus = gpus.GpuPool(self._list_gpus(setting.env))
         limits = Limits(run.uid, self._note)
-        self._warmth = Warmth(setting, self.job, self._note)
+        self._warmth = Warmth(setting, self.job, run.uid, self._note)
         self.pods = Pods(
             run,
             plan,
@@ -258,8 +259,8 @@ class Supervisor:
 
     # Processes
 
-    def _launcher(self, plain: PlainLauncher) -> Launcher:
-        return self._warmth.launcher(plain)
+    def _launcher(self, plain: PlainLauncher, say: Callable[[str], None]) -> Launcher:
+        return self._warmth.launcher(plain, say)
 
     def _close_in_shim(self) -> None:
         """A shim keeps the claims (they end with the last of the job's processes), but not the run's lock."""

@@ -2,24 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from vcjob.local import environment, images, process
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.run import Setting
 from vcjob.spec.job import Job
 
+#: "true": as with --warm; "false": never, not even from a kept-warm server.
 ANNOTATION = "vcjob.io/warm"
+#: Modules to import beforehand, separated by commas, in place of torch and numpy.
+IMPORTS_ANNOTATION = "vcjob.io/warm-imports"
 
 
 class Warmth:
-    """Chooses the launcher of the pods of one run."""
+    """Chooses the launcher of the pods of one run.
 
-    def __init__(self, setting: Setting, job: Job, say: Callable[[str], None]) -> None:
-        self.wanted = setting.warm or job.metadata.annotations.get(ANNOTATION) == "true"
-        self._say = say
+    Warm on request; from a kept-warm server, which somebody has started on purpose, unless it is forbidden.
+    """
 
-    def launcher(self, plain: PlainLauncher) -> Launcher:
-        return plain
+    def __init__(self, setting: Setting, job: Job, run_uid: str, say: Callable[[str], None]) -> None:
+        annotations = job.metadata.annotations
+        choice = annotations.get(ANNOTATION, "").lower()
+        self.wanted = setting.warm or choice == "true"
+        self._warm: Any = None
+        if self.wanted or (choice != "false" and _servers_there()):
+            # Loaded only here: a plain run does without this code.
+            from vcjob.local.warm.client import WarmLauncher
+
+            self._warm = WarmLauncher(
+                env=setting.env, imports=_imports(annotations), may_start=self.wanted, say=say
+            )
+            for argv, env, cwd in _commands(setting, job):
+                self._warm.prepare(argv, {**env, process.MARK_RUN: run_uid}, cwd)
+
+    def launcher(self, plain: PlainLauncher, say: Callable[[str], None]) -> Launcher:
+        """In a shim: `say` reaches the user once, however many shims say the same."""
+        if self._warm is None:
+            return plain
+        launcher: Launcher = self._warm.with_fallback(plain, say)
+        return launcher
 
     def close(self) -> None:
-        pass
+        if self._warm is not None:
+            self._warm.close()
+
+
+def _servers_there() -> bool:
+    import os
+
+    from vcjob.local.home import home_folder
+
+    try:
+        return any(name.endswith(".sock") for name in os.listdir(os.path.join(home_folder(), "warm")))
+    except OSError:
+        return False
+
+
+def _imports(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
+    names = annotations.get(IMPORTS_ANNOTATION)
+    return None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _commands(setting: Setting, job: Job) -> Iterator[tuple[list[str], dict[str, str], str]]:
+    """Command, environment and folder of each main container, as far as they matter for what is imported."""
+    for task in job.tasks:
+        for container in task.pod_spec.get("containers") or []:
+            argv = images.command_of(container, setting.images)
+            if argv is None or not task.replicas:
+                continue
+            env = environment.inherited(setting.env)
+            for entry in container.get("env") or []:
+                if entry.get("valueFrom") is None:
+                    env[entry["name"]] = str(entry.get("value") or "")
+            env.setdefault("PYTHONUNBUFFERED", "1")
+            yield list(argv), env, container.get("workingDir") or setting.cwd

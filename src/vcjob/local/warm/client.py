@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vcjob.local.launch import Child, Launcher, LaunchRequest, signal_group
+from vcjob.local.launch import Child, Launcher, LaunchRequest, PlainLauncher, signal_group
 from vcjob.local.warm import server as kept
 from vcjob.local.warm import spawn
 from vcjob.local.warm.command import PythonCommand, understand
@@ -17,6 +18,7 @@ from vcjob.local.warm.environment import for_zygote, start_key
 from vcjob.local.warm.zygote import setting, wire
 
 _LONGEST_IMPORT = 300.0  # seconds; whoever needs longer starts the plain way
+_Zygote = spawn.ZygoteHandle | str  # our own, or the socket of a kept one
 _Key = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
@@ -57,43 +59,54 @@ class WarmChild:
 
 
 class WarmLauncher:
-    """`prepare` in the process that owns the run, as early as possible; `launch` there or in a child of it.
+    """`prepare` in the process that owns the run, as early as possible; then `launch` there or in a child of it.
 
-    `say` is told, once each, why a command was started the plain way. `server` is the folder of kept-warm
-    servers (None: use none), `env` the environment of the shell that asked for the run.
+    `env` is the environment of the shell that asked for the run: it decides which kept-warm server is meant.
+    `imports` are the modules that a zygote of the run's own imports; with `may_start` False only a kept-warm
+    server is used. `say` is told, once each, why something was started the plain way after all.
     """
 
     def __init__(
         self,
-        fallback: Launcher,
-        say: Callable[[str], None],
-        server: str | None = None,
+        fallback: Launcher | None = None,
+        say: Callable[[str], None] = lambda _sentence: None,
+        *,
+        folder: str | None = None,
         env: Mapping[str, str] | None = None,
-        imports: tuple[str, ...] = spawn.DEFAULT_IMPORTS,
+        imports: tuple[str, ...] | None = None,
+        may_start: bool = True,
     ) -> None:
-        self._fallback = fallback
+        self._fallback = fallback or PlainLauncher()
         self._say = say
-        self._folder = server
-        self._env = os.environ if env is None else env
+        self._folder = folder or kept.warm_folder()
+        self._env = dict(os.environ if env is None else env)
         self._imports = imports
-        self._empty = os.path.join(server or kept.warm_folder(), "empty")
-        self._owner = os.getpid()
-        self._zygotes: dict[_Key, spawn.ZygoteHandle | str] = {}
+        self._owner = os.getpid() if may_start else None
+        self._zygotes: dict[_Key, _Zygote] = {}
         self._said: set[str] = set()
 
     def prepare(self, argv: list[str], env: dict[str, str], cwd: str) -> None:
-        """Have a zygote for commands like this one: a kept one that fits, or start one now."""
-        command = self._understand(argv, env, cwd)
-        if command is not None:
+        """Have a zygote for commands like this one: a kept one that fits, or one that is started now."""
+        command = _understand(argv, env, cwd)
+        if isinstance(command, str):
+            self._plainly(command)
+        else:
             self._zygote_for(command, env)
 
     def launch(self, request: LaunchRequest) -> Child:
-        command = self._understand(request.argv, request.env, request.cwd)
-        zygote = None if command is None else self._zygote_for(command, request.env)
-        if command is None or zygote is None:
-            return self._fallback.launch(request)
-        child = self._ask(zygote, command, request)
-        return child or self._fallback.launch(request)
+        command = _understand(request.argv, request.env, request.cwd)
+        if not isinstance(command, str):
+            zygote = self._zygote_for(command, request.env)
+            child = None if zygote is None else self._ask(zygote, command, request)
+            if child is not None:
+                return child
+        return self._fallback.launch(request)
+
+    def with_fallback(self, fallback: Launcher, say: Callable[[str], None]) -> WarmLauncher:
+        """The same zygotes, for a child process with a plain launcher and a voice of its own."""
+        other = copy.copy(self)
+        other._fallback, other._say, other._said = fallback, say, set(self._said)
+        return other
 
     def close(self) -> None:
         """Give up the zygotes of this run. Ranks that still run are not touched."""
@@ -102,37 +115,18 @@ class WarmLauncher:
                 zygote.close()
         self._zygotes.clear()
 
-    def _understand(self, argv: list[str], env: dict[str, str], cwd: str) -> PythonCommand | None:
-        if sys.platform != "linux":
-            self._plainly("it needs Linux")
-            return None
-        command = understand(argv, env, cwd)
-        if isinstance(command, str):
-            self._plainly(command)
-            return None
-        return command
-
-    def _zygote_for(self, command: PythonCommand, env: dict[str, str]) -> spawn.ZygoteHandle | str | None:
+    def _zygote_for(self, command: PythonCommand, env: dict[str, str]) -> _Zygote | None:
         key = (command.interpreter, _options(command, env), start_key(env))
         if key not in self._zygotes:
-            path = self._kept_server(command, env)
-            if path is not None:
-                self._zygotes[key] = path
-            elif os.getpid() != self._owner:
-                self._plainly("no process with this interpreter and environment was prepared for it")
+            found = self._kept_server(command, env) or self._own_zygote(command, env)
+            if found is None:
                 return None
-            else:
-                try:
-                    recipe = spawn.Recipe(command.interpreter, key[1], for_zygote(env), self._imports)
-                    self._zygotes[key] = spawn.start(recipe, self._empty)
-                except OSError as error:
-                    self._plainly(f"{command.interpreter} cannot be run: {error.strerror}")
-                    return None
+            self._zygotes[key] = found
         return self._zygotes[key]
 
     def _kept_server(self, command: PythonCommand, env: dict[str, str]) -> str | None:
-        if self._folder is None:
-            return None
+        if self._imports is not None:
+            return None  # it is asked for modules that no kept server is known to have
         path = kept.socket_path(self._folder, command.interpreter, _options(command, env), self._env)
         answer = kept.ask(path, {"ask": {"env": env, "setting": setting.inherited()}})
         if answer is None:
@@ -142,9 +136,21 @@ class WarmLauncher:
             return None
         return path
 
-    def _ask(
-        self, zygote: spawn.ZygoteHandle | str, command: PythonCommand, request: LaunchRequest
-    ) -> WarmChild | None:
+    def _own_zygote(self, command: PythonCommand, env: dict[str, str]) -> spawn.ZygoteHandle | None:
+        if self._owner is None:
+            return None
+        if os.getpid() != self._owner:
+            self._plainly("no process was prepared for this interpreter and environment")
+            return None
+        imports = spawn.DEFAULT_IMPORTS if self._imports is None else self._imports
+        recipe = spawn.Recipe(command.interpreter, _options(command, env), for_zygote(env), imports)
+        try:
+            return spawn.start(recipe, os.path.join(self._folder, "empty"))
+        except OSError as error:
+            self._plainly(f"{command.interpreter} cannot be run: {error.strerror}")
+            return None
+
+    def _ask(self, zygote: _Zygote, command: PythonCommand, request: LaunchRequest) -> WarmChild | None:
         connection = kept.connect(zygote) if isinstance(zygote, str) else zygote.connect()
         if connection is None:
             self._plainly("the kept-warm server has ended")
@@ -169,12 +175,16 @@ class WarmLauncher:
         return None
 
     def _plainly(self, why: str) -> None:
-        self._once(f"started without --warm: {why}")
+        self._once(f"not started warm: {why}")
 
     def _once(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
             self._say(sentence)
+
+
+def _understand(argv: list[str], env: dict[str, str], cwd: str) -> PythonCommand | str:
+    return understand(argv, env, cwd) if sys.platform == "linux" else "that needs Linux"
 
 
 def _options(command: PythonCommand, env: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from vcjob.local.process import MARK_RUN
 from vcjob.local.warm.zygote.loaded import ACTS_AT_START, INJECTED
 
 #: Of the terminal or the session a command was typed in; no library that computes reads them.
@@ -33,8 +34,11 @@ def lasting(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_zygote(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment a zygote is started with: the rank's, less what differs from rank to rank."""
-    return {name: value for name, value in env.items() if not INJECTED.fullmatch(name)}
+    """The environment a zygote is started with: the rank's, less what differs from rank to rank.
+
+    The mark of the run stays, so that whoever sweeps up after a crash finds the zygote too.
+    """
+    return {name: value for name, value in env.items() if name == MARK_RUN or not INJECTED.fullmatch(name)}
 
 
 def start_key(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
