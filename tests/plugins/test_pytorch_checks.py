@@ -1,0 +1,217 @@
+"""What the pytorch plugin refuses or warns about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugins.jobs import job, problems, task
+
+LIST = "spec.plugins.pytorch"
+
+
+def said(*arguments: str, tasks: Any = None) -> list[tuple[str, str, str, str | None]]:
+    return problems(job(*(tasks or (task("master"), task("worker"))), pytorch=list(arguments)))
+
+
+@pytest.mark.parametrize("port", ["1", "65535", "0xffff"])
+def test_a_port_in_range_is_accepted(port: str) -> None:
+    assert said(f"--port={port}") == []
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1"])
+def test_a_bad_port_is_refused_with_the_item_path(port: str) -> None:
+    assert said("--master=master", f"--port={port}") == [
+        ("error", f"{LIST}[1]", f"`--port={port}` is no port: it must be 1 to 65535", "write --port=23456")
+    ]
+
+
+@pytest.mark.parametrize("timeout", ["1", "2147483647"])
+def test_a_timeout_in_range_is_accepted(timeout: str) -> None:
+    assert said("--wait-master-enabled", f"--wait-master-timeout={timeout}") == []
+
+
+@pytest.mark.parametrize("timeout", ["0", "-5", "2147483648"])
+def test_a_timeout_below_1_or_beyond_all_measure_is_refused(timeout: str) -> None:
+    assert said("--wait-master-enabled", f"--wait-master-timeout={timeout}") == [
+        (
+            "error",
+            f"{LIST}[1]",
+            f"`--wait-master-timeout={timeout}` must be 1 to 2147483647 seconds",
+            "write --wait-master-timeout=300",
+        )
+    ]
+
+
+@pytest.mark.parametrize("image", ["", "a b", "a\n"])
+def test_an_image_that_is_none_is_refused(image: str) -> None:
+    assert said("--wait-master-enabled", f"--wait-master-image={image}") == [
+        (
+            "error",
+            f"{LIST}[1]",
+            f"`--wait-master-image={image}` is no image",
+            "write --wait-master-image=busybox:1.36.1, or =self for the image of the worker itself",
+        )
+    ]
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two", "", "1.5"])
+def test_a_number_of_processes_that_is_none_is_refused(number: str) -> None:
+    assert said(f"--nproc-per-node={number}") == [
+        (
+            "error",
+            f"{LIST}[0]",
+            f"`--nproc-per-node={number}` must be a number from 1, or auto",
+            "write --nproc-per-node=auto",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "flag", ["--wait-master-timeout=5", "--wait-master-image=a:1", "--wait-master-set-user=false"]
+)
+def test_settings_of_a_wait_that_is_off_are_warned_about(flag: str) -> None:
+    name = flag.partition("=")[0]
+    assert said(flag) == [
+        (
+            "warning",
+            f"{LIST}[0]",
+            f"`{name}` has no effect without `--wait-master-enabled`",
+            "add --wait-master-enabled=true",
+        )
+    ]
+    assert said("--wait-master-enabled", flag) == []
+
+
+def test_row_3_a_missing_master_is_refused_where_it_is_named() -> None:
+    assert said("--port=1", "--master=chief") == [
+        (
+            "error",
+            f"{LIST}[1]",
+            "there is no task named `chief` to be the master, so no rank would find the others",
+            "write --master=NAME with one of: master, worker",
+        )
+    ]
+
+
+def test_an_explicit_worker_that_names_no_task_is_refused() -> None:
+    assert said("--worker=helper") == [
+        (
+            "error",
+            f"{LIST}[0]",
+            "`--worker=helper` names no task of this Job",
+            "write --worker=NAME with one of: master, worker",
+        )
+    ]
+
+
+def test_one_name_for_both_that_names_no_task_is_one_problem() -> None:
+    found = said("--master=node", "--worker=node")
+    assert [(severity, path) for severity, path, _, _ in found] == [("error", f"{LIST}[0]")]
+
+
+def test_row_4_two_masters_are_refused() -> None:
+    assert said(tasks=(task("worker"), task("master", 2))) == [
+        (
+            "error",
+            "spec.tasks[1].replicas",
+            "2 masters would all be rank 0",
+            "write replicas: 1, or make it a Job of equal replicas by --master=master and --worker=master",
+        )
+    ]
+
+
+def test_workers_without_a_master_pod_are_refused() -> None:
+    assert said(tasks=(task("master", 0), task("worker", 2))) == [
+        (
+            "error",
+            "spec.tasks[0].replicas",
+            "without a master pod the workers wait for rank 0 in vain",
+            "write replicas: 1",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "tasks", [(task("master", 0), task("worker", 0)), (task("master", 0), task("extra", 3))]
+)
+def test_a_job_scaled_to_nothing_is_let_be(tasks: Any) -> None:
+    assert said(tasks=tasks) == []
+
+
+def test_row_28_a_hostname_for_several_ranks_is_refused() -> None:
+    tasks = (task("master"), task("worker", 2, hostname="w"), task("extra", 2, hostname="x"))
+    assert said(tasks=tasks) == [
+        (
+            "error",
+            "spec.tasks[1].template.spec.hostname",
+            "2 ranks would share the name `w`",
+            "remove it: each pod is named test-pytorch-worker-INDEX then",
+        )
+    ]
+    assert said(tasks=(task("master"), task("worker", 1, hostname="w"))) == []
+
+
+def test_row_28_a_hostname_that_is_the_masters_too_is_refused() -> None:
+    assert said(tasks=(task("master", hostname="h"), task("worker", hostname="h"))) == [
+        (
+            "error",
+            "spec.tasks[1].template.spec.hostname",
+            "task `master` has the hostname `h` already",
+            "give each its own, or none",
+        )
+    ]
+    assert said(tasks=(task("master", hostname="h"), task("worker", hostname="h", subdomain="other"))) == []
+
+
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+def test_row_29_an_istio_sidecar_is_warned_about(kind: str) -> None:
+    injected = task("worker", metadata={kind: {"sidecar.istio.io/inject": "true"}})
+    assert said(tasks=(task("master"), injected)) == [
+        (
+            "warning",
+            f'spec.tasks[1].template.metadata.{kind}["sidecar.istio.io/inject"]',
+            "an Istio sidecar takes over the connections between the ranks, and the rendezvous fails",
+            "add the argument --disable-istio-sidecar to pytorch, at the end of its list",
+        )
+    ]
+    assert said("--disable-istio-sidecar", tasks=(task("master"), injected)) == []
+    let_be = task("worker", metadata={kind: {"sidecar.istio.io/inject": "false"}})
+    assert said(tasks=(task("master"), let_be)) == []
+
+
+def test_row_5_a_value_of_the_users_that_is_overridden_is_warned_about() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "RANK", "value": "7"}]
+    containers = [{"name": "main", "image": "i", "env": env}]
+    inits = [{"name": "pre", "image": "i", "env": [{"name": "VC_MASTER_NUM", "value": "7"}]}]
+    tasks = (
+        task("master", containers=containers, initContainers=inits),
+        task("extra", containers=containers),
+    )
+    assert said(tasks=tasks) == [
+        (
+            "warning",
+            "spec.tasks[0].template.spec.initContainers[0].env[0]",
+            "`VC_MASTER_NUM` is set by a plugin: this value is overridden",
+            "remove it, or give it another name",
+        ),
+        (
+            "warning",
+            "spec.tasks[0].template.spec.containers[0].env[1]",
+            "`RANK` is set by a plugin: this value is overridden",
+            "remove it, or give it another name",
+        ),
+    ]
+
+
+def test_all_problems_come_at_once() -> None:
+    found = said("–port=0", "--wait-master-timeout=0", "--master=chief", "x", tasks=(task("a"), task("b")))
+    assert [(severity, path) for severity, path, _, _ in found] == [
+        ("error", f"{LIST}[0]"),
+        ("error", f"{LIST}[3]"),
+        ("error", f"{LIST}[0]"),
+        ("error", f"{LIST}[1]"),
+        ("warning", f"{LIST}[1]"),
+        ("error", f"{LIST}[2]"),
+    ]
