@@ -10,7 +10,10 @@ from typing import Self
 
 from .api import Api
 from .control_plane import ControlPlane
+from .dns import start_dns
+from .fake_nodes import add_nodes, start_kwok
 from .isolation import Cell
+from .node import Node
 from .part import Part
 
 
@@ -73,6 +76,29 @@ class Cluster:
 
     def requests(self) -> Counter[tuple[str, str, str]]:
         return self.control_plane.requests()
+
+    @cached_property
+    def node(self) -> Node:
+        return Node(self.cell, self.control_plane)
+
+    def start_node(self, *images: str) -> Node:
+        """A real node, with the images (of tests/testbed/images.py) that the test needs beside the usual two."""
+        if "kubelet" not in self.parts():
+            self.node.start()
+        for name in images:
+            self.node.load_image(name)
+        return self.node
+
+    def start_dns(self) -> Part:
+        return self.part("coredns") if "coredns" in self.parts() else start_dns(self.cell, self.control_plane)
+
+    def fakes(
+        self, count: int, prefix: str = "fake", taint: bool = False, pods: int = 110, **capacity: str
+    ) -> list[str]:
+        """``count`` more pretended nodes, each for ``pods`` pods; more capacity (GPUs, say) by resource name."""
+        if "kwok" not in self.parts():
+            start_kwok(self.cell, self.control_plane)
+        return add_nodes(self.api, count, prefix, taint, pods, **capacity)
 
     def part(self, name: str) -> Part:
         """Any part by name, to stop, pause, kill or restart it: etcd, kube-apiserver, kubelet, kwok, vc-scheduler, ..."""

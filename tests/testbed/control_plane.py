@@ -9,7 +9,7 @@ from pathlib import Path
 from .api import Api, ApiError
 from .build import program
 from .certificates import Authority, service_account_keys
-from .etcd import CLIENT_URL, etcd
+from .etcd import CLIENT_URL, HEALTH_PORT, etcd
 from .isolation import NODE_ADDRESS, POD_NETWORK, Cell
 from .part import Part
 
@@ -40,7 +40,7 @@ class ControlPlane:
         store = etcd(self.cell).start()
         self.certificates.kubeconfig(self.kubeconfig, self.server, "testbed-admin", ("system:masters",))
         api_server = Part(self.cell, "kube-apiserver", self._api_server_arguments(audit))
-        store.wait_until(self._etcd_is_healthy, "healthy", 30)
+        store.wait_until(lambda: store.answers(HEALTH_PORT, "/health"), "healthy", 30)
         api_server.start()
         others = [
             Part(self.cell, "kube-controller-manager", self._controller_manager_arguments()),
@@ -90,10 +90,6 @@ class ControlPlane:
                     event["user"]["username"], event["verb"], name or event["requestURI"].split("?")[0]
                 ] += 1
         return counted
-
-    def _etcd_is_healthy(self) -> bool:
-        done = self.cell.run("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/2379", check=False)
-        return done.returncode == 0
 
     def _api_server_arguments(self, audit: bool) -> list[str]:
         issue = self.certificates.issue

@@ -7,6 +7,7 @@ from .isolation import Cell
 from .part import Part
 
 CLIENT_URL = "http://127.0.0.1:2379"
+HEALTH_PORT = 2381
 
 
 def etcd(cell: Cell) -> Part:
@@ -20,6 +21,7 @@ def etcd(cell: Cell) -> Part:
             f"--listen-client-urls={CLIENT_URL}",
             f"--advertise-client-urls={CLIENT_URL}",
             "--listen-peer-urls=http://127.0.0.1:2380",
+            f"--listen-metrics-urls=http://0.0.0.0:{HEALTH_PORT}",
             "--quota-backend-bytes=4294967296",
             "--snapshot-count=100000",
             "--log-level=warn",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from . import support
 from .cluster import Cluster
+from .fake_nodes import remove_nodes
+from .node import Node
+from .part import Part
 
 
 def need(problem: str | None) -> None:
@@ -36,6 +40,33 @@ def namespace(api_server: Cluster) -> Iterator[str]:
     api_server.api.wait(account, lambda seen: seen is not None, what="made by the controller manager")
     yield name
     api_server.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def node(api_server: Cluster) -> Node:
+    """A real node in the shared cluster; ``node.load_image("vcjob")`` for more than pause and busybox."""
+    need(support.node_problem())
+    return api_server.start_node()
+
+
+@pytest.fixture(scope="session")
+def dns(api_server: Cluster, node: Node) -> Part:
+    """CoreDNS for the pods of the real node."""
+    return api_server.start_dns()
+
+
+@pytest.fixture
+def fakes(api_server: Cluster) -> Iterator[Callable[..., list[str]]]:
+    """``fakes(100)`` adds pretended nodes for the length of a test and gives their names; see ``Cluster.fakes``."""
+    added: list[str] = []
+
+    def add(count: int, **options: Any) -> list[str]:
+        names = api_server.fakes(count, **options)
+        added.extend(names)
+        return names
+
+    yield add
+    remove_nodes(api_server.api, added)
 
 
 @pytest.fixture

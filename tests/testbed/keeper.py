@@ -25,6 +25,10 @@ CGROUP_PREFIX = "vcjob-testbed-"
 LINK_PREFIX = "vjtb"
 LOCK_FILE = "keeper.lock"
 READY_FILE = "ready.json"
+TIED_TO_PARENT = "setpriv --pdeathsig KILL --".split()
+IN_NAMESPACES = (
+    "unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private --".split()
+)
 
 
 def cgroup_folders(identity: str) -> list[Path]:
@@ -35,9 +39,7 @@ def cgroup_folders(identity: str) -> list[Path]:
     return [
         controller / f"{CGROUP_PREFIX}{identity}"
         for controller in sorted(root.iterdir())
-        if (controller / "cgroup.procs").exists()
-        and controller.name != "unified"
-        and not controller.is_symlink()
+        if (controller / "cgroup.procs").exists() and not controller.is_symlink()
     ]
 
 
@@ -126,20 +128,7 @@ def main(folder: Path, owner: int) -> int:
     identity = folder.name
     make_cgroups(identity)
     namespace = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "--"]
-        + [
-            "unshare",
-            "--net",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-            "--propagation",
-            "private",
-            "--",
-        ]
-        + [sys.executable, "-I", "-S", str(HERE / "pid1.py"), str(folder)],
+        [*TIED_TO_PARENT, *IN_NAMESPACES, sys.executable, "-I", "-S", str(HERE / "pid1.py"), str(folder)],
         stdin=subprocess.DEVNULL,
     )
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,14 @@ class Part:
             if time.monotonic() > until:
                 raise TestbedFailed(f"{self.name} did not end within {patience:.0f} s")
             time.sleep(0.02)
+
+    def answers(self, port: int, path: str) -> bool:
+        """Whether a plain HTTP server inside says that all is well."""
+        try:
+            with urllib.request.urlopen(f"http://{self.cell.address}:{port}{path}", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
 
     def wait_until(self, ready: Callable[[], object], what: str, patience: float = 60) -> None:
         """Polls ``ready``; gives up with the end of the log when the process ends or the time is over."""

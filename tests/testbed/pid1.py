@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ KERNEL_SETTINGS_AS_KUBELET_WANTS = {
 def prepare(folder: Path) -> None:
     _run("mount", "--make-rshared", "/")
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "testbed", "/run")
+    _divert_var_lib(folder)
     log = folder / "var-log"
     log.mkdir(exist_ok=True)
     _run("mount", "--bind", str(log), "/var/log")
@@ -50,6 +52,18 @@ def prepare(folder: Path) -> None:
     _run("ip", "addr", "add", BRIDGE_ADDRESS, "dev", BRIDGE)
     _run("ip", "link", "set", BRIDGE, "up")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _divert_var_lib(folder: Path) -> None:
+    """Kubelet and CNI write under /var/lib by fixed names; here that is a layer which nobody else sees."""
+    layer = Path("/run/var-lib")
+    for name in ("upper", "work", "folder"):
+        (layer / name).mkdir(parents=True)
+    _run("mount", "--bind", str(folder), str(layer / "folder"))
+    options = f"lowerdir=/var/lib,upperdir={layer / 'upper'},workdir={layer / 'work'}"
+    _run("mount", "-t", "overlay", "-o", options, "testbed", "/var/lib")
+    if folder.is_relative_to("/var/lib"):  # containerd cannot put its own overlays on an overlay
+        _run("mount", "--bind", str(layer / "folder"), str(folder))
 
 
 def _run(*argv: str) -> None:
@@ -146,7 +160,12 @@ def _answer(connection: socket.socket, parts: Parts) -> None:
         request = json.loads(connection.makefile("r").readline())
         parts.reap()
         verb = request.pop("verb")
-        answer = {"start": parts.start, "signal": parts.signal, "list": parts.list}[verb](**request)
+        verbs: dict[str, Callable[..., dict[str, Any]]] = {
+            "start": parts.start,
+            "signal": parts.signal,
+            "list": parts.list,
+        }
+        answer = verbs[verb](**request)
         connection.sendall(json.dumps(answer).encode() + b"\n")
     except (OSError, ValueError) as error:
         print(f"pid1: {error!r}", file=sys.stderr, flush=True)

@@ -1,0 +1,34 @@
+"""Cluster DNS: CoreDNS on the node's own address, where the kubelet sends every pod's questions."""
+
+from __future__ import annotations
+
+from .build import program
+from .control_plane import ControlPlane
+from .isolation import NODE_ADDRESS, Cell
+from .node import CLUSTER_DOMAIN
+from .part import Part
+
+READY_PORT = 8181
+
+
+def start_dns(cell: Cell, control_plane: ControlPlane) -> Part:
+    """Returns when CoreDNS has seen the Services and answers."""
+    kubeconfig = control_plane.identity("system:coredns", ("system:masters",), inner=True)
+    corefile = cell.folder / "Corefile"
+    # A short ttl: a test that replaces a pod must not wait for an old answer to grow stale.
+    corefile.write_text(
+        f""".:53 {{
+    bind {NODE_ADDRESS}
+    ready 0.0.0.0:{READY_PORT}
+    errors
+    kubernetes {CLUSTER_DOMAIN} in-addr.arpa ip6.arpa {{
+        kubeconfig {kubeconfig}
+        pods insecure
+        ttl 1
+    }}
+}}
+"""
+    )
+    part = Part(cell, "coredns", [str(program("coredns")), "-conf", str(corefile)]).start()
+    part.wait_until(lambda: part.answers(READY_PORT, "/ready"), "ready", 30)
+    return part

@@ -1,0 +1,210 @@
+"""The images that tests use, by the names that users' files give them: made here, kept in the cache, pulled from nowhere."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from . import debian
+from .archive import pack_layer, write_image, write_layer
+from .paths import PACKAGE, REPOSITORY, cache_folder
+from .progress import Progress
+from .rootfs import debian_layer
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PAUSE = "testbed.invalid/pause:1"
+BUSYBOX = "docker.io/library/busybox:1.36.1"
+VCJOB = "testbed.invalid/vcjob:test"
+GUIDE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
+BUSYBOX_NAMES = [BUSYBOX, "docker.io/library/busybox:latest", "docker.io/library/busybox:1.24"]
+# Volcano's own end-to-end tests want this name; any image that sleeps and ends when told to will do.
+SLEEPER = "docker.io/library/nginx:1.29.3-alpine"
+
+
+def shell_layer() -> Path:
+    """busybox for the tools, bash for /bin/sh: it opens /dev/tcp, which Volcano's wait for the master falls back to.
+
+    busybox's own nc is left out, because it has no -z and would be tried first.
+    """
+    debian.ensure()
+    busybox, bash = Path("/bin/busybox"), Path("/bin/bash-static")
+    applets = subprocess.run(
+        [str(busybox), "--list"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    target = cache_folder() / "layers" / f"shell-{_hash(busybox, bash, Path(__file__))}.tar"
+    if not target.exists():
+        taken = {"busybox", "sh", "bash", "nc", "python3"}
+        write_layer(
+            target,
+            {
+                "usr/bin/busybox": busybox,
+                "usr/bin/bash": bash,
+                "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
+            },
+            {"usr/bin/sh": "bash"} | {f"usr/bin/{name}": "busybox" for name in applets if name not in taken},
+            {"usr": 0o755, "usr/bin": 0o755, "etc": 0o755, "tmp": 0o1777, "home": 0o755, "root": 0o700},
+        )
+    return target
+
+
+def merged_usr_layer() -> Path:
+    target = cache_folder() / "layers" / "merged-usr.tar"
+    return target if target.exists() else write_layer(target, {}, {"bin": "usr/bin", "sbin": "usr/sbin"}, {})
+
+
+def python_layer() -> Path:
+    return debian_layer(["python3", "ca-certificates"])
+
+
+def _python_version(layer: Path) -> str:
+    listed = subprocess.run(["tar", "-tf", str(layer)], capture_output=True, text=True, check=True).stdout
+    return next(
+        line.split("/")[2].removeprefix("python")
+        for line in listed.splitlines()
+        if line.startswith("usr/lib/python3.")
+    )
+
+
+def vcjob_layers(base: Path) -> list[Path]:
+    """What our wheel needs, and the wheel itself in a layer of its own, for that one changes all the time."""
+    version = _python_version(base)
+    needs = cache_folder() / "layers" / f"vcjob-needs-{version}-{_hash(REPOSITORY / 'pyproject.toml')}.tar"
+    sources = sorted(
+        path for path in (REPOSITORY / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
+    ours = cache_folder() / "layers" / f"vcjob-{version}-{_hash(*sources, REPOSITORY / 'pyproject.toml')}.tar"
+    site = "usr/lib/python3/dist-packages"
+    if not needs.exists() or not ours.exists():
+        with (
+            Progress("building our wheel for an image"),
+            tempfile.TemporaryDirectory(prefix="vcjob-testbed-wheel-") as temporary,
+        ):
+            work = Path(temporary)
+            wheel = _wheel(work)
+            if not needs.exists():
+                fetch = [
+                    "install",
+                    "-q",
+                    "--only-binary=:all:",
+                    "--python-version",
+                    version,
+                    "--target",
+                    str(work / "needs" / site),
+                ]
+                _pip(*fetch, str(wheel))
+                for path in (work / "needs" / site).glob("vcjob*"):
+                    subprocess.run(["rm", "-rf", str(path)], check=True)
+                pack_layer(needs, work / "needs")
+            _pip(
+                "install",
+                "-q",
+                "--no-deps",
+                "--python-version",
+                version,
+                "--only-binary=:all:",
+                "--target",
+                str(work / "ours" / site),
+                str(wheel),
+            )
+            subprocess.run(["rm", "-rf", str(work / "ours" / site / "bin")], check=True)
+            program = work / "ours/usr/local/bin/vcjob"
+            program.parent.mkdir(parents=True)
+            program.write_text(
+                "#!/usr/bin/python3\nimport sys\nfrom vcjob.cli.main import main\nsys.exit(main())\n"
+            )
+            program.chmod(0o755)
+            pack_layer(ours, work / "ours")
+    return [needs, ours]
+
+
+def _wheel(work: Path) -> Path:
+    _pip("wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(work / "wheel"), str(REPOSITORY))
+    return next((work / "wheel").glob("*.whl"))
+
+
+def _pip(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"pip {' '.join(arguments)}: {(done.stderr or done.stdout).strip()[-2000:]}")
+
+
+def _pause() -> Path:
+    return _image(
+        "pause", [PAUSE], [merged_usr_layer(), shell_layer()], ["/usr/bin/busybox", "sleep", "infinity"]
+    )
+
+
+def _busybox() -> Path:
+    return _image("busybox", BUSYBOX_NAMES, [merged_usr_layer(), shell_layer()], ["/bin/sh"])
+
+
+def _sleeper() -> Path:
+    command = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
+    return _image("sleeper", [SLEEPER], [merged_usr_layer(), shell_layer()], command)
+
+
+def _vcjob() -> Path:
+    base = python_layer()
+    return _image("vcjob", [VCJOB], [base, shell_layer(), *vcjob_layers(base)], ["/usr/local/bin/vcjob"])
+
+
+def _guide_layer() -> Path:
+    program = PACKAGE / "sendrecv.py"
+    target = cache_folder() / "layers" / f"sendrecv-{_hash(program)}.tar"
+    return (
+        target if target.exists() else write_layer(target, {"opt/sendrecv.py": program}, {}, {"opt": 0o755})
+    )
+
+
+def _guide_by_sockets() -> Path:
+    return _image(
+        "guide-sockets",
+        [GUIDE],
+        [python_layer(), shell_layer(), _guide_layer()],
+        ["python3", "/opt/sendrecv.py"],
+    )
+
+
+def _guide_by_torch() -> Path:
+    torch = debian_layer(["python3-torch"], "trixie")
+    return _image(
+        "guide-torch", [GUIDE], [torch, shell_layer(), _guide_layer()], ["python3", "/opt/sendrecv.py"]
+    )
+
+
+IMAGES: dict[str, Callable[[], Path]] = {
+    "pause": _pause,
+    "busybox": _busybox,
+    "sleeper": _sleeper,
+    "vcjob": _vcjob,
+    "guide": _guide_by_sockets,
+    "guide-torch": _guide_by_torch,
+}
+
+
+def image(name: str) -> Path:
+    """The archive of an image, made now if it is not in the cache."""
+    return IMAGES[name]()
+
+
+def _image(name: str, names: list[str], layers: list[Path], command: list[str]) -> Path:
+    key = hashlib.sha256(repr((names, [layer.name for layer in layers], command)).encode()).hexdigest()[:12]
+    target = cache_folder() / "images" / f"{name}-{key}.tar"
+    if not target.exists():
+        write_image(target, names, layers, command, {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/root"})
+    return target
+
+
+def _hash(*files: Path) -> str:
+    content = hashlib.sha256()
+    for file in files:
+        content.update(file.resolve().read_bytes())
+    return content.hexdigest()[:12]
