@@ -1,0 +1,94 @@
+"""Which plugins a Job may name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.jobs import job, problems, task
+from vcjob.errors import InvalidJob
+from vcjob.plugins import registry
+
+
+@pytest.fixture(autouse=True)
+def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_offers", dict)
+
+
+def test_our_own_three() -> None:
+    assert registry.names() == ["env", "pytorch", "svc"]
+    for name in registry.names():
+        plugin = registry.find(name)
+        assert plugin is not None and plugin.name == name
+        assert registry.problem_with(name) is None
+
+
+@pytest.mark.parametrize("name", ["ssh", "mpi", "tensorflow", "ray", "hcclrank"])
+def test_volcanos_other_plugins_are_refused_with_a_sentence(name: str) -> None:
+    assert registry.find(name) is None
+    assert problems(job(task("a"), **{name: []})) == [
+        (
+            "error",
+            f"spec.plugins.{name}",
+            f"the plugin `{name}` of Volcano is not served here: a Job can use env, pytorch, svc",
+            "remove it, or run this Job on Volcano itself",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("pytroch", "did you mean `pytorch`?"),
+        ("SVC", "did you mean `svc`?"),
+        ("qqq", "known plugins: env, pytorch, svc"),
+    ],
+)
+def test_an_unknown_plugin_is_refused_with_the_nearest(name: str, hint: str) -> None:
+    assert problems(job(task("a"), **{name: []})) == [
+        ("error", f"spec.plugins.{name}", f"there is no plugin `{name}`", hint)
+    ]
+
+
+def test_problems_of_all_plugins_come_at_once() -> None:
+    found = problems(job(task("a"), svc=["--x"], env=["--y"], nope=[]))
+    assert [path for _, path, _, _ in found] == [
+        "spec.plugins.env[0]",
+        "spec.plugins.nope",
+        "spec.plugins.svc[0]",
+    ]
+
+
+def test_opening_a_wrong_job_raises_with_all_problems() -> None:
+    with pytest.raises(InvalidJob) as caught:
+        registry.open_plugins(job(task("a"), svc=["--x"], nope=[]))
+    assert [problem.path for problem in caught.value.problems] == ["spec.plugins.nope", "spec.plugins.svc[0]"]
+
+
+def test_a_job_without_plugins_opens_none() -> None:
+    from vcjob.spec.job import Job
+
+    bare = Job({"metadata": {"name": "j"}, "spec": {"tasks": [task("a")]}})
+    assert registry.open_plugins(bare) == []
+    assert registry.check_plugins(bare) == []
+
+
+def test_installed_packages_are_looked_through_only_for_a_name_that_is_not_ours() -> None:
+    say = (
+        "import sys; from vcjob.plugins import registry; from vcjob.spec.job import Job;"
+        "job = Job({'metadata': {'name': 'j'}, 'spec': {'tasks': [{'name': 'master', 'replicas': 1}], 'plugins':"
+        " {'pytorch': None, 'svc': None, 'env': None}}}); registry.check_plugins(job); registry.open_plugins(job);"
+        "print('importlib.metadata' in sys.modules, 'difflib' in sys.modules)"
+    )
+    sources = str(Path(registry.__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", say],
+        env={"PYTHONPATH": f"{sources}:{Path(sys.modules['msgspec'].__file__ or '').parents[1]}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False False\n"

@@ -1,0 +1,288 @@
+"""Plugins of third parties: found by entry point, and never the cause of a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vcjob.plugins import registry
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "plugin-package"
+SOURCES = str(Path(registry.__file__).parents[2])
+
+SAY = """
+import json, sys
+from vcjob.errors import VcjobError
+from vcjob.plan.plan import Plan
+from vcjob.plugins import registry
+from vcjob.spec.job import Job
+
+job = Job(json.load(sys.stdin))
+said = {"names": registry.names(), "problems": [[p.severity, p.path, p.message, p.hint] for p in registry.check_plugins(job)]}
+if not any(problem[0] == "error" for problem in said["problems"]):
+    try:
+        plan = Plan(job)
+        said["objects"] = [obj["kind"] for obj in plan.objects()]
+        said["pods"] = list(plan.pods())
+    except VcjobError as refused:
+        said["refused"] = [refused.message, refused.hint]
+print(json.dumps(said))
+"""
+
+
+def ask(packages: Path, plugins: dict[str, list[str]], **task: Any) -> dict[str, Any]:
+    """What a Python that has these packages says about a Job of one task `a` with these plugins."""
+    spec = {"containers": [{"name": "main", "image": "i"}], **task}
+    job = {
+        "metadata": {"name": "job"},
+        "spec": {"tasks": [{"name": "a", "replicas": 2, "template": {"spec": spec}}], "plugins": plugins},
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SAY],
+        input=json.dumps(job),
+        env={"PYTHONPATH": f"{packages}:{SOURCES}", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example package, installed as a user would, without a network."""
+    target = tmp_path_factory.mktemp("packages")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+    ]
+    subprocess.run(
+        [*command, "--disable-pip-version-check", "--target", str(target), str(EXAMPLE)], check=True
+    )
+    return target
+
+
+def test_the_example_package_is_found_and_shapes_the_pods(installed: Path) -> None:
+    said = ask(installed, {"shm": ["--size=8Gi"]})
+    assert said["names"] == ["env", "pytorch", "shm", "svc"]
+    assert said["problems"] == []
+    assert [pod["spec"] for pod in said["pods"]] == [
+        {
+            "containers": [
+                {"name": "main", "image": "i", "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
+            ],
+            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}],
+            **{key: pod["spec"][key] for key in ("schedulerName",) if key in pod["spec"]},
+        }
+        for pod in said["pods"]
+    ]
+
+
+def test_it_runs_behind_our_own(installed: Path) -> None:
+    said = ask(installed, {"shm": [], "svc": []})
+    assert [mount["name"] for mount in said["pods"][0]["spec"]["containers"][0]["volumeMounts"]] == [
+        "job-svc",
+        "shm",
+    ]
+
+
+def test_its_problems_have_the_path_of_the_item(installed: Path) -> None:
+    said = ask(installed, {"shm": ["--size=8GB", "--sise=1Gi"]}, volumes=[{"name": "shm", "emptyDir": {}}])
+    assert said["problems"] == [
+        ["error", "spec.plugins.shm[1]", "there is no argument `--sise`", "did you mean --size?"],
+        ["error", "spec.plugins.shm[0]", "`8GB` is no size", "write --size=8Gi"],
+        [
+            "error",
+            "spec.tasks[0].template.spec.volumes[0].name",
+            "the shm plugin needs the volume name `shm`",
+            "rename it",
+        ],
+    ]
+
+
+BROKEN = """
+from vcjob.plugins.base import Plugin
+
+class Whole(Plugin):
+    name = "whole"
+    order = 15
+    def parse(self, arguments):
+        return None, []
+    def shape(self, draft, options):
+        draft.inject_env("WHOLE", draft.index + 1)
+
+class Parse(Whole):
+    def parse(self, arguments):
+        raise ValueError("bad day")
+
+class Opens(Whole):
+    def opens(self, options):
+        raise ValueError("bad day")
+
+class Check(Whole):
+    def check(self, job, options):
+        yield from ()
+        raise ValueError("bad day")
+
+class Shape(Whole):
+    def shape(self, draft, options):
+        raise ValueError("bad day")
+
+class Objects(Whole):
+    def objects(self, job, options):
+        raise ValueError("bad day")
+
+class PerPod(Whole):
+    def shape_pod(self, pod, task, index, options):
+        pod["spec"]["nodeName"] = f"node-{index}"
+
+class PerPodBad(Whole):
+    def shape_pod(self, pod, task, index, options):
+        raise ValueError("bad day")
+
+class OpensOthers(Whole):
+    def opens(self, options):
+        return {"env": ["--attempt"], "circle": []}
+
+class Circle(Whole):
+    def opens(self, options):
+        return {"opens-others": [], "circle": []}
+
+class Init(Whole):
+    def __init__(self):
+        raise ValueError("bad day")
+
+no_plugin = 7
+"""
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Packages that offer plugins of every brokenness, written by hand."""
+    target = tmp_path_factory.mktemp("broken")
+    (target / "broken_plugins.py").write_text(BROKEN)
+    (target / "broken_syntax.py").write_text("def (:\n")
+    offers = {
+        "whole": "broken_plugins:Whole",
+        "parse": "broken_plugins:Parse",
+        "opens": "broken_plugins:Opens",
+        "check": "broken_plugins:Check",
+        "shape": "broken_plugins:Shape",
+        "objects": "broken_plugins:Objects",
+        "per-pod": "broken_plugins:PerPod",
+        "per-pod-bad": "broken_plugins:PerPodBad",
+        "opens-others": "broken_plugins:OpensOthers",
+        "circle": "broken_plugins:Circle",
+        "init": "broken_plugins:Init",
+        "number": "broken_plugins:no_plugin",
+        "absent": "broken_plugins:Nothing",
+        "missing": "no_such_module:Plugin",
+        "syntax": "broken_syntax:Plugin",
+        "twice": "broken_plugins:Whole",
+        "ssh": "broken_plugins:Whole",
+        "svc": "broken_plugins:Whole",
+    }
+    write_package(target, "broken", offers)
+    write_package(target, "second", {"twice": "broken_plugins:Parse"})
+    return target
+
+
+def write_package(target: Path, name: str, offers: dict[str, str]) -> None:
+    info = target / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"{key} = {value}\n" for key, value in offers.items()]
+    (info / "entry_points.txt").write_text("[vcjob.plugins]\n" + "".join(lines))
+
+
+FAULT = "this is a fault of that plugin: mend it, or take it out of spec.plugins"
+
+
+def mend(name: str) -> str:
+    return f"mend or remove the package that offers `{name}`"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("parse", "the plugin `parse` failed while reading its arguments: ValueError: bad day", FAULT),
+        (
+            "opens",
+            "the plugin `opens` failed while saying which plugins it needs: ValueError: bad day",
+            FAULT,
+        ),
+        ("check", "the plugin `check` failed while checking the Job: ValueError: bad day", FAULT),
+        ("shape", "the plugin `shape` failed while shaping the pods of task `a`: ValueError: bad day", FAULT),
+        ("init", "the plugin `init` cannot be loaded: ValueError: bad day", mend("init")),
+        (
+            "number",
+            "the plugin `number` is no vcjob plugin: broken_plugins:no_plugin is no Plugin of vcjob.plugins.base",
+            mend("number"),
+        ),
+        (
+            "absent",
+            "the plugin `absent` cannot be loaded: AttributeError: module 'broken_plugins' has no attribute 'Nothing'",
+            mend("absent"),
+        ),
+        (
+            "missing",
+            "the plugin `missing` cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'",
+            mend("missing"),
+        ),
+        ("twice", "the plugin `twice` is offered by several packages: broken, second", mend("twice")),
+    ],
+)
+def test_a_broken_plugin_is_a_problem_of_the_job(broken: Path, name: str, message: str, hint: str) -> None:
+    assert ask(broken, {name: []})["problems"] == [["error", f"spec.plugins.{name}", message, hint]]
+
+
+def test_a_plugin_with_a_syntax_error_is_a_problem_of_the_job(broken: Path) -> None:
+    ((severity, path, message, hint),) = ask(broken, {"syntax": []})["problems"]
+    assert (severity, path, hint) == ("error", "spec.plugins.syntax", mend("syntax"))
+    assert message.startswith("the plugin `syntax` cannot be loaded: SyntaxError: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "doing"), [("objects", "adding its objects"), ("per-pod-bad", "shaping pod 0 of task `a`")]
+)
+def test_what_fails_later_is_an_error_in_plain_words(broken: Path, name: str, doing: str) -> None:
+    assert ask(broken, {name: []})["refused"] == [
+        f"the plugin `{name}` failed while {doing}: ValueError: bad day",
+        FAULT,
+    ]
+
+
+def test_a_plugin_may_shape_each_pod(broken: Path) -> None:
+    said = ask(broken, {"per-pod": []})
+    assert [pod["spec"]["nodeName"] for pod in said["pods"]] == ["node-0", "node-1"]
+    env = [{"name": "WHOLE", "value": "2"}]
+    assert said["pods"][1]["spec"]["containers"] == [{"name": "main", "image": "i", "env": env}]
+
+
+def test_plugins_that_open_each_other_end(broken: Path) -> None:
+    said = ask(broken, {"opens-others": []})
+    assert said["problems"] == []
+    env = said["pods"][0]["spec"]["containers"][0]["env"]
+    assert [entry["name"] for entry in env] == ["WHOLE", "VK_TASK_INDEX", "VC_TASK_INDEX", "VCJOB_ATTEMPT"]
+
+
+def test_a_name_that_we_do_not_serve_can_be_served_by_others_and_ours_cannot_be_taken(broken: Path) -> None:
+    said = ask(broken, {"ssh": [], "svc": []})
+    assert said["problems"] == []
+    assert said["objects"] == ["ConfigMap", "Service", "NetworkPolicy", "PodGroup"]
+    names = [entry["name"] for entry in said["pods"][0]["spec"]["containers"][0]["env"]]
+    assert names == ["WHOLE", "VC_A_HOSTS", "VC_A_NUM"]
