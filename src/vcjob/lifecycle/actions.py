@@ -127,6 +127,15 @@ def _restart(turn: Turn, action: str, cause: Cause) -> bool:
         turn.set(restarting=run)
         turn.record(run)
     turn.go(Phase.RESTARTING, cause.reason, cause.message, "Warning" if cause.culprit else "Normal")
+    fail_if_out_of_runs(turn)
+    return True
+
+
+def fail_if_out_of_runs(turn: Turn) -> bool:
+    if turn.status.retry_count < turn.rules.max_runs:
+        return False
+    message = f"{turn.status.state.message}; all runs are used up (maxRetry {turn.rules.max_runs})"
+    fail(turn, "MaxRetryReached", message)
     return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vcjob.lifecycle.actions import fail
+from vcjob.lifecycle.actions import fail, fail_if_out_of_runs
 from vcjob.lifecycle.culprits import first_failure
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.tally import can_be_met
@@ -99,10 +99,7 @@ def _end_if_stuck(turn: Turn) -> None:
 
 def _restarting(turn: Turn) -> None:
     status, rules = turn.status, turn.rules
-    if status.retry_count >= rules.max_runs:
-        message = f"{status.state.message}; all runs are used up (maxRetry {rules.max_runs})"
-        fail(turn, "MaxRetryReached", message)
-    elif rules.replicas - _total_going(turn) >= rules.min_available:
+    if not fail_if_out_of_runs(turn) and rules.replicas - _total_going(turn) >= rules.min_available:
         turn.set(restarting=None)
         turn.go(
             Phase.PENDING, "Restarted", f"run {status.retry_count + 1} of at most {rules.max_runs} begins"
