@@ -82,7 +82,9 @@ def test_duplicate_keys_are_found_whatever_their_spelling() -> None:
     assert only_problem("1: a\n0x1: b\n").path == "1"
 
 
-@pytest.mark.parametrize("text", ["[" * 30_000, "{a: " * 30_000, "- " * 30_000, "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)])
+@pytest.mark.parametrize(
+    "text", ["[" * 30_000, "{a: " * 30_000, "- " * 30_000, "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)]
+)
 def test_nesting_beyond_the_limit_is_refused_with_its_place(text: str) -> None:
     problem = only_problem(text)
     assert "deeper than 100" in problem.message
@@ -156,7 +158,10 @@ def test_merging_what_is_no_mapping_is_refused(text: str) -> None:
     assert "merges mappings only" in only_problem(text).message
 
 
-@pytest.mark.parametrize(("text", "what"), [("? [a]\n: b", "not text"), ("~: 1", "empty"), ("'': 1", "empty"), ("? {a: 1}\n: b", "not text")])
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [("? [a]\n: b", "not text"), ("~: 1", "empty"), ("'': 1", "empty"), ("? {a: 1}\n: b", "not text")],
+)
 def test_a_key_that_is_no_text_is_refused_and_left_out(text: str, what: str) -> None:
     document = one(f"ok: 1\n{text}\n")
     assert document.data == {"ok": 1}
@@ -168,7 +173,9 @@ def test_keys_that_yaml_takes_for_numbers_are_text() -> None:
     assert one("1: a\n2.5: b\nyes: c\noff: d\n").data == {"1": "a", "2.5": "b", "true": "c", "false": "d"}
 
 
-@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan", "18446744073709551616", "-9223372036854775809", "1e30"])
+@pytest.mark.parametrize(
+    "value", [".inf", "-.inf", ".nan", "18446744073709551616", "-9223372036854775809", "1e30"]
+)
 def test_numbers_that_no_job_can_hold_are_refused(value: str) -> None:
     problem = only_problem(f"a: {value}")
     assert (problem.path, problem.line, problem.column) == ("a", 1, 4)
@@ -213,7 +220,9 @@ def test_a_value_that_is_not_what_its_tag_says_is_refused(text: str) -> None:
         ("a: !x!y b", 1, 4, "tag"),
     ],
 )
-def test_bad_syntax_is_refused_with_line_column_and_a_way_out(text: str, line: int, column: int, words: str) -> None:
+def test_bad_syntax_is_refused_with_line_column_and_a_way_out(
+    text: str, line: int, column: int, words: str
+) -> None:
     problem = load_documents(text, "f")[-1].problems[-1]
     assert (problem.line, problem.column, problem.file, problem.path) == (line, column, "f", "")
     assert words in problem.message
@@ -288,5 +297,7 @@ def test_what_is_written_as_quoted_yaml_is_read_back_with_a_place_for_every_valu
 
 def _paths(value: Any, where: tuple[Any, ...]) -> Any:
     yield where
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, inner in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
         yield from _paths(inner, (*where, key))

@@ -86,7 +86,13 @@ def test_infinity_and_nan_are_recognised_so_that_they_can_be_refused() -> None:
 
 
 def test_keys_are_text() -> None:
-    assert [scalars.key_text(value) for value in (True, False, 3, 2.5, "x")] == ["true", "false", "3", "2.5", "x"]
+    assert [scalars.key_text(value) for value in (True, False, 3, 2.5, "x")] == [
+        "true",
+        "false",
+        "3",
+        "2.5",
+        "x",
+    ]
 
 
 @given(st.integers(-(10**300), 10**300))

@@ -17,7 +17,6 @@ from vcjob.spec.problem import Path, Problem, error
 from vcjob.spec.wording import Failure, say
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_CORE = "v1"
 
 
 class Examined(msgspec.Struct, frozen=True):
@@ -40,10 +39,6 @@ def check_companion(document: Document) -> list[Problem]:
     """Problems of a ConfigMap, Secret or PersistentVolumeClaim."""
     assert document.kind is not None
     problems = examine(document.data, document.kind).problems
-    if document.api_version not in (None, _CORE):
-        problems.append(
-            error(("apiVersion",), f"a {document.kind} has `apiVersion: {_CORE}`", f"write `{_CORE}`")
-        )
     if document.name is None:
         problems.append(error(("metadata",), "`metadata.name` is missing", "give it a name"))
     return problems

@@ -1,0 +1,58 @@
+"""Durations are Go's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcjob.spec.duration import nanoseconds, seconds
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("-0", 0),
+        ("90s", 90 * SECOND),
+        ("1h30m", 5400 * SECOND),
+        ("1.5h", 5400 * SECOND),
+        (".5s", SECOND // 2),
+        ("1.s", SECOND),
+        ("2m0.5s", 120 * SECOND + SECOND // 2),
+        ("300ms", 300_000_000),
+        ("5us", 5000),
+        ("5µs", 5000),
+        ("5μs", 5000),
+        ("7ns", 7),
+        ("0.5ns", 0),
+        ("+1s", SECOND),
+        ("-1m", -60 * SECOND),
+        ("1s1s", 2 * SECOND),
+    ],
+)
+def test_what_go_accepts(text: str, value: int) -> None:
+    assert nanoseconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1d", "1h 30m", "1,5s", "--1s", "1s-", ".s", "1e3s", "٣s"])
+def test_what_go_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        nanoseconds(text)
+
+
+def test_a_duration_beyond_292_years_is_refused() -> None:
+    assert nanoseconds("2562047h") == 2562047 * 3600 * SECOND
+    with pytest.raises(ValueError, match="too long"):
+        nanoseconds("2562048h")
+
+
+def test_seconds() -> None:
+    assert seconds("1m30s500ms") == 90.5
+
+
+@given(st.integers(0, 10**4), st.integers(0, 59), st.integers(0, 59))
+def test_parts_add_up(hours: int, minutes: int, rest: int) -> None:
+    assert nanoseconds(f"{hours}h{minutes}m{rest}s") == (hours * 3600 + minutes * 60 + rest) * SECOND

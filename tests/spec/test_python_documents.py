@@ -1,0 +1,108 @@
+"""A Job given as Python data is copied, and what JSON cannot say is refused with its path."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from vcjob.spec.document import MAX_DEPTH, Document
+from vcjob.spec.problem import Problem, error, format_path, has_errors, warning
+
+
+class Colour(str, enum.Enum):
+    RED = "red"
+
+
+class Size(enum.IntEnum):
+    TWO = 2
+
+
+def test_the_data_is_a_copy() -> None:
+    given: dict[str, Any] = {"a": [1, {"b": 2}]}
+    document = Document.of(given)
+    document.data["a"][1]["b"] = 3
+    assert given == {"a": [1, {"b": 2}]}
+
+
+def test_mappings_tuples_and_enumerations_are_plain_afterwards() -> None:
+    data = Document.of(MappingProxyType({"a": (1, 2.0, 2.5), "b": Colour.RED, "c": Size.TWO})).data
+    assert data == {"a": [1, 2, 2.5], "b": "red", "c": 2}
+    assert [type(value) for value in (*data["a"], data["b"], data["c"])] == [int, int, float, str, int]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (datetime.date(2026, 1, 1), "a date cannot stand in a Job"),
+        (b"x", "a bytes cannot stand"),
+        ({1, 2}, "a set cannot stand"),
+        (float("nan"), "infinity and NaN"),
+        (float("inf"), "infinity and NaN"),
+        (2**64, "64 bits"),
+        (1e30, "64 bits"),
+        ("\ud800", "lone surrogate"),
+    ],
+)
+def test_what_json_cannot_say_is_refused_with_its_path(value: object, words: str) -> None:
+    (problem,) = Document.of({"a": [value]}).problems
+    assert words in problem.message
+    assert problem.path == "a[0]"
+    assert problem.hint
+
+
+@pytest.mark.parametrize(("key", "words"), [(1, "not text"), (None, "empty"), ("", "empty")])
+def test_keys_that_are_no_text_are_refused(key: object, words: str) -> None:
+    document = Document.of({"a": {key: 1, "b": 2}})
+    assert document.data == {"a": {"b": 2}}
+    assert (document.problems[0].path, words in document.problems[0].message) == ("a", True)
+
+
+def test_data_that_contains_itself_is_refused() -> None:
+    loop: dict[str, Any] = {}
+    loop["a"] = loop
+    (problem,) = Document.of(loop).problems
+    assert "deeper than 100" in problem.message
+    assert len(problem.where) == MAX_DEPTH
+
+
+@pytest.mark.parametrize("data", [None, 5, [], {"kind": 5, "apiVersion": [], "metadata": "x"}])
+def test_a_document_without_identity_has_none(data: Any) -> None:
+    document = Document(data)
+    assert (document.kind, document.api_version, document.name) == (None, None, None)
+
+
+def test_a_document_knows_what_it_is() -> None:
+    document = Document({"kind": "Job", "apiVersion": "v1", "metadata": {"name": "x"}})
+    assert (document.kind, document.api_version, document.name) == ("Job", "v1", "x")
+
+
+def test_each_problem_is_located_once() -> None:
+    problem = error(("a",), "bad")
+    assert Document({}).locate([problem, problem]) == [problem]
+
+
+def test_a_problem_that_has_a_place_keeps_it() -> None:
+    placed = Problem(severity="error", where=("a",), message="m", file="x", line=9, column=8)
+    assert Document({}, file="y").locate([placed]) == [placed]
+
+
+def test_paths_are_written_as_people_write_them() -> None:
+    assert format_path(("spec", "tasks", 1, "name")) == "spec.tasks[1].name"
+    assert format_path(("metadata", "labels", "example.com/a")) == 'metadata.labels["example.com/a"]'
+    assert format_path((0, "a")) == "[0].a"
+    assert format_path(()) == ""
+
+
+def test_only_errors_count_as_errors() -> None:
+    assert has_errors([warning((), "w"), error((), "e")])
+    assert not has_errors([warning((), "w")])
+
+
+def test_a_problem_as_json() -> None:
+    assert error(("a", 0), "m", "h").to_json() == {
+        "severity": "error", "path": "a[0]", "message": "m", "hint": "h", "file": None, "line": None, "column": None,
+    }  # fmt: skip
