@@ -21,6 +21,7 @@ from vcjob.errors import VcjobError
 VERBS: dict[str, tuple[str, str]] = {
     "validate": ("vcjob.cli.validate", "Check Job files and say everything that is wrong with them."),
     "render": ("vcjob.cli.render", "Print the objects that a Job becomes on a cluster."),
+    "warm": ("vcjob.cli.warm", "Keep torch loaded, so that local runs start at once."),
     "completion": ("vcjob.cli.completion", "Print the completion script for a shell."),
 }
 

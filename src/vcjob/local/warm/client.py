@@ -13,7 +13,7 @@ from typing import Any
 from vcjob.local.launch import Child, Launcher, LaunchRequest, PlainLauncher, signal_group
 from vcjob.local.warm import server as kept
 from vcjob.local.warm import spawn
-from vcjob.local.warm.command import PythonCommand, understand
+from vcjob.local.warm.command import PythonCommand, canonical, understand
 from vcjob.local.warm.environment import for_zygote, start_key
 from vcjob.local.warm.zygote import setting, wire
 
@@ -116,7 +116,7 @@ class WarmLauncher:
         self._zygotes.clear()
 
     def _zygote_for(self, command: PythonCommand, env: dict[str, str]) -> _Zygote | None:
-        key = (command.interpreter, _options(command, env), start_key(env))
+        key = (canonical(command.interpreter), _options(command, env), start_key(env))
         if key not in self._zygotes:
             found = self._kept_server(command, env) or self._own_zygote(command, env)
             if found is None:
@@ -127,7 +127,9 @@ class WarmLauncher:
     def _kept_server(self, command: PythonCommand, env: dict[str, str]) -> str | None:
         if self._imports is not None:
             return None  # it is asked for modules that no kept server is known to have
-        path = kept.socket_path(self._folder, command.interpreter, _options(command, env), self._env)
+        path = kept.socket_path(
+            self._folder, canonical(command.interpreter), _options(command, env), self._env
+        )
         answer = kept.ask(path, {"ask": {"env": env, "setting": setting.inherited()}})
         if answer is None:
             return None
@@ -143,7 +145,9 @@ class WarmLauncher:
             self._plainly("no process was prepared for this interpreter and environment")
             return None
         imports = spawn.DEFAULT_IMPORTS if self._imports is None else self._imports
-        recipe = spawn.Recipe(command.interpreter, _options(command, env), for_zygote(env), imports)
+        recipe = spawn.Recipe(
+            canonical(command.interpreter), _options(command, env), for_zygote(env), imports
+        )
         try:
             return spawn.start(recipe, os.path.join(self._folder, "empty"))
         except OSError as error:
@@ -201,6 +205,7 @@ def _message(command: PythonCommand, request: LaunchRequest) -> dict[str, Any]:
             "target": command.target,
             "args": command.args,
             "argv": request.argv,
+            "executable": command.interpreter,
             "env": request.env,
         },
         "cwd": request.cwd,

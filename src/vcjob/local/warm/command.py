@@ -76,3 +76,19 @@ def find_program(name: str, env: dict[str, str], cwd: str) -> str | None:
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return os.path.normpath(candidate) if ".." not in candidate.split("/") else candidate
     return None
+
+
+def canonical(interpreter: str) -> str:
+    """The one of `python`, `python3` and `python3.x` in a folder that the others are links to.
+
+    A link to another folder is not followed: that is how a venv knows that it is one.
+    """
+    for _ in range(8):
+        try:
+            target = os.readlink(interpreter)
+        except OSError:
+            break
+        if "/" in target:
+            break
+        interpreter = os.path.join(os.path.dirname(interpreter), target)
+    return interpreter

@@ -52,6 +52,15 @@ class ServerInfo(msgspec.Struct):
     def alive(self) -> bool:
         return process.is_same(self.pid, self.pid_start)
 
+    @property
+    def memory_mib(self) -> float:
+        """What it takes of the machine's memory, pages that it shares with ranks counted in part."""
+        try:
+            with open(f"/proc/{self.pid}/smaps_rollup") as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
+        except OSError:
+            return 0.0
+
 
 def warm_folder() -> str:
     return os.path.join(home_folder(), "warm")

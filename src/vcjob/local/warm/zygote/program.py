@@ -25,6 +25,7 @@ class Rank(NamedTuple):
     target: str
     args: list[str]
     argv: list[str]
+    executable: str
     env: dict[str, str]
 
 
@@ -67,8 +68,13 @@ def become(rank: Rank) -> None:
     _signals()
     os.environ.clear()
     os.environ.update(rank.env)
-    title.show(rank.argv, rank.env)
+    title.show(rank.argv, rank.env, os.path.basename(rank.executable))
     sys.orig_argv[:] = rank.argv
+    if sys.executable != rank.executable:
+        sys.executable = rank.executable
+        spawning: Any = sys.modules.get("multiprocessing.spawn")
+        if spawning is not None:
+            spawning.set_executable(rank.executable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream is not sys.stderr and stream.isatty():
             stream.reconfigure(line_buffering=True)

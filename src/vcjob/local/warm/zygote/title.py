@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+_PR_SET_NAME = 15
 _PR_SET_MM = 35
 _PR_SET_MM_MAP = 14
 
@@ -23,11 +24,12 @@ class _Map(ctypes.Structure):
     ]  # fmt: skip
 
 
-def show(argv: list[str], env: dict[str, str]) -> bool:
+def show(argv: list[str], env: dict[str, str], name: str) -> bool:
     """Show these to others; False where the kernel does not let us (then they see the zygote's)."""
     arguments = b"".join(os.fsencode(word) + b"\0" for word in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
     libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NAME, ctypes.create_string_buffer(os.fsencode(name)[:15]), 0, 0, 0)
     libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
     size = len(arguments) + len(variables)
     start = libc.malloc(ctypes.c_size_t(size))  # never given back: it is the title as long as we live
