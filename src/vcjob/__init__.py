@@ -32,16 +32,32 @@ from vcjob.errors import (
 )
 
 if TYPE_CHECKING:
-    from vcjob.sdk import Job, Loaded, Problem, load, pytorch_job, render, to_yaml, validate
+    from vcjob.sdk import (
+        Handle,
+        Job,
+        Loaded,
+        LogLine,
+        Problem,
+        find,
+        jobs,
+        load,
+        pytorch_job,
+        render,
+        run,
+        to_yaml,
+        validate,
+    )
 
 __all__ = [
     "GroundError",
+    "Handle",
     "Interrupted",
     "InvalidJob",
     "Job",
     "JobExists",
     "JobFailed",
     "Loaded",
+    "LogLine",
     "NoSuchJob",
     "Problem",
     "SourceError",
@@ -50,9 +66,12 @@ __all__ = [
     "VcjobError",
     "WaitTimeout",
     "__version__",
+    "find",
+    "jobs",
     "load",
     "pytorch_job",
     "render",
+    "run",
     "to_yaml",
     "validate",
 ]

@@ -22,6 +22,18 @@ VERBS: dict[str, tuple[str, str]] = {
     "validate": ("vcjob.cli.validate", "Check Job files and say everything that is wrong with them."),
     "render": ("vcjob.cli.render", "Print the objects that a Job becomes on a cluster."),
     "warm": ("vcjob.cli.warm", "Keep torch loaded, so that local runs start at once."),
+    "run": ("vcjob.cli.run", "Run a Job on this machine: start it, follow it, say what came of it."),
+    "list": ("vcjob.cli.list", "Show the jobs of this machine."),
+    "status": ("vcjob.cli.status", "Show a job: its phase, its reason, every rank."),
+    "wait": ("vcjob.cli.wait", "Wait for the end of a job."),
+    "logs": ("vcjob.cli.logs", "Show what the ranks wrote, each line with its rank."),
+    "events": ("vcjob.cli.events", "Show what happened to a job."),
+    "suspend": ("vcjob.cli.suspend", "End the pods of a job but keep it, to be resumed."),
+    "resume": ("vcjob.cli.resume", "Start the pods of a suspended job again."),
+    "restart": ("vcjob.cli.restart", "End all pods of a job and start them anew."),
+    "complete": ("vcjob.cli.complete", "End the pods of a job and call it Completed."),
+    "stop": ("vcjob.cli.stop", "End a job."),
+    "delete": ("vcjob.cli.delete", "End a job and forget it."),
     "completion": ("vcjob.cli.completion", "Print the completion script for a shell."),
 }
 

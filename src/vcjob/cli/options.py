@@ -19,6 +19,12 @@ allow_unknown_option = click.option(
 namespace_option = click.option("-n", "--namespace", help="The namespace of Jobs that name none.")
 
 
+def job_argument(function: Function) -> Function:
+    """The job that a verb is about, as `name` and `namespace`."""
+    option = click.option("-n", "--namespace", help="The namespace of the job (default: default).")
+    return click.argument("name", metavar="JOB")(option(function))
+
+
 def output_option(formats: Sequence[str]) -> Callable[[Function], Function]:
     """`-o`: the first of the formats is the default. Errors follow the format too."""
 

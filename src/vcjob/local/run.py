@@ -156,6 +156,13 @@ class Run:
         except OSError:
             return None
 
+    def created(self) -> int:
+        """When it was made, in nanoseconds: runs are listed in this order."""
+        try:
+            return os.stat(self.path("given.yaml")).st_mtime_ns
+        except OSError:
+            return 0
+
     # Who holds it
 
     def lock(self) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from vcjob.errors import GroundError
 from vcjob.local.files import PRIVATE_FILE
+from vcjob.local.process import MARK_RUN
 from vcjob.local.run import LOCK_DESCRIPTOR, Run
 
 
@@ -22,7 +23,7 @@ def start_supervisor(run: Run, lock: int) -> None:
         pid = os.posix_spawn(
             sys.executable,
             argv,
-            os.environ,
+            {**os.environ, MARK_RUN: run.uid},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, null, 0),
                 (os.POSIX_SPAWN_DUP2, log, 1),

@@ -18,6 +18,14 @@ class Store:
     def __init__(self, folder: str | None = None) -> None:
         self.folder = folder or home.home_folder()
 
+    @classmethod
+    def of(cls, run: Run) -> Store:
+        """The store that a run stands in: HOME/jobs/NAMESPACE/NAME/UID."""
+        folder = run.folder
+        for _ in range(4):
+            folder = os.path.dirname(folder)
+        return cls(folder)
+
     def _job_folder(self, namespace: str, name: str) -> str:
         return os.path.join(home.jobs_folder(self.folder), namespace, name)
 
@@ -63,7 +71,7 @@ class Store:
         folder = self._job_folder(namespace, name)
         newest = self._current(folder)
         runs = [run for run in self._runs(folder) if newest is None or run.uid != newest.uid]
-        return sorted(runs, key=lambda run: os.stat(run.path("job.json")).st_mtime_ns, reverse=True)
+        return sorted(runs, key=Run.created, reverse=True)
 
     def by_uid(self, uid: str) -> Run | None:
         for namespace, name in self._names():

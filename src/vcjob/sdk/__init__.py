@@ -7,21 +7,43 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vcjob.sdk.building import pytorch_job
+    from vcjob.sdk.handle import Handle, LogLine
+    from vcjob.sdk.jobs import find, jobs
     from vcjob.sdk.loading import Loaded, load, validate
     from vcjob.sdk.rendering import render
+    from vcjob.sdk.running import run
     from vcjob.sdk.yaml_text import to_yaml
     from vcjob.spec.job import Job
     from vcjob.spec.problem import Problem
 
-__all__ = ["Job", "Loaded", "Problem", "load", "pytorch_job", "render", "to_yaml", "validate"]
+__all__ = [
+    "Handle",
+    "Job",
+    "Loaded",
+    "LogLine",
+    "Problem",
+    "find",
+    "jobs",
+    "load",
+    "pytorch_job",
+    "render",
+    "run",
+    "to_yaml",
+    "validate",
+]
 
 _HOMES = {
+    "Handle": "vcjob.sdk.handle",
     "Job": "vcjob.spec.job",
     "Loaded": "vcjob.sdk.loading",
+    "LogLine": "vcjob.sdk.handle",
     "Problem": "vcjob.spec.problem",
+    "find": "vcjob.sdk.jobs",
+    "jobs": "vcjob.sdk.jobs",
     "load": "vcjob.sdk.loading",
     "pytorch_job": "vcjob.sdk.building",
     "render": "vcjob.sdk.rendering",
+    "run": "vcjob.sdk.running",
     "to_yaml": "vcjob.sdk.yaml_text",
     "validate": "vcjob.sdk.loading",
 }

@@ -1,0 +1,27 @@
+"""`vcjob delete`: forget a job."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from vcjob.cli.options import job_argument, output_option
+
+
+@click.command("delete")
+@job_argument
+@output_option(("table", "json", "yaml"))
+def command(name: str, namespace: str | None, output: str) -> None:
+    """End a job if it runs, and remove it with all its runs and logs."""
+    from vcjob.sdk.jobs import find
+
+    job = find(name, namespace=namespace)
+    document = job.status()
+    job.delete()
+    if output == "table":
+        sys.stdout.write(f"{job.name}: deleted\n")
+    else:
+        from vcjob.cli.objects import write_object
+
+        write_object(document, output)

@@ -1,0 +1,44 @@
+"""`vcjob list`: the jobs of this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from vcjob.cli.options import output_option
+
+
+@click.command("list")
+@click.option("-n", "--namespace", help="Only jobs of this namespace.")
+@output_option(("table", "json", "yaml"))
+def command(namespace: str | None, output: str) -> None:
+    """Show the jobs of this machine, running and ended, oldest first."""
+    from vcjob.sdk.jobs import jobs
+
+    found = jobs(namespace)
+    if output != "table":
+        from vcjob.cli.objects import as_list, write_object
+
+        write_object(as_list([job.status() for job in found]), output)
+        return
+    from vcjob.cli.looks import duration, painted, table
+    from vcjob.cli.style import Style
+
+    rows = []
+    for job in found:
+        status = job.now()
+        began, ended = status.started, status.finished
+        took = None if began is None else (ended or time.time()) - began
+        up = status.running + status.succeeded
+        rows.append((
+            job.name, str(status.phase), f"{up}/{job.replicas}", str(status.retry_count), duration(took),
+            duration(None if began is None else time.time() - began), job.namespace,
+        ))  # fmt: skip
+    style = Style(sys.stdout)
+    for place, line in enumerate(
+        table(("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "AGE", "NAMESPACE"), rows)
+    ):
+        phase = rows[place - 1][1] if place else ""
+        sys.stdout.write((line.replace(phase, painted(phase, style), 1) if phase else line) + "\n")

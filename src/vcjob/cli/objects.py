@@ -1,0 +1,21 @@
+"""Kubernetes objects as text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def write_object(value: dict[str, Any], output: str) -> None:
+    if output == "json":
+        from vcjob.cli.json_text import to_json
+
+        sys.stdout.write(to_json(value))
+    else:
+        from vcjob.sdk import to_yaml
+
+        sys.stdout.write(to_yaml(value))
+
+
+def as_list(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}

@@ -1,0 +1,174 @@
+"""`vcjob run`: start, follow, end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+import click
+
+from vcjob.cli.options import allow_unknown_option, namespace_option, output_option, path_of
+from vcjob.cli.style import Style
+from vcjob.errors import Interrupted, JobFailed
+
+if TYPE_CHECKING:
+    from vcjob.cli.screen import Screen
+    from vcjob.local.follow import Follower
+    from vcjob.sdk.handle import Handle
+
+
+@click.command("run")
+@click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
+@namespace_option
+@click.option("-d", "--detach", is_flag=True, help="Return at once; the job goes on by itself.")
+@click.option(
+    "--image",
+    "images",
+    metavar="IMAGE=COMMAND",
+    multiple=True,
+    help="What to run for an image without a command.",
+)
+@click.option("--warm", is_flag=True, help="Import torch once and fork the ranks from there.")
+@allow_unknown_option
+@output_option(("table", "json", "yaml"))
+def command(
+    *,
+    file: str,
+    namespace: str | None,
+    detach: bool,
+    images: tuple[str, ...],
+    warm: bool,
+    allow_unknown: bool,
+    output: str,
+) -> None:
+    """Run a Job on this machine: start it, follow it, and say what came of it.
+
+    Its ranks are processes, its images are not used: `command` and `args` are. Ctrl-C ends the job cleanly,
+    a second Ctrl-C at once. Closing the terminal does not end it.
+    """
+    from vcjob.cli.frames import show_problems
+    from vcjob.sdk.loading import load
+    from vcjob.sdk.running import start
+
+    loaded = load(path_of(file), allow_unknown=allow_unknown)
+    show_problems(loaded.warnings, sys.stderr)
+    with Interrupts() as interrupts:
+        job = start(loaded, namespace=namespace, image_commands=images, warm=warm, given=_text_of(file))
+        if detach and not interrupts.count:
+            _show_started(job, output)
+            return
+        follow(job, interrupts, output)
+
+
+def follow(job: Handle, interrupts: Interrupts, output: str) -> None:
+    """Show a job until its end; the exit code says how it ended."""
+    from vcjob.cli.screen import screen_for
+
+    # With -o json, standard output is for the Job object alone.
+    screen = screen_for(job.name, sys.stdout if output == "table" else sys.stderr)
+    follower = job.follow()
+    try:
+        _watch(job, follower, screen, interrupts)
+    finally:
+        screen.close()
+        follower.close()
+    _finish(job, output, interrupts)
+
+
+def _watch(job: Handle, follower: Follower, screen: Screen, interrupts: Interrupts) -> None:
+    notes = trouble = 0
+    answered = 0
+    while not follower.ended:
+        screen.logs(follower.look())
+        screen.state(follower.status, follower.pods)
+        notes = _tell_notes(job, screen, notes)
+        if follower.stuck() and not trouble:
+            trouble = 1
+            screen.note(job.trouble())
+        while answered < interrupts.count:
+            answered += 1
+            _interrupt(job, screen, answered)
+        follower.rest()
+    _tell_notes(job, screen, notes)
+
+
+def _tell_notes(job: Handle, screen: Screen, told: int) -> int:
+    """Warnings among the events, each once: what means something else here than on a cluster."""
+    notes = job.notes()
+    for note in notes[told:]:
+        screen.note(f"note: {note}")
+    return len(notes)
+
+
+def _interrupt(job: Handle, screen: Screen, time: int) -> None:
+    if time == 1:
+        screen.note("ending the job; press Ctrl-C again to kill it")
+        job.stop()
+    elif time == 2:
+        screen.note("killing the job")
+        job.stop(now=True)
+    else:
+        raise Interrupted(f"left while the job {job.name!r} is being killed")
+
+
+def _finish(job: Handle, output: str, interrupts: Interrupts) -> None:
+    status = job.now()
+    if output == "table":
+        from vcjob.cli.summary import summary
+
+        sys.stdout.write("\n".join(summary(job, status, Style(sys.stdout))) + "\n")
+    else:
+        from vcjob.cli.objects import write_object
+
+        write_object(job.status(), output)
+    sys.stdout.flush()
+    if interrupts.count:
+        raise click.exceptions.Exit(Interrupted.exit_code)
+    if str(status.phase) != "Completed":
+        raise click.exceptions.Exit(JobFailed.exit_code)
+
+
+def _show_started(job: Handle, output: str) -> None:
+    if output == "table":
+        sys.stdout.write(
+            f"{job.name} started; follow it with `vcjob logs -f {job.name}`, end it with `vcjob stop {job.name}`\n"
+        )
+        return
+    from vcjob.cli.objects import write_object
+
+    write_object(job.status(), output)
+
+
+def _text_of(file: str) -> str | None:
+    """The file as the user wrote it, where it can be read a second time."""
+    if file == "-":
+        return None
+    try:
+        with open(file, encoding="utf-8-sig") as text:
+            return text.read()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+class Interrupts:
+    """Counts Ctrl-C (and SIGTERM) instead of breaking off in the middle of something."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Interrupts:
+        self._before = {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1

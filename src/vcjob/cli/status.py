@@ -1,0 +1,50 @@
+"""`vcjob status`: one job, its ranks, and why it is where it is."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from vcjob.cli.options import job_argument, output_option
+
+
+@click.command("status")
+@job_argument
+@output_option(("table", "json", "yaml"))
+def command(name: str, namespace: str | None, output: str) -> None:
+    """Show a job: its phase and reason, and every rank. JOB is a name or the uid of a run."""
+    from vcjob.sdk.jobs import earlier, find
+
+    job = find(name, namespace=namespace)
+    if output != "table":
+        from vcjob.cli.objects import write_object
+
+        write_object(job.status(), output)
+        return
+    from vcjob.cli.looks import duration, painted, pod_table
+    from vcjob.cli.style import Style
+    from vcjob.cli.summary import summary
+
+    style = Style(sys.stdout)
+    status = job.now()
+    if status.over:
+        lines = summary(job, status, style)[1:]
+    else:
+        since = status.state.since
+        age = "" if since is None else f" for {duration(time.time() - since)}"
+        lines = [f"{style(job.name, 'bold')}: {painted(str(status.phase), style)}{age}"]
+        if status.state.message:
+            lines.append(f"  {status.state.message}")
+        trouble = job.trouble()
+        if trouble:
+            lines.append(f"  {style(trouble, 'red')}")
+        port = status.resources.get("vcjob.io/master-port")
+        if port:
+            lines.append(f"  the ranks meet at 127.0.0.1:{port}")
+        lines += ["", *(f"  {line}" for line in pod_table(job.pods()))]
+    older = earlier(job)
+    if older:
+        lines += ["", f"  earlier runs: {', '.join(f'{run.uid} ({run.phase})' for run in older[:5])}"]
+    sys.stdout.write("\n".join(lines) + "\n")

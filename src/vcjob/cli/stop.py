@@ -1,0 +1,32 @@
+"""`vcjob stop`: end a job."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from vcjob.cli.options import job_argument, output_option
+
+
+@click.command("stop")
+@job_argument
+@click.option("--now", is_flag=True, help="Kill its ranks instead of giving them their grace period.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the last rank has ended.")
+@output_option(("table", "json", "yaml"))
+def command(name: str, namespace: str | None, now: bool, no_wait: bool, output: str) -> None:
+    """End a job (TerminateJob) and wait until none of its processes is left."""
+    from vcjob.sdk.jobs import find
+
+    job = find(name, namespace=namespace)
+    job.stop(now=now)
+    if no_wait:
+        job.wait_for_command()
+    else:
+        job.wait()
+    if output == "table":
+        sys.stdout.write(f"{job.name}: {job.phase}\n")
+    else:
+        from vcjob.cli.objects import write_object
+
+        write_object(job.status(), output)

@@ -1,0 +1,32 @@
+"""`vcjob wait`: until a job is over."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from vcjob.cli.options import job_argument, output_option
+from vcjob.errors import JobFailed
+
+
+@click.command("wait")
+@job_argument
+@click.option("--timeout", type=str, help="Give up after this time (30, 90s, 1h30m) with exit code 124.")
+@output_option(("table", "json", "yaml"))
+def command(name: str, namespace: str | None, timeout: str | None, output: str) -> None:
+    """Wait for the end of a job: exit code 0 if it completed, 1 if it did not."""
+    from vcjob.cli.times import seconds_of
+    from vcjob.sdk.jobs import find
+
+    job = find(name, namespace=namespace)
+    phase = job.wait(None if timeout is None else seconds_of(timeout))
+    if output == "table":
+        reason = job.now().state.message
+        sys.stdout.write(f"{job.name}: {phase}{f' ({reason})' if reason else ''}\n")
+    else:
+        from vcjob.cli.objects import write_object
+
+        write_object(job.status(), output)
+    if phase != "Completed":
+        raise click.exceptions.Exit(JobFailed.exit_code)

@@ -1,0 +1,188 @@
+"""The logs of a run: which files there are, and their lines in the order in which they were written.
+
+Every container writes two files, one per stream. Their order among each other comes from the time indexes
+that the supervisor keeps (`logindex`), so it is exact within a stream and good to a tenth of a second between
+streams and ranks.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from vcjob.local.logindex import offset_at, read_index
+from vcjob.local.podstate import PodState
+from vcjob.local.run import Run
+
+_PIECE = 1 << 18
+
+
+class LogFile(msgspec.Struct, frozen=True):
+    path: str
+    rank: int | None
+    task: str
+    index: int
+    attempt: int
+    container: str
+    main: bool
+    restart: int
+    stream: str
+
+    @property
+    def prefix(self) -> str:
+        """`[rank task-index]`, with the container's name where it is not the pod's own work."""
+        rank = "-" if self.rank is None else self.rank
+        return f"[{rank} {self.task}-{self.index}{'' if self.main else ' ' + self.container}]"
+
+
+class LogFilter(NamedTuple):
+    ranks: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    attempt: int | None = None
+    previous: bool = False
+    #: Not the newest try of each container alone, but all of them.
+    every_try: bool = False
+
+    def takes(self, pod: PodState) -> bool:
+        if self.ranks and pod.rank not in self.ranks:
+            return False
+        if self.tasks and pod.task not in self.tasks:
+            return False
+        return self.attempt is None or pod.attempt == self.attempt
+
+
+class Chunk(NamedTuple):
+    """Whole lines of one file, each with its line break."""
+
+    file: LogFile
+    data: bytes
+
+
+def find_files(run: Run, pods: list[PodState], chosen: LogFilter) -> list[LogFile]:
+    """The files of the newest try of every container (or of the one before it), by rank, task and index."""
+    found: list[LogFile] = []
+    tries: dict[tuple[str, int, str], list[list[LogFile]]] = {}
+    for pod in sorted(pods, key=_by_rank):
+        if not chosen.takes(pod):
+            continue
+        for container in pod.containers:
+            if chosen.containers and container.name not in chosen.containers:
+                continue
+            main = container.role == "main" and sum(c.role == "main" for c in pod.containers) == 1
+            for restart in range(container.restarts + 1):
+                pair = _files(run, pod, container.name, main, restart)
+                tries.setdefault((pod.task, pod.index, container.name), []).append(pair)
+    for each in tries.values():
+        last = len(each) - 1 if chosen.previous else len(each)
+        for pair in each[0 if chosen.every_try else max(0, last - 1) : last]:
+            found += [file for file in pair if os.path.exists(file.path)]
+    return found
+
+
+def _by_rank(pod: PodState) -> tuple[bool, int, str, int, int]:
+    return pod.rank is None, pod.rank or 0, pod.task, pod.index, pod.attempt
+
+
+def _files(run: Run, pod: PodState, container: str, main: bool, restart: int) -> list[LogFile]:
+    base = os.path.join(run.pod_folder(pod.name, pod.attempt), f"{container}.{restart}")
+    return [
+        LogFile(
+            f"{base}.{stream}", pod.rank, pod.task, pod.index, pod.attempt, container, main, restart, stream
+        )
+        for stream in ("out", "err")
+    ]
+
+
+def read_all(files: list[LogFile], *, since: float | None = None, tail: int | None = None) -> Iterator[Chunk]:
+    """Everything that is in the files now, merged by time."""
+    chunks = _merged(files, since, tail)
+    if tail is None:
+        yield from chunks
+        return
+    # --tail counts per container, over both of its streams.
+    kept: dict[tuple[str, int, str], deque[tuple[int, LogFile, bytes]]] = {}
+    number = 0
+    for chunk in chunks:
+        name = (chunk.file.task, chunk.file.index, chunk.file.container)
+        last = kept.setdefault(name, deque(maxlen=tail))
+        for line in chunk.data.splitlines(keepends=True):
+            number += 1
+            last.append((number, chunk.file, line))
+    for _, file, line in sorted((item for last in kept.values() for item in last), key=lambda item: item[0]):
+        yield Chunk(file, line)
+
+
+def _merged(files: list[LogFile], since: float | None, tail: int | None) -> Iterator[Chunk]:
+    sources = [
+        ((moment, place, data) for moment, data in _timed_pieces(file, since, tail))
+        for place, file in enumerate(files)
+    ]
+    rests: dict[int, bytes] = {}
+    for _, place, data in heapq.merge(*sources, key=lambda piece: piece[:2]):
+        data = rests.pop(place, b"") + data
+        whole, newline, rest = data.rpartition(b"\n")
+        if rest:
+            rests[place] = rest
+        if newline:
+            yield Chunk(files[place], whole + newline)
+    for place, rest in sorted(rests.items()):
+        yield Chunk(files[place], rest + b"\n")
+
+
+def _timed_pieces(file: LogFile, since: float | None, tail: int | None) -> Iterator[tuple[float, bytes]]:
+    """The file in pieces, each with the time at which it had surely been written."""
+    with open(file.path, "rb") as log:
+        size = os.fstat(log.fileno()).st_size
+        start = 0 if since is None else line_start(log.fileno(), offset_at(file.path, since))
+        if tail is not None:
+            start = max(start, tail_offset(log.fileno(), size, tail))
+        log.seek(start)
+        index = [entry for entry in read_index(file.path) if start < entry[1] <= size]
+        if not index or index[-1][1] < size:
+            index.append((os.fstat(log.fileno()).st_mtime, size))
+        for moment, end in index:
+            while start < end:
+                data = log.read(min(end - start, _PIECE))
+                if not data:
+                    return
+                start += len(data)
+                yield moment, data
+
+
+def line_start(descriptor: int, offset: int) -> int:
+    """The beginning of the line that `offset` falls into."""
+    while offset > 0:
+        begin = max(0, offset - 4096)
+        piece = os.pread(descriptor, offset - begin, begin)
+        cut = piece.rfind(b"\n")
+        if cut >= 0:
+            return begin + cut + 1
+        offset = begin
+    return 0
+
+
+def tail_offset(descriptor: int, size: int, lines: int) -> int:
+    """Where the last `lines` lines begin."""
+    if lines <= 0:
+        return size
+    position, missing = size, lines + 1
+    while position > 0:
+        begin = max(0, position - 65536)
+        piece = os.pread(descriptor, position - begin, begin)
+        if position == size and not piece.endswith(b"\n"):
+            missing -= 1  # an unfinished last line is a line
+        count = piece.count(b"\n")
+        if count >= missing:
+            cut = len(piece)
+            for _ in range(missing):
+                cut = piece.rfind(b"\n", 0, cut)
+            return begin + cut + 1
+        missing -= count
+        position = begin
+    return 0

@@ -1,0 +1,116 @@
+"""`vcjob.run()`: a Job started on this machine, and the handle to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vcjob.errors import GroundError, UserError
+from vcjob.lifecycle.wire import rfc3339
+from vcjob.local import gpus, images, surroundings
+from vcjob.local.run import Setting
+from vcjob.local.start import caller_environment, start_supervisor
+from vcjob.local.store import Store
+from vcjob.sdk.handle import Handle
+from vcjob.sdk.loading import Loaded, Source, load
+from vcjob.sdk.yaml_text import to_yaml
+from vcjob.spec.job import Job
+
+
+def run(
+    source: Source,
+    *,
+    namespace: str | None = None,
+    image_commands: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    warm: bool = False,
+    allow_unknown: bool = False,
+) -> Handle:
+    """Start the Job of a source as processes of this machine, and return at once.
+
+    The job lives on its own: it goes on when this program ends, and every shell can see it.
+
+    image_commands: what to run for an image without a command, as `IMAGE=COMMAND`.
+    env, cwd: what ranks inherit, where it is not what this program has. warm: fork the ranks from one
+    process that has imported torch.
+    """
+    return start(
+        load(source, allow_unknown=allow_unknown),
+        namespace=namespace,
+        image_commands=image_commands,
+        env=env,
+        cwd=os.fspath(cwd) if cwd is not None else None,
+        warm=warm,
+    )
+
+
+def start(
+    loaded: Loaded,
+    *,
+    namespace: str | None = None,
+    image_commands: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    warm: bool = False,
+    given: str | None = None,
+) -> Handle:
+    """The same for a source that is already loaded; `given` is its text as the user wrote it."""
+    job = loaded.job
+    store = Store()
+    setting = Setting(
+        env=dict(env) if env is not None else caller_environment(),
+        cwd=_folder(cwd),
+        bundle=[*loaded.config_maps.values(), *loaded.secrets.values(), *loaded.claims.values()],
+        images=images.load_map(store.folder, image_commands, sys.executable),
+        warm=warm,
+        python=sys.executable,
+    )
+    images.check_commands(job, setting.images)
+    check_gpus(job, setting.env)
+    doc = _created(job, namespace)
+    made, lock = store.create(doc, setting, given if given is not None else to_yaml(job.doc))
+    try:
+        start_supervisor(made, lock)
+    except BaseException:
+        store.delete(made, older_too=False)
+        raise
+    return Handle(made)
+
+
+def check_gpus(job: Job, env: Mapping[str, str]) -> None:
+    """Refuse what this machine can never run; what is only taken at the moment is waited for."""
+    needed = sum(gpus.gpus_of(task.pod_spec) * task.replicas for task in job.tasks)
+    if not needed:
+        return
+    there = len(gpus.list_gpus(env)) if surroundings.has_nvidia(env) else 0
+    if needed > there:
+        limited = " (CUDA_VISIBLE_DEVICES counts)" if "CUDA_VISIBLE_DEVICES" in env else ""
+        raise GroundError(
+            f"the Job needs {needed} GPUs at once, and this machine has {there}{limited}",
+            hint=f"ask for fewer ({gpus.RESOURCE} in resources.limits), or run it on a cluster",
+        )
+
+
+def _folder(cwd: str | None) -> str:
+    # Not resolved: a path with symbolic links in it is what the user sees and what ranks should see.
+    folder = Path(cwd).absolute() if cwd else Path.cwd()
+    if not folder.is_dir():
+        raise UserError(f"the folder {folder} is not there")
+    return str(folder)
+
+
+def _created(job: Job, namespace: str | None) -> dict[str, Any]:
+    """The Job as an API server would have stored it: with a uid, a namespace and a time."""
+    from vcjob.sdk.rendering import placed
+
+    doc = placed(job, str(uuid.uuid4()), namespace or job.metadata.namespace or "default").doc
+    metadata = doc["metadata"]
+    metadata["creationTimestamp"] = rfc3339(time.time())
+    metadata["generation"] = 1
+    return {key: value for key, value in doc.items() if key != "status"}
