@@ -172,6 +172,26 @@ async def test_work_that_ends_or_fails_gives_the_lease_back(api: FakeApi, client
     assert holder(api) == ""
 
 
+async def test_a_renewal_under_way_at_the_end_does_not_keep_the_lease_from_being_given_back(
+    api: FakeApi, client: Client
+) -> None:
+    renewing = asyncio.Event()
+
+    async def done_but_unheard(request: Any) -> Any:
+        answer = await api._serve(request)
+        renewing.set()
+        await asyncio.sleep(0.3)
+        return answer
+
+    work = Work()
+    task = asyncio.create_task(election(client, "a").run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    api.on_next("PUT", "leases", done_but_unheard)
+    await asyncio.wait_for(renewing.wait(), 5)
+    await stop(task)
+    assert holder(api) == ""
+
+
 async def test_the_lease_is_kept_while_the_work_winds_down(api: FakeApi, client: Client) -> None:
     release = asyncio.Event()
     started = asyncio.Event()

@@ -202,16 +202,27 @@ class Election:
         """Let the next one start at once. Only now, when nothing of ours acts any more."""
         self._valid_until = float("-inf")
         lease, self._lease = self._lease, None
-        if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self.identity:
-            return
-        spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
         try:
             async with asyncio.timeout(self._settings.retry_seconds):
-                await self._client.replace(
-                    LEASES, self._name, {**lease, "spec": spec}, self._namespace, urgent=True, patience=0
-                )
+                if lease is None or not await self._clear(lease):
+                    # A last renewal may have gone through unheard: what stands there now counts.
+                    await self._clear(
+                        await self._client.get(LEASES, self._name, self._namespace, urgent=True)
+                    )
         except (KubeError, TimeoutError) as error:
             log.warning("the lease %s/%s was not given back: %s", self._namespace, self._name, error)
+
+    async def _clear(self, lease: Document) -> bool:
+        """Take our name off the Lease, if it is there. False: it was changed in between."""
+        spec = lease.get("spec") or {}
+        if spec.get("holderIdentity") != self.identity:
+            return True
+        freed = {**lease, "spec": {**spec, "holderIdentity": "", "leaseDurationSeconds": 1}}
+        try:
+            await self._client.replace(LEASES, self._name, freed, self._namespace, urgent=True, patience=0)
+        except Conflict:
+            return False
+        return True
 
     def _pause(self) -> float:
         return self._settings.retry_seconds * random.uniform(0.8, 1.2)  # noqa: S311

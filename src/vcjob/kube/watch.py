@@ -122,17 +122,20 @@ class Follower(Generic[T]):
         self._page_next = False  # a streamed list got stuck: fetch the next one in pages
         self._synced_once = False
         self._failures = 0
+        self._heard_at = 0.0
 
     async def run(self) -> AsyncGenerator[Snapshot[T] | Batch[T], None]:
         loop = asyncio.get_running_loop()
         while True:
             began, asked_delay = loop.time(), 0.0
+            self._heard_at = began
             try:
                 async with aclosing(self._round()) as steps:
                     async for step in steps:
                         self._failures = 0
                         self._synced_once = True
                         yield step
+                self._doubt_a_silent_watch(loop.time())
                 if loop.time() - began > HASTY:
                     continue  # ended by the server in good order: go on from the last version at once
             except Gone:
@@ -141,13 +144,18 @@ class Follower(Generic[T]):
                 if self._version is None and self._streams_lists and isinstance(error, BadRequest | Invalid):
                     self._streams_lists = False  # a server without WatchList
                     continue
+                self._doubt_a_silent_watch(loop.time())
                 if isinstance(error, ApiError):
                     asked_delay = error.retry_after or 0.0
-                    if error.reason == "Timeout" and "resource version" in error.server_message.lower():
-                        self._version = None  # the server is behind our version, as after a restored backup
                 self._page_next = self._version is None and isinstance(error, Unreachable)
                 self._report(error)
             await asyncio.sleep(max(asked_delay, self._next_delay()))
+
+    def _doubt_a_silent_watch(self, now: float) -> None:
+        """Not even a bookmark: our version may lie in the server's future, as after a restored backup,
+        and then a watch from there stays silent for ever. Only a new list helps."""
+        if now - self._heard_at > self._settings.silence * 0.9:
+            self._version = None
 
     def _report(self, error: KubeError) -> None:
         if self._on_error is not None:
@@ -186,7 +194,9 @@ class Follower(Generic[T]):
                     if ends_list and listing is not None:
                         yield Snapshot(self._fold(listing), self._version or "")
                         listing = None
-                if lines and listing is None:
+                if lines:
+                    self._heard_at = asyncio.get_running_loop().time()
+                if listing is None and (changes or (lines and failure is None)):
                     yield Batch(changes, self._version or "")
                 if failure is not None:  # only now: what came before it in the same chunk did happen
                     raise failure
