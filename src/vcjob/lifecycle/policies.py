@@ -47,8 +47,9 @@ def answer(rules: Rules, happening: Happening) -> Answer | None:
     ):
         for policy in policies:
             if _matches(policy, happening):
-                delay = seconds(policy.timeout) if policy.timeout else 0.0
-                return Answer(policy, owner, happening.since + delay)
+                # Without a timeout it is due whatever the clock of the pod's node says.
+                due = happening.since + seconds(policy.timeout) if policy.timeout else 0.0
+                return Answer(policy, owner, due)
     return None
 
 

@@ -1,0 +1,144 @@
+"""Evictions, lost pods and what is never run again."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.lifecycle.world import START, World, job, task, torch_job
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.status import Phase
+from vcjob.lifecycle.step import CreatePods
+
+
+def terminating(world: World, name: str, index: int, **fields) -> None:
+    pod = world.at(name, index)
+    world.observed.put(msgspec.structs.replace(pod, terminating=True, since=world.now, **fields))
+
+
+@pytest.mark.parametrize("evicted", [True, False])
+def test_row_16_an_eviction_and_a_failure_are_told_apart(evicted):
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "TerminateJob"}]
+    world = World(job(policies=policies)).running()
+    world.set("worker", 0, "Failed", 137, evicted=evicted)
+    decision = world.tick()
+    assert decision.status.phase is (Phase.RESTARTING if evicted else Phase.TERMINATING)
+    assert decision.status.state.reason == ("PodEvicted" if evicted else "PodFailed")
+
+
+def test_row_16_the_exit_code_of_an_evicted_pod_answers_no_exit_code_policy():
+    world = World(job(policies=[{"exitCode": 137, "action": "TerminateJob"}])).running()
+    world.set("worker", 0, "Failed", 137, evicted=True)
+    assert world.settle().phase is Phase.RUNNING
+
+
+def test_a_pod_that_someone_deletes_counts_as_evicted_at_once_not_only_when_it_is_gone():
+    world = World(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
+    terminating(world, "worker", 1)
+    assert world.tick().status.phase is Phase.RESTARTING
+    assert world.status.culprit.index == 1
+
+
+def test_row_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_its_next_attempt():
+    world = World(job()).running()
+    world.vanish("worker", 1)
+    decision = world.tick()
+    assert [s for s in decision.steps if isinstance(s, CreatePods)] == [
+        CreatePods("worker", IndexSet.of([1]), 1, 0, 0)
+    ]
+    assert decision.status.retry_count == 0
+    assert [e.reason for e in world.events if e.type == "Warning"] == ["PodEvicted"]
+    assert world.attempts() == {"worker-0": 0, "worker-1": 1, "worker-2": 0}
+
+
+def test_row_14_a_pod_lost_while_nobody_watched_still_answers_its_policy():
+    world = World(job(policies=[{"event": "PodEvicted", "action": "AbortJob"}])).running()
+    world.vanish("worker", 2)
+    assert world.settle().phase is Phase.ABORTED
+    assert "worker-2 was evicted" in world.status.state.message
+
+
+def test_a_replacement_waits_until_the_old_pod_is_gone():
+    world = World(job()).running()
+    terminating(world, "worker", 1)
+    decision = world.tick()
+    assert not [s for s in decision.steps if isinstance(s, CreatePods)]
+    assert (decision.status.terminating, decision.status.running) == (1, 2)
+    world.reap()
+    world.tick()
+    assert world.attempts()["worker-1"] == 1
+
+
+def test_a_pod_that_succeeds_while_it_is_going_has_succeeded():
+    world = World(job()).running()
+    terminating(world, "worker", 1)
+    world.tick()
+    world.set("worker", 1, "Succeeded")
+    world.tick()
+    world.reap()
+    world.settle()
+    assert (world.status.succeeded, world.at("worker", 1)) == (1, None)
+
+
+def test_row_22_what_succeeded_is_not_run_again_after_its_node_is_lost():
+    world = World(job()).running()
+    world.set("worker", 0, "Succeeded")
+    world.settle()
+    world.vanish("worker", 0)
+    world.settle()
+    assert world.at("worker", 0) is None
+    assert world.status.succeeded == 1
+    world.all("Succeeded")
+    assert world.settle().phase is Phase.COMPLETED
+
+
+def test_a_restart_of_the_whole_job_runs_what_succeeded_again():
+    world = World(job()).running()
+    world.set("worker", 0, "Succeeded")
+    world.settle()
+    world.command("RestartJob")
+    world.settle()
+    assert world.attempts() == {"worker-0": 1, "worker-1": 1, "worker-2": 1}
+    assert world.status.succeeded == 0
+
+
+def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in_time():
+    world = World(job(policies=[{"event": "PodEvicted", "action": "TerminateJob", "timeout": "30s"}])).running()
+    world.vanish("worker", 0)
+    world.settle()
+    assert world.attempts()["worker-0"] == 1
+    assert world.wake_at == START + 30
+    world.now += 20
+    world.set("worker", 0, "Running")
+    world.settle()
+    assert (world.wake_at, world.status.memory("worker").evictions) == (None, ())
+    world.vanish("worker", 1)
+    world.settle()
+    world.now += 10
+    world.vanish("worker", 1)
+    world.settle()
+    assert world.attempts()["worker-1"] == 2
+    assert world.wake_at == START + 50, "the replacement never ran: the first eviction counts"
+    world.now += 20
+    assert world.settle().phase is Phase.TERMINATED
+
+
+def test_row_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goes_is_replaced():
+    world = World(torch_job()).running()
+    world.set("worker", 1, "Failed", evicted=True)
+    assert world.settle().phase is Phase.FAILED
+    assert world.status.state.message == "rank 2 (worker-1) was evicted"
+    other = World(torch_job()).running()
+    terminating(other, "worker", 1, phase="Failed", evicted=True)
+    assert other.settle().phase == "Pending"
+    assert other.attempts()["worker-1"] == 1
+
+
+def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_one():
+    """The status was lost or restored from an old copy; the pods were not."""
+    world = World(job(task("worker", 2)))
+    world.do(CreatePods("worker", IndexSet.of([0]), 3, 2, 2))
+    decision = world.tick()
+    assert not [step for step in decision.steps if type(step).__name__ == "KillPods"]
+    assert world.status.attempt("worker", 0) == 3
+    assert world.attempts() == {"worker-0": 3, "worker-1": 0}
