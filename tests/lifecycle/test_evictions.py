@@ -18,7 +18,10 @@ def terminating(world: World, name: str, index: int, **fields) -> None:
 
 @pytest.mark.parametrize("evicted", [True, False])
 def test_row_16_an_eviction_and_a_failure_are_told_apart(evicted):
-    policies = [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "TerminateJob"}]
+    policies = [
+        {"event": "PodEvicted", "action": "RestartJob"},
+        {"event": "PodFailed", "action": "TerminateJob"},
+    ]
     world = World(job(policies=policies)).running()
     world.set("worker", 0, "Failed", 137, evicted=evicted)
     decision = world.tick()
@@ -103,7 +106,9 @@ def test_a_restart_of_the_whole_job_runs_what_succeeded_again():
 
 
 def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in_time():
-    world = World(job(policies=[{"event": "PodEvicted", "action": "TerminateJob", "timeout": "30s"}])).running()
+    world = World(
+        job(policies=[{"event": "PodEvicted", "action": "TerminateJob", "timeout": "30s"}])
+    ).running()
     world.vanish("worker", 0)
     world.settle()
     assert world.attempts()["worker-0"] == 1

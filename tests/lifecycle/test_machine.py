@@ -35,7 +35,16 @@ LEGAL = {
     _P.FAILED: set(),
 }  # fmt: skip
 
-EVENTS = ["PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated", "*"]
+EVENTS = [
+    "PodFailed",
+    "PodEvicted",
+    "PodPending",
+    "Unknown",
+    "TaskCompleted",
+    "TaskFailed",
+    "JobUpdated",
+    "*",
+]
 
 
 @st.composite
@@ -140,7 +149,11 @@ class Life(RuleBasedStateMachine):
         elif type(step).__name__ == "FailPods":
             for index in step.indexes:
                 for uid, pod in list(self.truth.items()):
-                    if (pod.task, pod.index, pod.attempt) == (step.task, index, step.attempt) and not pod.done:
+                    if (pod.task, pod.index, pod.attempt) == (
+                        step.task,
+                        index,
+                        step.attempt,
+                    ) and not pod.done:
                         self.change(uid, phase="Failed")
         else:
             world.do(step)
@@ -155,7 +168,9 @@ class Life(RuleBasedStateMachine):
         uids = [uid for uid, pod in self.truth.items() if done or not pod.done]
         return uids[place % len(uids)] if uids else None
 
-    @rule(place=st.integers(0, 20), what=st.sampled_from(["run", "succeed", "fail", "kill", "unknown", "ready"]))
+    @rule(
+        place=st.integers(0, 20), what=st.sampled_from(["run", "succeed", "fail", "kill", "unknown", "ready"])
+    )
     def pod_event(self, place: int, what: str) -> None:
         uid = self.pick(place)
         if uid is None:
@@ -180,7 +195,9 @@ class Life(RuleBasedStateMachine):
         uid = self.pick(place)
         if uid:
             failure = Failure("wait-for-master" if init else "main", 91 if init else 1, init=init)
-            self.change(uid, restarts=self.truth[uid].restarts + 1, failure=failure, since=self.truth[uid].since)
+            self.change(
+                uid, restarts=self.truth[uid].restarts + 1, failure=failure, since=self.truth[uid].since
+            )
 
     @rule(place=st.integers(0, 20))
     def evict(self, place: int) -> None:

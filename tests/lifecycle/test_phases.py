@@ -146,7 +146,9 @@ def test_a_targeted_restart_kills_its_target_alone_and_spends_a_retry(phase, act
         ("CompleteJob", Phase.COMPLETING, Phase.COMPLETED),
     ],
 )
-def test_row_17_abort_terminate_and_complete_are_honoured_and_keep_finished_pods(phase, action, during, after):
+def test_row_17_abort_terminate_and_complete_are_honoured_and_keep_finished_pods(
+    phase, action, during, after
+):
     world = world_in(phase)
     version, retries = world.status.version, world.status.retry_count
     kept = {(p.task, p.index) for p in world.observed.pods.values() if p.done and not p.terminating}
@@ -243,9 +245,7 @@ def test_a_suspended_job_can_be_stopped(phase, action, end):
 
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETING, Phase.TERMINATING])
-@pytest.mark.parametrize(
-    "action", ["RestartJob", "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob"]
-)
+@pytest.mark.parametrize("action", ["RestartJob", "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob"])
 def test_a_job_that_is_ending_ends_whatever_is_asked_for(phase, action):
     world = world_in(phase)
     world.command(action)
@@ -256,9 +256,7 @@ def test_a_job_that_is_ending_ends_whatever_is_asked_for(phase, action):
 
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED])
-@pytest.mark.parametrize(
-    "action", ["RestartJob", "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob"]
-)
+@pytest.mark.parametrize("action", ["RestartJob", "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob"])
 def test_a_finished_job_stays_finished(phase, action):
     world = world_in(phase)
     before = world.status

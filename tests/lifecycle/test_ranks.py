@@ -37,9 +37,7 @@ def test_row_26_also_while_the_job_is_still_pending():
     assert world.settle().phase is Phase.FAILED
 
 
-@pytest.mark.parametrize(
-    ("name", "rank"), [("chief", "rank 0 (chief-0)"), ("hand", "rank 2 (hand-1)")]
-)
+@pytest.mark.parametrize(("name", "rank"), [("chief", "rank 0 (chief-0)"), ("hand", "rank 2 (hand-1)")])
 def test_row_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name, rank):
     tasks = task("chief", 1), task("hand", 2), task("extra", 1)
     plugins = {"pytorch": ["--master=chief", "--worker", "hand"]}
@@ -95,7 +93,9 @@ def test_row_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max
     if limit > 1:
         world.set("worker", 0, "Running", restarts=limit - 1, failure=failure)
         world.set("worker", 1, "Running", restarts=limit - 1, failure=failure)
-        assert world.settle().phase is Phase.RUNNING, "together they have more, but no rank has failed for good"
+        assert world.settle().phase is Phase.RUNNING, (
+            "together they have more, but no rank has failed for good"
+        )
     world.set("worker", 1, "Running", restarts=limit, failure=failure)
     assert world.settle().phase is Phase.FAILED
     assert world.status.state.message == (
@@ -146,7 +146,10 @@ def test_row_10_any_other_restart_is_left_to_the_pod(failure):
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
-        (Failure("main", 137, reason="OOMKilled"), "exited with code 137 for using more memory than its limit"),
+        (
+            Failure("main", 137, reason="OOMKilled"),
+            "exited with code 137 for using more memory than its limit",
+        ),
         (Failure("main", None), "container main failed"),
         (Failure("main", 1, reason="Error", message="boom\n"), "exited with code 1; boom"),
         (Failure(reason="DeadlineExceeded"), "worker-0) failed: DeadlineExceeded"),

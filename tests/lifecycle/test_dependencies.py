@@ -1,0 +1,169 @@
+"""dependsOn, the gang that grows with it, and scaling."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lifecycle.world import World, job, task
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.status import Phase
+from vcjob.lifecycle.step import CreatePods, KillPods, UpdateGang
+
+
+def chain(iteration="all", **spec) -> World:
+    depends = {"name": ["a", "b"], "iteration": iteration}
+    tasks = task("a", 2, minAvailable=1), task("b", 1), task("c", 2, dependsOn=depends)
+    return World(job(*tasks, **spec))
+
+
+def created(world: World) -> set[str]:
+    return {name for name, _, _ in world.born}
+
+
+@pytest.mark.parametrize(
+    ("iteration", "after_a"), [("all", {"a", "b"}), ("any", {"a", "b", "c"}), (None, {"a", "b"})]
+)
+def test_a_task_waits_for_all_or_any_of_those_it_names(iteration, after_a):
+    world = chain(iteration)
+    world.settle()
+    assert created(world) == {"a", "b"}
+    world.set("a", 0, "Running")
+    world.settle()
+    assert created(world) == after_a
+    world.set("b", 0, "Succeeded")
+    world.settle()
+    assert created(world) == {"a", "b", "c"}
+
+
+def test_running_but_not_ready_does_not_count():
+    world = chain("any")
+    world.settle()
+    world.set("b", 0, "Running", ready=False)
+    world.settle()
+    assert created(world) == {"a", "b"}
+    assert world.status.state.message.endswith("c waits for what it depends on")
+
+
+def test_a_dependency_needs_its_min_available():
+    tasks = task("a", 3, minAvailable=2), task("b", 1, dependsOn={"name": ["a"]})
+    world = World(job(*tasks))
+    world.settle()
+    world.set("a", 0, "Running")
+    world.settle()
+    assert created(world) == {"a"}
+    world.set("a", 1, "Succeeded")
+    world.settle()
+    assert created(world) == {"a", "b"}
+
+
+def test_waiting_alone_is_said_as_the_reason():
+    tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]})
+    world = World(job(*tasks))
+    world.settle()
+    world.set("a", 0, "Running", ready=False)
+    assert world.settle().state.reason == "WaitingForDependsOn"
+
+
+def test_row_27_the_gang_counts_ready_tasks_alone_and_grows():
+    world = chain()
+    assert world.decide().ready_tasks == ("a", "b")
+    world.observed.gang_tasks = ()
+    decision = world.tick()
+    assert [s for s in decision.steps if isinstance(s, UpdateGang)] == [UpdateGang(("a", "b"))]
+    assert world.gang == ("a", "b")
+    world.all("Running")
+    decision = world.tick()
+    kinds = [type(step) for step in decision.steps]
+    assert kinds.index(UpdateGang) < kinds.index(CreatePods), "the gang is told first"
+    assert world.gang == ("a", "b", "c")
+    assert not [s for s in world.tick().steps if isinstance(s, UpdateGang)]
+
+
+def test_row_27_without_a_pod_group_there_is_nothing_to_update():
+    world = chain()
+    assert not [s for s in world.tick().steps if isinstance(s, UpdateGang)]
+
+
+def test_row_27_a_task_stays_ready_until_the_whole_job_restarts():
+    world = chain()
+    world.settle()
+    world.all("Running")
+    world.settle()
+    world.vanish("b", 0)
+    world.vanish("c", 0)
+    world.settle()
+    assert world.status.ready_tasks == ("a", "b", "c")
+    assert world.attempts()["c-0"] == 1, "it does not wait again"
+    world.command("RestartJob")
+    world.settle()
+    assert world.status.ready_tasks == ("a", "b")
+    assert world.at("c", 0) is None
+
+
+def test_a_job_whose_dependency_failed_for_good_ends():
+    world = chain()
+    world.settle()
+    world.set("b", 0, "Failed", 5)
+    world.settle()
+    assert world.phase == "Pending", "a is still at work"
+    world.set("a", 0, "Succeeded")
+    world.set("a", 1, "Succeeded")
+    assert world.settle().phase is Phase.FAILED
+    assert world.status.state.reason == "DependencyFailed"
+    assert "b-0 failed" in world.status.state.message
+
+
+def test_any_of_two_dependencies_is_enough_to_go_on():
+    world = chain("any")
+    world.settle()
+    world.set("b", 0, "Failed", 5)
+    world.set("a", 0, "Succeeded")
+    world.settle()
+    assert created(world) == {"a", "b", "c"}
+
+
+def test_a_chain_behind_a_failed_dependency_ends_too():
+    tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]}), task("c", 1, dependsOn={"name": ["b"]})
+    world = World(job(*tasks))
+    world.settle()
+    world.set("a", 0, "Failed", 1)
+    assert world.settle().phase is Phase.FAILED
+    assert world.status.state.reason == "DependencyFailed"
+
+
+def test_scaling_up_creates_the_new_indexes_alone():
+    world = World(job(task("worker", 2))).running()
+    world.scale(worker=4)
+    decision = world.tick()
+    assert [s for s in decision.steps if isinstance(s, CreatePods)] == [
+        CreatePods("worker", IndexSet.of([2, 3]), 0, 0, 0)
+    ]
+
+
+def test_scaling_down_kills_the_highest_indexes_and_a_later_scale_up_is_their_next_attempt():
+    world = World(job(task("worker", 4, minAvailable=1), minAvailable=1)).running()
+    world.set("worker", 3, "Succeeded")
+    world.settle()
+    world.scale(worker=2)
+    decision = world.tick()
+    assert [s for s in decision.steps if isinstance(s, KillPods)] == [
+        KillPods("worker", IndexSet.of([2, 3]), 0, "Replaced")
+    ]
+    assert (decision.status.running, decision.status.succeeded, decision.status.terminating) == (2, 0, 2)
+    world.settle()
+    world.scale(worker=4)
+    world.settle()
+    assert world.attempts() == {"worker-0": 0, "worker-1": 0, "worker-2": 1, "worker-3": 1}
+    assert world.status.retry_count == 0
+
+
+def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then():
+    policies = [{"event": "JobUpdated", "action": "TerminateJob"}]
+    world = World(job(task("worker", 3), policies=policies)).running()
+    world.command("AbortJob")
+    world.settle()
+    world.scale(worker=2)
+    world.settle()
+    world.command("ResumeJob")
+    world.settle()
+    assert (world.phase, set(world.attempts())) == ("Pending", {"worker-0", "worker-1"})

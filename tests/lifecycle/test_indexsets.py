@@ -1,0 +1,80 @@
+"""Index sets, attempts and the earliest of many."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.earliest import Earliest
+from vcjob.lifecycle.indexset import IndexSet
+
+sets = st.sets(st.integers(0, 300))
+
+
+@given(sets, sets, st.integers(0, 300))
+def test_an_index_set_behaves_as_a_set(left, right, index):
+    a, b = IndexSet.of(left), IndexSet.of(right)
+    assert set(a | b) == left | right
+    assert set(a & b) == left & right
+    assert set(a - b) == left - right
+    assert set(a.with_index(index)) == left | {index}
+    assert set(a.without_index(index)) == left - {index}
+    assert (len(a), bool(a), index in a) == (len(left), bool(left), index in left)
+    assert (a == b, hash(a) == hash(IndexSet.of(left))) == (left == right, True)
+    assert list(a) == sorted(left)
+    assert not a or a.first() == min(left)
+
+
+@given(sets)
+def test_the_text_of_an_index_set_reads_back(indexes):
+    assert IndexSet.parse(str(IndexSet.of(indexes))) == IndexSet.of(indexes)
+
+
+def test_index_sets_are_written_as_ranges():
+    assert str(IndexSet.of([*range(42), 43, 50, 51])) == "0-41,43,50-51"
+    assert (str(IndexSet()), IndexSet.parse("")) == ("", IndexSet())
+    assert str(IndexSet.span(0, 10_000)) == "0-9999"
+    assert (IndexSet.span(3, 3), IndexSet.span(2, 4)) == (IndexSet(), IndexSet.of([2, 3]))
+    assert repr(IndexSet.of([1])) == "IndexSet('1')"
+    assert IndexSet.of([1]) != "1"
+
+
+@given(st.lists(st.tuples(sets, st.booleans()), max_size=8), sets)
+def test_attempts_count_up_for_each_index_by_itself(rounds, among):
+    attempts, expected = Attempts(), dict.fromkeys(range(301), 0)
+    for indexes, jump in rounds:
+        if jump:
+            behind = {i for i in indexes if expected[i] < 5}
+            assert set(attempts.behind(5, IndexSet.of(indexes))) == behind
+            attempts = attempts.raised(IndexSet.of(behind), 5)
+            expected |= dict.fromkeys(behind, 5)
+        else:
+            attempts = attempts.advanced(IndexSet.of(indexes))
+            expected |= {i: expected[i] + 1 for i in indexes}
+    assert {i: attempts.of(i) for i in expected} == expected
+    parts = dict(attempts.split(IndexSet.of(among)))
+    assert {i: attempt for attempt, part in parts.items() for i in part} == {i: expected[i] for i in among}
+    for attempt in range(14):
+        assert set(attempts.on(attempt, IndexSet.of(among))) == {i for i in among if expected[i] == attempt}
+    assert Attempts.parse(attempts.to_json()) == attempts
+    assert attempts.behind(0, IndexSet.of(among)) == IndexSet()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 50)), max_size=60),
+    st.sets(st.integers(0, 20)),
+)
+def test_the_earliest_is_that_of_a_plain_search(changes, among):
+    earliest, expected = Earliest(), {}
+    for index, time in changes:
+        if time is None:
+            earliest.discard(index)
+            expected.pop(index, None)
+        else:
+            earliest.add(index, time)
+            expected[index] = time
+        found = min(((t, i) for i, t in expected.items() if i in among), default=None)
+        assert earliest.first(IndexSet.of(among)) == found
+        assert set(earliest.indexes) == set(expected)
+        assert len(earliest._heap) <= 2 * len(expected) + 9, "what no longer holds is thrown away"

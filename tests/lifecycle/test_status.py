@@ -1,0 +1,210 @@
+"""The status: its words, its counters, its form in Kubernetes."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.lifecycle.world import START, World, job, task
+from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.observed import Blocked
+from vcjob.lifecycle.pod import Failure
+from vcjob.lifecycle.status import (
+    Condition,
+    Culprit,
+    Eviction,
+    Phase,
+    Run,
+    State,
+    Status,
+    TaskMemory,
+)
+from vcjob.lifecycle.step import CreatePods
+from vcjob.lifecycle.wire import LIFECYCLE, go_duration
+
+sets = st.sets(st.integers(0, 200), max_size=20).map(IndexSet.of)
+times = st.floats(0, 4e9, allow_nan=False)
+words = st.text(max_size=8)
+failures = st.builds(
+    Failure, words, st.none() | st.integers(0, 255), st.none() | st.integers(1, 64), words, words
+)
+culprits = st.builds(
+    Culprit, words, st.integers(0, 99), st.integers(0, 9), st.none() | st.integers(0, 99), words, failures
+)
+runs = st.builds(
+    Run, times, words, words, words, st.integers(0, 9), st.integers(0, 9), words, words, st.none() | culprits
+)
+memories = st.builds(
+    TaskMemory,
+    st.dictionaries(st.integers(1, 5), sets.filter(bool), max_size=2).map(
+        lambda groups: Attempts(dict(zip(groups, _disjoint(list(groups.values())))))
+    ),
+    sets,
+    sets,
+    sets,
+    st.lists(st.builds(Eviction, times, sets), max_size=2).map(tuple),
+)
+counts = st.integers(0, 10_000)
+statuses = st.builds(
+    Status,
+    st.builds(State, st.sampled_from(Phase), words, words, st.none() | times),
+    counts,
+    st.dictionaries(words, st.dictionaries(st.sampled_from(["Running", "Failed"]), counts), max_size=2),
+    *[counts] * 8,
+    st.none() | times,
+    st.lists(st.builds(Condition, st.sampled_from(Phase), times), max_size=3).map(tuple),
+    st.dictionaries(words, memories, max_size=2),
+    *[st.none() | times] * 3,
+    words,
+    st.none() | runs,
+    st.none() | culprits,
+    st.lists(runs, max_size=2).map(tuple),
+    *[st.lists(words, max_size=3).map(tuple)] * 3,
+    st.dictionaries(words, times, max_size=2),
+    words,
+    st.dictionaries(words, words, max_size=2),
+)
+
+
+def _disjoint(groups: list[IndexSet]) -> list[IndexSet]:
+    taken, found = IndexSet(), []
+    for place, group in enumerate(groups):
+        group = (group - taken) | IndexSet.of([300 + place])
+        taken |= group
+        found.append(group)
+    return found
+
+
+@given(statuses)
+def test_the_way_to_kubernetes_and_back_is_exact(status):
+    assert Status.from_kube(json.loads(json.dumps(status.to_kube()))) == status
+
+
+def test_a_status_of_kubernetes_form():
+    world = World(job(task("worker", 2), task("other", 1))).running()
+    world.set("worker", 1, "Succeeded")
+    document = world.settle().to_kube()
+    own = document["controlledResources"].pop(LIFECYCLE)
+    assert document == {
+        "state": {
+            "phase": "Running",
+            "reason": "MinAvailableReached",
+            "message": "3 of 3 pods are up or done",
+            "lastTransitionTime": "2023-11-14T22:13:20Z",
+        },
+        "minAvailable": 3,
+        "taskStatusCount": {
+            "worker": {"phase": {"Running": 1, "Succeeded": 1}},
+            "other": {"phase": {"Running": 1}},
+        },
+        "running": 2,
+        "succeeded": 1,
+        "conditions": [
+            {"status": "Pending", "lastTransitionTime": "2023-11-14T22:13:20Z"},
+            {"status": "Running", "lastTransitionTime": "2023-11-14T22:13:20Z"},
+        ],
+        "controlledResources": {},
+    }
+    assert json.loads(own)["tasks"]["worker"] == {"seen": "0-1", "succeeded": "1"}
+
+
+def test_a_status_that_volcano_wrote_can_be_read_and_carried_on():
+    status = Status.from_kube(
+        {
+            "state": {"phase": "Running", "lastTransitionTime": "2023-11-14T22:13:20Z"},
+            "conditions": [{"status": "Pending", "lastTransitionTime": "2023-11-14T22:13:19Z"}],
+            "controlledResources": {"plugin-svc": "svc"},
+            "runningDuration": "1m5.5s",
+            "version": 2,
+            "retryCount": 1,
+        }
+    )
+    assert status.state == State(Phase.RUNNING, since=START)
+    assert status.conditions == (Condition(Phase.PENDING, START - 1),)
+    assert (status.version, status.retry_count, status.running_duration) == (2, 1, 65.5)
+    assert status.resources == {"plugin-svc": "svc"}
+    world = World(job(policies=[{"event": "JobUpdated", "action": "TerminateJob"}]))
+    world.stored = json.dumps(status.to_kube())
+    decision = world.decide()
+    assert (decision.status.phase, decision.status.started) == (Phase.RUNNING, START)
+    assert decision.status.resources == {"plugin-svc": "svc"}
+
+
+def test_no_status_at_all_is_a_new_job():
+    assert Status.from_kube(None) == Status.from_kube({}) == Status()
+
+
+def test_durations_as_go_writes_them():
+    assert [go_duration(s) for s in (0, 59.9, 60, 3600, 3725)] == ["0s", "59s", "1m0s", "1h0m0s", "1h2m5s"]
+
+
+def test_row_18_counters_are_true_after_a_kill():
+    world = World(job()).running()
+    world.set("worker", 0, "Succeeded")
+    world.settle()
+    world.command("TerminateJob")
+    world.tick()
+    status = world.tick().status
+    assert (status.running, status.succeeded, status.terminating) == (0, 1, 2)
+    assert (world.settle().terminating, world.status.succeeded) == (0, 1)
+
+
+def test_row_18_the_transition_time_changes_with_the_phase_alone():
+    world = World(job())
+    world.settle()
+    world.now += 10
+    world.set("worker", 0, "Running")
+    status = world.settle()
+    assert (status.state.since, status.running) == (START, 1)
+    assert "1 of the 3 pods needed are up; 2 are pending" in status.state.message
+    world.all("Running")
+    assert world.settle().state.since == START + 10
+
+
+def test_row_18_every_phase_has_a_reason_and_a_message():
+    world = World(job(task("worker", 2), maxRetry=2))
+    for action in (None, "RestartJob", "AbortJob", "ResumeJob", "CompleteJob"):
+        if action:
+            world.command(action)
+        for _ in range(4):
+            state = world.tick().status.state
+            assert state.reason and state.message, state
+            world.reap()
+            world.all("Running")
+
+
+def test_row_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_again():
+    world = World(job())
+    world.observed.blocked = Blocked("QuotaExceeded", "exceeded quota: gpus, used 8 of 8")
+    for _ in range(20):
+        decision = world.decide()
+        world.persist(decision)
+        world.now += 60
+        assert (decision.status.phase, decision.status.state.reason) == (Phase.PENDING, "QuotaExceeded")
+        assert decision.status.state.message == "exceeded quota: gpus, used 8 of 8"
+        assert [str(s.indexes) for s in decision.steps if isinstance(s, CreatePods)] == ["0-2"]
+    world.observed.blocked = None
+    assert world.settle().state.reason == "PodsPending"
+
+
+def test_pods_are_held_back_while_the_gang_waits_in_its_queue():
+    world = World(job())
+    world.observed.held = Blocked("PodGroupPending", "queue default is full")
+    world.settle()
+    assert (world.born, world.status.state.reason) == (set(), "PodGroupPending")
+    world.observed.held = None
+    world.settle()
+    assert len(world.born) == 3
+
+
+def test_nothing_new_gives_the_same_status_object_and_no_event():
+    world = World(job()).running()
+    status = world.status
+    from vcjob.lifecycle.decide import decide
+
+    decision = decide(world.job, status, world.observed, world.now + 5)
+    assert decision.status is status
+    assert decision.steps == ()

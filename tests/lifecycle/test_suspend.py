@@ -1,0 +1,130 @@
+"""Commands and spec.suspend."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lifecycle.world import World, job, task
+from vcjob.lifecycle.status import Phase
+from vcjob.lifecycle.step import CreatePods, DeleteCommand, KillPods
+
+
+def test_a_job_made_suspended_creates_no_pod_until_it_is_resumed():
+    world = World(job(suspend=True))
+    world.settle()
+    assert (world.phase, world.born, world.status.suspended_by) == ("Aborted", set(), "spec")
+    assert world.status.state.message == "spec.suspend is true"
+    world.change(suspend=False)
+    world.settle()
+    assert (world.phase, len(world.observed.pods), world.status.retry_count) == ("Pending", 3, 0)
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Restarting"])
+def test_suspend_aborts_from_every_active_phase_and_resume_spends_no_retry(phase):
+    world = World(job())
+    world.settle()
+    if phase != "Pending":
+        world.running()
+    if phase == "Restarting":
+        world.command("RestartJob")
+        world.tick()
+    retries = world.status.retry_count
+    world.change(suspend=True)
+    assert world.tick().status.phase is Phase.ABORTING
+    assert world.settle().phase is Phase.ABORTED
+    world.change(suspend=None)
+    world.running()
+    assert world.status.retry_count == retries
+    assert world.status.suspended_by == ""
+
+
+def test_spec_suspend_resumes_only_what_it_suspended():
+    world = World(job(suspend=False)).running()
+    world.command("AbortJob")
+    world.settle()
+    assert (world.phase, world.status.suspended_by) == ("Aborted", "command")
+    world.change(suspend=True)
+    world.settle()
+    assert world.status.suspended_by == "spec"
+    world.change(suspend=False)
+    world.running()
+
+
+def test_a_resume_command_is_refused_while_the_spec_suspends():
+    world = World(job(suspend=True))
+    world.settle()
+    world.command("ResumeJob")
+    world.settle()
+    assert (world.phase, world.events[-1].reason) == ("Aborted", "CommandRefused")
+    assert world.events[-1].message == "ResumeJob is not done: spec.suspend is true"
+
+
+def test_resume_while_pods_are_still_ending_waits_for_them():
+    world = World(job()).running()
+    world.command("AbortJob")
+    world.tick()
+    world.command("ResumeJob")
+    decision = world.tick()
+    assert decision.status.phase is Phase.RESTARTING
+    assert not [s for s in decision.steps if isinstance(s, (CreatePods, KillPods))]
+    assert world.settle().phase is Phase.PENDING
+    assert set(world.attempts().values()) == {1}
+
+
+def test_a_command_is_recorded_before_it_is_deleted_and_done_once():
+    world = World(job()).running()
+    world.command("RestartJob", "c-1")
+    decision = world.decide()
+    assert decision.status.commands == ("c-1",)
+    assert decision.steps[0] == DeleteCommand("c-1")
+    world.persist(decision)
+    for _ in range(3):  # the deletion is cut off each time
+        again = world.decide()
+        world.persist(again)
+        assert (again.status.retry_count, again.steps[0]) == (1, DeleteCommand("c-1"))
+    world.settle()
+    assert world.observed.commands == {}
+    world.command("RestartJob", "c-1")
+    world.settle()
+    assert world.status.retry_count == 1, "an old view shows it again"
+
+
+def test_commands_are_carried_out_in_the_order_they_came():
+    world = World(job(maxRetry=9)).running()
+    world.command("AbortJob", "a")
+    world.command("ResumeJob", "b")
+    world.command("RestartJob", "c")
+    world.command("TerminateJob", "d")
+    decision = world.tick()
+    phases = [str(c.phase) for c in decision.status.conditions]
+    assert phases[2:] == ["Aborting", "Restarting", "Terminating"]
+    assert decision.status.retry_count == 0, "the resume is restarting the whole job already"
+    assert world.settle().phase is Phase.TERMINATED
+    assert world.observed.commands == {}
+
+
+def test_a_command_without_a_meaning_is_refused_and_deleted():
+    world = World(job()).running()
+    for action, why in (("RestartPod", "it needs a pod"), ("Dance", "there is no such action")):
+        world.command(action)
+        world.settle()
+        assert why in world.events[-1].message
+    assert (world.phase, world.observed.commands) == ("Running", {})
+
+
+def test_the_record_of_commands_is_bounded_but_keeps_those_still_there():
+    world = World(job(task("worker", 1))).running()
+    world.command("ResumeJob", "first")
+    decision = world.decide()
+    world.persist(decision)  # never deleted
+    for _ in range(40):
+        world.command("ResumeJob")
+        kept = world.observed.commands["first"]
+        world.tick()
+        world.observed.commands = {"first": kept}
+    assert world.status.commands[0] == "first"
+    assert len(world.status.commands) == 21
+    world.observed.commands = {}
+    world.command("ResumeJob")
+    world.settle()
+    assert len(world.status.commands) == 20
