@@ -13,7 +13,7 @@ from vcjob.spec.document import MAX_DEPTH, Document
 from vcjob.spec.problem import Problem, error, format_path, has_errors, warning
 
 
-class Colour(str, enum.Enum):
+class Colour(str, enum.Enum):  # noqa: UP042 - its str() is not its value
     RED = "red"
 
 

@@ -25,9 +25,9 @@ def check(job: Job, ground: Ground | None) -> Iterator[Problem]:
     if not name:
         yield error(where, "the Job has no name", "add `name: my-job` under `metadata`")
         return
-    reason = _job_name(job, name)
-    if reason:
-        yield error(where, f"the name `{name}` {reason}", "choose another name")
+    bad_name = _job_name(job, name)
+    if bad_name:
+        yield error(where, f"the name `{name}` {bad_name}", "choose another name")
     if job.metadata.namespace and (reason := names.dns_label(job.metadata.namespace)):
         yield error(("metadata", "namespace"), f"the namespace `{job.metadata.namespace}` {reason}")
     if len(job.spec.queue or "") > names.LABEL_LENGTH:
@@ -36,7 +36,7 @@ def check(job: Job, ground: Ground | None) -> Iterator[Problem]:
             f"the queue's name is longer than {names.LABEL_LENGTH} characters: it could not be a label of the pods",
             "use a queue with a shorter name",
         )
-    yield from _tasks(job, name)
+    yield from _tasks(job, None if bad_name else name)
 
 
 def _job_name(job: Job, name: str) -> str | None:
@@ -63,14 +63,15 @@ def has_service(job: Job) -> bool:
     return False
 
 
-def _tasks(job: Job, name: str) -> Iterator[Problem]:
+def _tasks(job: Job, name: str | None) -> Iterator[Problem]:
+    """The tasks' names, and those of their last pods where the Job's own name is a good one."""
     for number, task in enumerate(job.tasks):
         where: Path = ("spec", "tasks", number, "name")
         if reason := names.dns_label(task.name):
             yield error(where, f"the task's name `{task.name}` {reason}", "choose another name")
             continue
         last = f"{name}-{task.name}-{max(task.replicas - 1, 0)}"
-        if len(last) > names.LABEL_LENGTH:
+        if name is not None and len(last) > names.LABEL_LENGTH:
             over = len(last) - names.LABEL_LENGTH
             yield error(
                 where,

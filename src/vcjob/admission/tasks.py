@@ -44,7 +44,8 @@ def _names(job: Job) -> Iterator[Problem]:
 def _totals(job: Job) -> Iterator[Problem]:
     where: Path = ("spec", "minAvailable")
     least = job.spec.min_available or 0
-    if job.tasks and least > job.replicas:
+    # The sum of the tasks' own numbers is the default; where it is too much, one of them is.
+    if job.tasks and least > job.replicas and least != sum(task.min_available or 0 for task in job.tasks):
         yield error(
             where,
             f"minAvailable is {least}, but all tasks together have only {job.replicas} replicas",
