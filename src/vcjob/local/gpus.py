@@ -12,6 +12,7 @@ from typing import Any
 
 from vcjob.local.claims import Claim, claim
 from vcjob.spec import quantity
+from vcjob.spec.job import Job
 
 RESOURCE = "nvidia.com/gpu"
 _LINE = re.compile(r"^\s*(GPU|MIG)\b.*\(UUID:\s*([^)\s]+)\)")
@@ -75,6 +76,12 @@ def gpus_of(pod_spec: dict[str, Any]) -> int:
     return max([together, *(_asked(container) for container in pod_spec.get("initContainers") or [])])
 
 
+def gpus_at_once(job: Job) -> int:
+    """How many GPUs must be there for the job to run: all tasks that begin together, or the largest later one."""
+    each = [(bool(task.depends_on), gpus_of(task.pod_spec) * task.replicas) for task in job.tasks]
+    return max([sum(count for later, count in each if not later), *(count for _, count in each)], default=0)
+
+
 def _asked(container: dict[str, Any]) -> int:
     resources = container.get("resources") or {}
     amount = (
@@ -84,43 +91,49 @@ def _asked(container: dict[str, Any]) -> int:
 
 
 class GpuPool:
-    """The GPUs that this job holds, by pod."""
+    """The GPUs that this job holds until its end, and which of its pods has which."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         self.devices = list(devices)
-        self._held: dict[str, list[tuple[str, Claim]]] = {}
+        self._held: dict[str, Claim] = {}
+        self._given: dict[str, list[str]] = {}
 
     def take(self, wishes: Mapping[str, int]) -> bool:
         """Give every pod (by its uid) as many as it wishes, or change nothing and say no."""
-        wishes = {pod: count for pod, count in wishes.items() if count and pod not in self._held}
+        wishes = {pod: count for pod, count in wishes.items() if count and pod not in self._given}
+        used = {device for devices in self._given.values() for device in devices}
+        free = [device for device in self._held if device not in used]
         needed = sum(wishes.values())
-        if not needed:
-            return True
+        if len(free) < needed and not self._claim_more(needed - len(free)):
+            return False
+        free = [device for device in self.devices if device in self._held and device not in used]
+        for pod, count in wishes.items():
+            self._given[pod], free = free[:count], free[count:]
+        return True
+
+    def _claim_more(self, count: int) -> bool:
         # One taker at a time, or two gangs could hold half each for ever.
         turn = claim("gpu/taking")
         if turn is None:
             return False
-        free: list[tuple[str, Claim]] = []
+        taken: dict[str, Claim] = {}
         try:
             for device in self.devices:
-                held = claim(f"gpu/{device}")
+                held = None if device in self._held else claim(f"gpu/{device}")
                 if held is not None:
-                    free.append((device, held))
-                if len(free) == needed:
-                    break
+                    taken[device] = held
+                if len(taken) == count:
+                    self._held.update(taken)
+                    return True
         finally:
             turn.release()
-        if len(free) < needed:
-            for _, held in free:
-                held.release()
-            return False
-        for pod, count in wishes.items():
-            self._held[pod], free = free[:count], free[count:]
-        return True
+        for held in taken.values():
+            held.release()
+        return False
 
     def of(self, pod: str) -> list[str]:
-        return [device for device, _ in self._held.get(pod, [])]
+        return self._given.get(pod, [])
 
     def give_back(self, pod: str) -> None:
-        for _, held in self._held.pop(pod, []):
-            held.release()
+        """The pod is gone; another pod of this job may have its GPUs."""
+        self._given.pop(pod, None)

@@ -14,6 +14,7 @@ import signal
 from typing import NamedTuple, NoReturn, Protocol
 
 from vcjob.local import linux
+from vcjob.local.mounts import enter_mounts
 
 
 class Mount(NamedTuple):
@@ -171,7 +172,8 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
                 procs.write("0")
         step = "its volumes could not be mounted: "
         if request.mounts:
-            linux.enter_mounts(request.mounts)
+            enter_mounts(request.mounts)
+            linux.die_with_parent(signal.SIGKILL, parent)  # a new user namespace may have taken it off
         step = f"workingDir {request.cwd}: "
         os.chdir(request.cwd)
         if request.umask is not None:

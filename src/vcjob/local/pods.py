@@ -25,7 +25,7 @@ Key = tuple[str, int, int]
 
 
 class Pods:
-    """`changed` is called after every change; `noted` with each new note of a pod."""
+    """`changed` is called after every change, `noted` with the notes of a pod, `gone` with the uid of one that ended."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Pods:
         launcher: Callable[[PlainLauncher, Callable[[str], None]], Launcher],
         changed: Callable[[], None],
         noted: Callable[[str], None],
+        gone: Callable[[str], None],
         close_in_shim: Callable[[], None],
     ) -> None:
         self._run = run
@@ -48,6 +49,7 @@ class Pods:
         self._launcher = launcher
         self._changed = changed
         self._noted = noted
+        self._pod_gone = gone
         self._close_in_shim = close_in_shim
         self._shims: dict[Key, ShimHandle] = {}
         self._index = LogIndex()
@@ -159,6 +161,7 @@ class Pods:
         shim.close()
         del self._shims[key]
         state = self.record[key]
+        self._pod_gone(state.uid)
         if not state.finished:
             self._lost(state)
         self._index.sample(self.log_files(state), time.time(), last=True)

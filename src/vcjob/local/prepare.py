@@ -71,7 +71,7 @@ class Preparer:
         mounts: tuple[Mount, ...] = ()
         trouble, notes = here.trouble, here.notes
         try:
-            env, own = container_env(container, here.pod, self._place, self._gpu_env(here.state))
+            env, own = container_env(container, here.pod, self._place, self._gpu_env(container, here))
             if not trouble:
                 wanted = volumes.mounts_of(container, here.volumes, own)
                 mounts = self._mountable(wanted, notes)
@@ -109,18 +109,25 @@ class Preparer:
         return self._limits.oom_killed(pod, container)
 
     def _cgroups(self, container: Mapping[str, Any], here: _Here) -> tuple[str, ...]:
+        if container["name"] == WAIT_CONTAINER:
+            return ()  # its limits are for clusters; here they would only make it slow
         resources = container.get("resources") or {}
         cgroups, missed = self._limits.enter(here.pod["metadata"]["name"], container["name"], resources)
-        if missed and container["name"] != WAIT_CONTAINER:
+        if missed:
             here.notes.add(
                 f"limits of {' and '.join(missed)} are not held on this machine: no cgroup can be made"
             )
         return cgroups
 
-    def _gpu_env(self, state: PodState) -> dict[str, str]:
-        if state.gpus:
-            return {"CUDA_VISIBLE_DEVICES": ",".join(state.gpus)}
-        return {"CUDA_VISIBLE_DEVICES": ""} if self._hide_gpus else {}
+    def _gpu_env(self, container: Mapping[str, Any], here: _Here) -> dict[str, str]:
+        if here.state.gpus:
+            return {"CUDA_VISIBLE_DEVICES": ",".join(here.state.gpus)}
+        if not self._hide_gpus or any(
+            e["name"] == "CUDA_VISIBLE_DEVICES" for e in container.get("env") or []
+        ):
+            return {}
+        here.notes.add("pods that ask for no nvidia.com/gpu see none of this machine's GPUs")
+        return {"CUDA_VISIBLE_DEVICES": ""}
 
     def _mountable(self, wanted: list[Mount], notes: Notes) -> tuple[Mount, ...]:
         own = [mount for mount in wanted if mount.target != _SVC_FOLDER]

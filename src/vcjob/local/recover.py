@@ -42,6 +42,7 @@ def settle(run: Run) -> Status:
         run.write_pods(pods)
         run.write_status(status)
         run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
+        run.forget_setting()
         for command in run.commands():
             run.forget_command(command.uid)
     finally:

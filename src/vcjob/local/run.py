@@ -87,6 +87,13 @@ class Run:
     def setting(self) -> Setting:
         return files.read_json(self.path("setting.json"), Setting) or Setting()
 
+    def forget_setting(self) -> None:
+        """The run is over for good: the caller's environment and secrets have no business here any more."""
+        setting = self.setting()
+        files.write_json(
+            self.path("setting.json"), Setting(cwd=setting.cwd, warm=setting.warm, python=setting.python)
+        )
+
     def status(self) -> Status | None:
         document = files.read_json(self.path("status.json"), dict[str, Any])
         return None if document is None else Status.from_kube(document)

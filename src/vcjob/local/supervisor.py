@@ -64,12 +64,13 @@ class Supervisor:
                 image_map=setting.images,
                 claims=os.path.join(os.path.dirname(run.folder), "claims"),
                 limits=limits,
-                hide_gpus=surroundings.has_nvidia(setting.env),
+                hide_gpus="CUDA_VISIBLE_DEVICES" not in setting.env and surroundings.has_nvidia(setting.env),
             ),
             self.observed,
             launcher=self._launcher,
             changed=self._soon,
             noted=self._note,
+            gone=self._gpus.give_back,
             close_in_shim=self._close_in_shim,
         )
         self._limits = limits
@@ -113,6 +114,8 @@ class Supervisor:
             return
         if self._done():
             self.pods.write()
+            if self.status.over:
+                self.run.forget_setting()
             self.loop.stop()
             return
         if self._wake_timer:
@@ -162,8 +165,7 @@ class Supervisor:
     # GPUs
 
     def _list_gpus(self, env: dict[str, str]) -> list[str]:
-        needed = sum(gpus.gpus_of(task.pod_spec) * task.replicas for task in self.job.tasks)
-        return gpus.list_gpus(env) if needed else []
+        return gpus.list_gpus(env) if gpus.gpus_at_once(self.job) else []
 
     def _have_gpus(self, creations: list[CreatePods]) -> bool:
         wishes: dict[str, int] = {}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from vcjob.local import environment, linux
 from vcjob.local.environment import MissingReference, Place
 from vcjob.local.launch import Mount
+from vcjob.local.mounts import enter_mounts
 
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
 
@@ -146,7 +147,7 @@ def can_mount(mounts: Iterable[Mount]) -> bool:
     pid = os.fork()
     if pid == 0:
         try:
-            linux.enter_mounts(mounts)
+            enter_mounts(mounts)
             os._exit(0)
         except BaseException:
             os._exit(1)

@@ -85,7 +85,7 @@ def start(
 
 def check_gpus(job: Job, env: Mapping[str, str]) -> None:
     """Refuse what this machine can never run; what is only taken at the moment is waited for."""
-    needed = sum(gpus.gpus_of(task.pod_spec) * task.replicas for task in job.tasks)
+    needed = gpus.gpus_at_once(job)
     if not needed:
         return
     there = len(gpus.list_gpus(env)) if surroundings.has_nvidia(env) else 0

@@ -1,4 +1,4 @@
-"""`enter_mounts` of vcjob.local.linux, loaded from its file: vcjob need not be installed in this interpreter."""
+"""`enter_mounts` of vcjob.local.mounts, loaded from its file: vcjob need not be installed in this interpreter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import os
 import types
 
-_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "linux.py")
+_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "mounts.py")
 
 
 def enter_mounts(mounts: list[tuple[str, str, bool]]) -> None:
