@@ -24,7 +24,7 @@ def test_a_policy_of_the_task_goes_before_one_of_the_job():
     world = world_with(policy("PodFailed", "CompleteJob"), task_policies=[policy("PodFailed", "AbortJob")])
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.ABORTED
-    assert "task worker asks for AbortJob" in world.status.state.message
+    assert "policy of task worker: AbortJob" in world.status.state.message
     assert world.status.suspended_by == "policy"
 
 
@@ -32,7 +32,7 @@ def test_a_policy_of_the_job_answers_where_the_task_has_none_that_matches():
     world = world_with(policy("PodFailed", "CompleteJob"), task_policies=[policy("PodEvicted", "AbortJob")])
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.COMPLETED
-    assert "the job asks for CompleteJob" in world.status.state.message
+    assert "policy of the job: CompleteJob" in world.status.state.message
 
 
 def test_a_policy_of_another_task_does_not_answer():
@@ -177,7 +177,7 @@ def test_pod_pending_acts_after_its_timeout_counted_from_the_pods_creation():
     assert world.settle().phase is Phase.PENDING
     world.now += 0.1
     assert world.settle().phase is Phase.ABORTED
-    assert world.status.state.message.startswith("worker-2 is still pending for 1m")
+    assert world.status.state.message == "worker-2 is still pending; policy of the job: AbortJob after 1m"
 
 
 def test_pod_pending_is_cancelled_when_the_pod_runs():

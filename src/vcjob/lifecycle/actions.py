@@ -43,7 +43,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 def act(turn: Turn, action: str, cause: Cause) -> bool:
     """Carry out `action`; False where the phase has no place for it, and nothing is changed then."""
-    if turn.phase in FINAL:
+    if turn.phase in FINAL or action not in ACTIONS:
         return False
     if action == RESUME:
         return _resume(turn, cause)
@@ -66,8 +66,13 @@ def _abort(turn: Turn, cause: Cause) -> bool:
         return True
     if turn.phase not in ACTIVE:
         return False
-    turn.set(version=turn.status.version + 1, suspended_by=cause.source, restarting=None, holding={})
-    _blame(turn, cause)
+    turn.set(
+        version=turn.status.version + 1,
+        suspended_by=cause.source,
+        restarting=None,
+        holding={},
+        culprit=cause.culprit,
+    )
     turn.go(Phase.ABORTING, cause.reason, cause.message)
     return True
 
@@ -76,8 +81,13 @@ def _finish(turn: Turn, phase: Phase, cause: Cause) -> bool:
     if turn.phase not in ACTIVE and turn.phase not in _SUSPENDED:
         return False
     kill = 1 if turn.phase in ACTIVE else 0
-    turn.set(version=turn.status.version + kill, suspended_by="", restarting=None, holding={})
-    _blame(turn, cause)
+    turn.set(
+        version=turn.status.version + kill,
+        suspended_by="",
+        restarting=None,
+        holding={},
+        culprit=cause.culprit,
+    )
     turn.go(phase, cause.reason, cause.message)
     return True
 
@@ -101,6 +111,7 @@ def _resume(turn: Turn, cause: Cause) -> bool:
         started=turn.now,
         finished=None,
         running_duration=None,
+        culprit=None,
         restarting=_run(turn, RESUME, cause),
     )
     turn.record(_run(turn, RESUME, cause))
@@ -116,8 +127,7 @@ def _restart(turn: Turn, action: str, cause: Cause) -> bool:
     if turn.phase not in ACTIVE or (turn.phase is Phase.RESTARTING and (restarts_whole or not whole)):
         return False
     retry = turn.status.retry_count + 1
-    turn.set(retry_count=retry)
-    _blame(turn, cause)
+    turn.set(retry_count=retry, culprit=cause.culprit)
     if retry < turn.rules.max_runs:
         if whole:
             _renew_all(turn)
@@ -135,7 +145,7 @@ def fail_if_out_of_runs(turn: Turn) -> bool:
     if turn.status.retry_count < turn.rules.max_runs:
         return False
     message = f"{turn.status.state.message}; all runs are used up (maxRetry {turn.rules.max_runs})"
-    fail(turn, "MaxRetryReached", message)
+    fail(turn, "MaxRetryReached", message, turn.status.culprit)
     return True
 
 
@@ -199,8 +209,3 @@ def _run(turn: Turn, action: str, cause: Cause) -> Run:
         indexes="" if whole else str(target(turn, action, cause)),
         culprit=cause.culprit,
     )
-
-
-def _blame(turn: Turn, cause: Cause) -> None:
-    if cause.culprit is not None:
-        turn.set(culprit=cause.culprit)

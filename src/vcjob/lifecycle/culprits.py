@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from vcjob.lifecycle.happenings import happenings
 from vcjob.lifecycle.policies import POD_EVICTED, POD_FAILED
 from vcjob.lifecycle.status import Culprit
 from vcjob.lifecycle.turn import Turn
 
+MESSAGE_KEPT = 1000
+
 
 def culprit_of(turn: Turn, event: str, task: str, index: int) -> Culprit:
+    """How the pod stands now; of its last words, as many as a status can keep."""
     attempt = turn.tallies[task].memory.attempts.of(index)
     pod = turn.observed.pod(task, index, attempt)
+    failure = pod.failure if pod else None
+    if failure is not None and len(failure.message) > MESSAGE_KEPT:
+        failure = msgspec.structs.replace(failure, message=failure.message[:MESSAGE_KEPT] + "…")
     return Culprit(
         task=task,
         index=index,
         attempt=attempt,
         rank=turn.rules.tasks[task].rank(index),
         event=event,
-        failure=pod.failure if pod else None,
+        failure=failure,
     )
 
 

@@ -21,6 +21,9 @@ from vcjob.spec.job import Job
 
 def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision:
     """What the status becomes and what is to be done. Write the status first, then do the steps in order."""
+    if job.metadata.deletion_timestamp:
+        # Its pods go with it, and none of that is an event.
+        return Decision(status, (), None, status.ready_tasks)
     turn = Turn(job, status, observed, now)
     _begin(turn)
     turn.moved = True

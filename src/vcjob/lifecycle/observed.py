@@ -125,6 +125,9 @@ class Observed:
         if old == pod or (old is not None and old.uid == pod.uid and old.done and not pod.done):
             return
         if old is not None:
+            if old.uid == pod.uid and old.terminating and not pod.terminating:
+                # Nobody takes a deletion back.
+                pod = msgspec.structs.replace(pod, terminating=True, since=old.since)
             self._forget(key, old)
         self.pods[key] = pod
         self._keys[pod.uid] = key

@@ -109,7 +109,7 @@ def _restarting(turn: Turn) -> None:
 def _when_nothing_lives(phase: Phase) -> Callable[[Turn], None]:
     def sync_ending(turn: Turn) -> None:
         if not turn.live:
-            turn.end(phase, turn.status.state.reason, turn.status.state.message)
+            turn.end(phase, turn.status.state.reason, turn.status.state.message, turn.status.culprit)
 
     return sync_ending
 

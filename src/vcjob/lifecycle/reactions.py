@@ -16,7 +16,7 @@ from vcjob.lifecycle.policies import (
     Happening,
     answer,
 )
-from vcjob.lifecycle.status import Phase
+from vcjob.lifecycle.status import Phase, Run
 from vcjob.lifecycle.tally import replaced
 from vcjob.lifecycle.turn import Turn
 from vcjob.lifecycle.wording import what_happened
@@ -83,7 +83,20 @@ def _replace_lost(turn: Turn, happening: Happening, noted: bool = False) -> None
     if lost:
         turn.remember({happening.task: replaced(tally.memory, lost, turn.now if noted else None)})
         turn.moved = True
-        turn.emit("Warning", POD_EVICTED, f"pods {happening.task}-[{lost}] are gone and get replaced")
+        message = f"pods {happening.task}-[{lost}] are gone and get replaced"
+        turn.record(
+            Run(
+                at=turn.now,
+                action="ReplacePod",
+                reason=POD_EVICTED,
+                message=message,
+                version=turn.status.version,
+                retry=turn.status.retry_count,
+                task=happening.task,
+                indexes=str(lost),
+            )
+        )
+        turn.emit("Warning", POD_EVICTED, message)
 
 
 def _take_new_shape(turn: Turn, happening: Happening) -> None:
@@ -103,7 +116,7 @@ def _cause(turn: Turn, happening: Happening, reply: Answer) -> Cause:
         what = f"the pods of task {happening.task} restarted their containers {restarts} times"
     else:
         what = "the replicas or minAvailable of the job changed"
-    late = f" for {policy.timeout}" if policy.timeout else ""
+    late = f" after {policy.timeout}" if policy.timeout else ""
     if index is None:
         alike = IndexSet()
     elif policy.timeout:
@@ -114,7 +127,7 @@ def _cause(turn: Turn, happening: Happening, reply: Answer) -> Cause:
     return Cause(
         source="policy",
         reason=happening.event,
-        message=f"{what}{late}; {reply.owner} asks for {policy.action} then",
+        message=f"{what}; policy of {reply.owner}: {policy.action}{late}",
         task=happening.task,
         indexes=alike,
         culprit=culprit,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from vcjob.lifecycle.indexset import IndexSet
-from vcjob.plan.members import min_available
 from vcjob.plugins.pytorch_options import parse_options
 from vcjob.spec.job import Job, Policy, Task
 
@@ -25,7 +24,8 @@ class TaskRules:
         self.name = task.name
         self.replicas = task.replicas
         self.every_index = IndexSet.span(0, task.replicas)
-        self.min_available = min_available(task)
+        # An explicit 0 counts as absent.
+        self.min_available = task.min_available or task.replicas
         # A first restart is the least that can be counted.
         self.max_restarts = max(1, DEFAULT_MAX_RETRY if task.max_retry is None else task.max_retry)
         self.policies: tuple[Policy, ...] = task.policies

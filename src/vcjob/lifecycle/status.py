@@ -120,7 +120,7 @@ class Status(msgspec.Struct, frozen=True):
     suspended_by: str = ""
     #: The restart under way: an entry like those of the history.
     restarting: Run | None = None
-    #: The failure that decided the end, or the latest restart.
+    #: The pod that decided the end or the latest restart, where one did.
     culprit: Culprit | None = None
     history: tuple[Run, ...] = ()
     #: uids of the Commands that were carried out, the newest last.

@@ -80,13 +80,12 @@ class Turn:
     def end(self, phase: Phase, reason: str, message: str, culprit: Culprit | None = None) -> None:
         """Enter a phase in which nothing runs any more. What still lives is killed, and that counts as a kill."""
         began = self.status.running_since
-        earlier = None if phase is Phase.COMPLETED and self.phase in ACTIVE else self.status.culprit
         self.set(
             finished=self.now,
             running_duration=None if began is None else max(0.0, self.now - began),
             version=self.status.version + (1 if self.phase in ACTIVE and self.live else 0),
             restarting=None,
-            culprit=culprit or earlier,
+            culprit=culprit,
             holding={},
         )
         self.go(phase, reason, message, "Warning" if phase is Phase.FAILED else "Normal")
