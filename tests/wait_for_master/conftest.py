@@ -27,7 +27,7 @@ def paths() -> Iterator[dict[str, Path]]:
     missing = sorted(command for command in commands if shutil.which(command) is None)
     if missing:
         absent(
-            f"not on this machine: {', '.join(missing)} (tests/wait_for_master/packages.txt names their packages)"
+            f"not on this machine: {', '.join(missing)} (their packages stand in tests/debian-packages.txt)"
         )
     with tempfile.TemporaryDirectory() as root:
         # Other users must reach it, too.
@@ -43,7 +43,7 @@ def namespaces() -> list[str]:
     """The command that enters a network and a mount namespace of one's own."""
     unshare = shutil.which("unshare")
     if unshare is None or shutil.which("ip") is None:
-        absent("not on this machine: unshare or ip (tests/wait_for_master/packages.txt names their packages)")
+        absent("not on this machine: unshare or ip (their packages stand in tests/debian-packages.txt)")
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     enter = [str(unshare), *user, "--net", "--mount"]
     try_out = [*enter, "ip", "link", "add", "swallow", "type", "veth"]

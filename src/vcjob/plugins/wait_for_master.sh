@@ -66,10 +66,15 @@ bounded() {
     limit=$1
     shift
     now
-    left=$(((deadline - now + 99) / 100))
-    cut=
+    # In tenths of a second, and not beyond the end of the wait.
+    left=$(((deadline - now + 9) / 10)) limit=$((limit * 10)) cut=
     [ "$limit" -le "$left" ] || cut=1 limit=$left
     [ "$limit" -ge 1 ] || limit=1
+    if [ -n "$tenths" ]; then
+        limit=$((limit / 10)).$((limit % 10))
+    else
+        limit=$(((limit + 9) / 10))
+    fi
     began=$now
     # `exit`, lest the shell lets the tool take its place and then announces how it ended.
     words=$(
@@ -156,8 +161,14 @@ explain() {
 
 # A first probe by each in turn; the first that is a probe at all, successful or not, is kept.
 choose() {
-    timeout=timeout
-    timeout 1 sh -c : 2>/dev/null || timeout=
+    timeout=timeout tenths=1
+    timeout 9 sh -c : 2>/dev/null || timeout=
+    # Not every timeout, and not every sleep, knows parts of a second.
+    if [ -n "$timeout" ]; then
+        timeout 9.9 sh -c : 2>/dev/null || tenths=
+    else
+        sleep 0.1 2>/dev/null || tenths=
+    fi
     IFS=:
     for folder in '' $PATH; do
         unset IFS
