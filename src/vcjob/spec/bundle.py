@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from vcjob.spec.document import Document
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Problem, error
 from vcjob.spec.source import load_documents, read_text
+from vcjob.spec.wording import nearest
 
 _COMPANIONS = {"ConfigMap": "config_maps", "Secret": "secrets", "PersistentVolumeClaim": "claims"}
 _KINDS = (KIND, *_COMPANIONS)
@@ -114,9 +114,9 @@ def _wrong_kind(data: dict[str, Any]) -> Problem:
     if "kind" not in data:
         return error((), "`kind` is missing", f"write `kind: {KIND}`")
     kind = data["kind"]
-    near = difflib.get_close_matches(str(kind).capitalize(), _KINDS, 1, 0.8)
-    if near and near[0] != kind:
-        return error(("kind",), f"unknown kind `{kind}`", f"did you mean `{near[0]}`?")
+    near = nearest(str(kind), _KINDS)
+    if near and near != kind:
+        return error(("kind",), f"unknown kind `{kind}`", f"did you mean `{near}`?")
     return error(
         ("kind",),
         f"the kind `{kind}` has no place here",

@@ -45,8 +45,8 @@ MAX_ALIASED_NODES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 _SCALAR_TAGS = {"int": (int,), "float": (float, int), "bool": (bool,), "null": (type(None),)}
-# All that YAML does not allow as it stands; the parser would name it by a byte offset only.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# What YAML does not allow as it stands; the parser would name it by a byte offset only.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

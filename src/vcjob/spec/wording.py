@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -162,6 +161,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_lower = {one.lower(): one for one in known}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
+    import difflib  # only for those who mistype
+
     found = difflib.get_close_matches(name[:_SHOWN_LENGTH].lower(), list(by_lower), 1, 0.7)
     return by_lower[found[0]] if found else None
 
