@@ -9,6 +9,7 @@ from tests.lifecycle.world import START, World, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods
+from vcjob.spec.job import Job
 
 
 def terminating(world: World, name: str, index: int, **fields) -> None:
@@ -52,6 +53,13 @@ def test_row_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_i
     assert decision.status.retry_count == 0
     assert [e.reason for e in world.events if e.type == "Warning"] == ["PodEvicted"]
     assert world.attempts() == {"worker-0": 0, "worker-1": 1, "worker-2": 0}
+    entry = world.status.history[-1]
+    assert (entry.action, entry.reason, entry.task, entry.indexes) == (
+        "ReplacePod",
+        "PodEvicted",
+        "worker",
+        "1",
+    )
 
 
 def test_row_14_a_pod_lost_while_nobody_watched_still_answers_its_policy():
@@ -147,3 +155,17 @@ def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_
     assert not [step for step in decision.steps if type(step).__name__ == "KillPods"]
     assert world.status.attempt("worker", 0) == 3
     assert world.attempts() == {"worker-0": 3, "worker-1": 0}
+
+
+def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event():
+    world = World(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
+    status = world.status
+    world.job = Job(
+        {
+            **world.job.doc,
+            "metadata": {**world.job.doc["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        }
+    )
+    world.vanish("worker", 0)
+    decision = world.decide()
+    assert (decision.status, decision.steps, decision.wake_at) == (status, (), None)

@@ -308,3 +308,68 @@ def test_events_of_an_earlier_attempt_do_not_count():
     world.reap()
     world.tick()
     assert (world.status.retry_count, world.status.version) == (1, 1)
+
+
+def test_an_action_on_the_whole_job_is_recorded_as_such_and_one_on_a_target_with_it():
+    world = world_with(policy("PodFailed", "RestartJob"), maxRetry=9)
+    world.set("worker", 0, "Failed", 1)
+    world.settle()
+    assert (world.status.history[-1].task, world.status.history[-1].indexes) == ("", "")
+    world = world_with(policy("PodFailed", "RestartPod"), maxRetry=9)
+    world.set("worker", 1, "Failed", 1)
+    world.settle()
+    assert (world.status.history[-1].task, world.status.history[-1].indexes) == ("worker", "1")
+
+
+def test_an_event_that_a_resume_set_aside_fires_again_once_its_task_was_restarted():
+    policies = [policy("TaskCompleted", "AbortJob"), policy("PodFailed", "RestartTask")]
+    tasks = task("worker", 2, minAvailable=1, policies=policies), task("other", 1)
+    world = World(job(*tasks, maxRetry=9)).running()
+    world.all("Succeeded", "worker")
+    world.settle()
+    world.command("ResumeJob")
+    world.settle()
+    assert world.status.handled == ("TaskCompleted/worker",)
+    world.scale(worker=3)
+    world.settle()
+    world.set("worker", 2, "Failed", 1)
+    world.settle()
+    assert world.status.handled == ()
+    world.running()
+    world.all("Succeeded", "worker")
+    assert world.settle().phase is Phase.ABORTED
+
+
+def test_resume_as_the_answer_to_an_update_takes_it_as_dealt_with():
+    world = world_with(policy("JobUpdated", "ResumeJob"))
+    before = world.status.shape
+    world.scale(other=2)
+    assert world.settle().shape != before
+    assert world.phase in ("Running", "Pending")
+    assert world.status.retry_count == 0
+
+
+def test_a_policy_whose_action_nobody_knows_does_nothing():
+    world = world_with(policy("PodFailed", "EnqueueJob"))
+    world.set("worker", 0, "Failed", 1)
+    assert world.settle().phase is Phase.RUNNING
+    assert world.status.retry_count == 0
+
+
+def test_only_the_pod_that_decided_the_end_is_blamed():
+    world = world_with(policy("PodFailed", "RestartJob"), maxRetry=9)
+    world.set("worker", 0, "Failed", 1)
+    world.settle()
+    assert world.status.culprit.index == 0
+    world.running()
+    world.command("TerminateJob")
+    assert world.settle().culprit is None
+    assert world.status.history[0].culprit.index == 0
+
+
+def test_last_words_are_kept_short_enough_for_a_status():
+    world = world_with(policy("PodFailed"))
+    world.set("worker", 0, "Failed", failure=Failure("main", 1, message="x" * 5000))
+    world.settle()
+    assert len(world.status.culprit.failure.message) == 1001
+    assert len(world.status.state.message) < 1200

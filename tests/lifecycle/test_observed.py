@@ -1,0 +1,130 @@
+"""The sums a ground keeps: the same however the news came in."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.observed import Observed
+from vcjob.lifecycle.pod import Failure, PodFact
+
+facts = st.builds(
+    PodFact,
+    task=st.sampled_from(["a", "b"]),
+    index=st.integers(0, 3),
+    uid=st.just(""),
+    attempt=st.integers(0, 1),
+    phase=st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
+    ready=st.booleans(),
+    terminating=st.booleans(),
+    created=st.integers(0, 5).map(float),
+    since=st.integers(0, 5).map(float),
+    restarts=st.integers(0, 2),
+    failure=st.none()
+    | st.builds(Failure, st.just("wait-for-master"), st.sampled_from([1, 91]), init=st.booleans()),
+    evicted=st.booleans(),
+).map(lambda pod: msgspec.structs.replace(pod, uid=f"{pod.task}{pod.index}{pod.attempt}"))
+
+
+def sums(observed: Observed) -> dict:
+    return {
+        (task, attempt): {
+            "sets": {name: str(getattr(group, name)) for name in SETS},
+            "pending since": group.pendings.first(group.pending),
+            "unknown since": group.unknowns.first(group.unknown),
+            "evicted since": group.evictions.first(group.evicted),
+            "failures": {
+                code: earliest.first(earliest.indexes)
+                for code, earliest in group.failures.items()
+                if earliest.indexes
+            },
+            "restarts": {times: str(held) for times, held in group.restarts.items()},
+        }
+        for task, groups in observed.groups.items()
+        for attempt, group in groups.items()
+    }
+
+
+SETS = (
+    "present", "pending", "running", "ready", "succeeded", "failed", "unknown", "terminating", "evicted",
+    "wait_timed_out",
+)  # fmt: skip
+
+
+@given(
+    st.lists(
+        facts | st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3), st.integers(0, 1)), max_size=30
+    )
+)
+def test_the_sums_are_those_of_the_pods_that_are_left(news):
+    observed, pods = Observed(), {}
+    for item in news:
+        if isinstance(item, tuple):
+            uid = "{}{}{}".format(*item)
+            observed.drop(uid)
+            pods.pop(uid, None)
+            continue
+        observed.put(item)
+        observed.put(item)
+        old = pods.get(item.uid)
+        if (
+            old is not None
+            and old.phase in ("Succeeded", "Failed")
+            and item.phase not in ("Succeeded", "Failed")
+        ):
+            continue
+        if old is not None and old.terminating and not item.terminating:
+            item = msgspec.structs.replace(item, terminating=True, since=old.since)
+        pods[item.uid] = item
+    fresh = Observed()
+    for pod in reversed(pods.values()):
+        fresh.put(pod)
+    assert sums(observed) == sums(fresh)
+    assert {pod.uid: pod for pod in observed.pods.values()} == pods
+    assert {uid: (p.task, p.index, p.attempt) for uid, p in pods.items()} == observed._keys
+
+
+def test_every_phase_lands_in_its_own_set():
+    observed = Observed()
+    for index, phase in enumerate(["Pending", "Running", "Succeeded", "Failed", "Unknown"]):
+        observed.put(PodFact("a", index, f"u{index}", phase=phase, ready=phase == "Running"))
+    observed.put(PodFact("a", 5, "u5", phase="Running", terminating=True))
+    observed.put(PodFact("a", 6, "u6", phase="Failed", evicted=True))
+    group = observed.groups["a"][0]
+    assert {name: str(getattr(group, name)) for name in SETS} == {
+        "present": "0-6",
+        "pending": "0",
+        "running": "1",
+        "ready": "1",
+        "succeeded": "2",
+        "failed": "3,6",
+        "unknown": "4",
+        "terminating": "5",
+        "evicted": "5-6",
+        "wait_timed_out": "",
+    }
+    assert group.failures[None].indexes == IndexSet.of([3])
+
+
+def test_what_has_ended_does_not_live_again_in_an_older_report():
+    observed = Observed()
+    observed.put(PodFact("a", 0, "u", phase="Failed"))
+    observed.put(PodFact("a", 0, "u", phase="Running"))
+    assert str(observed.groups["a"][0].failed) == "0"
+    observed.put(PodFact("a", 0, "another", phase="Running"))
+    assert str(observed.groups["a"][0].running) == "0"
+    observed.drop("u")
+    assert str(observed.groups["a"][0].running) == "0", "the one that is gone is another pod"
+    observed.drop("another")
+    assert (observed.groups, observed.pods) == ({}, {})
+
+
+def test_nobody_takes_a_deletion_back():
+    observed = Observed()
+    observed.put(PodFact("a", 0, "u", phase="Running", terminating=True, since=5.0))
+    observed.put(PodFact("a", 0, "u", phase="Running", since=1.0, restarts=1))
+    assert observed.pod("a", 0, 0) == PodFact(
+        "a", 0, "u", phase="Running", terminating=True, since=5.0, restarts=1
+    )
