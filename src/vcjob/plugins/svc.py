@@ -7,6 +7,7 @@ lets only pods of the same Job in, and the lists of all hosts, as files under /e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -125,6 +126,7 @@ def host_data(job: Job) -> dict[str, str]:
     return data
 
 
+@lru_cache(maxsize=4)  # asked for once per task: without it, many tasks would cost their square
 def oversized(job: Job) -> dict[str, Task]:
     """The host variables with which no program could be started, by name."""
     found: dict[str, Task] = {}
