@@ -89,7 +89,7 @@ def reactions(path: Path, text: str, moments: list[float], lanes: int) -> list[f
 def until_timeout(path: Path, text: str, timeout: int, folder: Path) -> tuple[float | None, int | None]:
     """Seconds until the program gives up where every packet is dropped, and its exit code; None: it hangs."""
     unshare = shutil.which("unshare")
-    before, _ = inside([str(unshare), "--net", "--mount", "--kill-child"], folder)
+    before, _ = inside([str(unshare), "--net", "--mount", "--pid", "--fork", "--kill-child"], folder)
     began = time.monotonic()
     process = start(path, text, BLACK_HOLE, 23456, timeout, before)
     try:

@@ -40,12 +40,12 @@ def paths() -> Iterator[dict[str, Path]]:
 
 @pytest.fixture(scope="session")
 def namespaces() -> list[str]:
-    """The command that enters a network and a mount namespace of one's own."""
+    """The command that enters namespaces of one's own: network, mounts, and processes, which end with the first."""
     unshare = shutil.which("unshare")
     if unshare is None or shutil.which("ip") is None:
         absent("not on this machine: unshare or ip (their packages stand in tests/debian-packages.txt)")
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    enter = [str(unshare), *user, "--net", "--mount"]
+    enter = [str(unshare), *user, "--net", "--mount", "--pid", "--fork", "--kill-child"]
     try_out = [*enter, "ip", "link", "add", "swallow", "type", "veth"]
     tried = subprocess.run(try_out, capture_output=True, text=True, timeout=20)
     if tried.returncode:

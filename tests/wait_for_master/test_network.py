@@ -65,8 +65,8 @@ def test_a_name_that_does_not_resolve_is_the_cause(
     }
 
 
-# A listener inside the namespace, in the background; it is gone with the namespace's last process.
-LISTEN = "(timeout 30 nc.openbsd -lk 127.0.0.1 23456 >/dev/null 2>&1 &)"
+# A listener inside the namespaces, in the background; it ends with the program, which is process 1 there.
+LISTEN = "nc.openbsd -lk 127.0.0.1 23456 >/dev/null 2>&1 &"
 
 
 @pytest.mark.parametrize("name", sorted(TYPICAL.values()))
@@ -101,9 +101,20 @@ def test_a_read_only_root_and_a_user_without_rights_are_enough(
 ) -> None:
     if os.geteuid() != 0:
         absent("only root can become another user")
-    also = f"{LISTEN}; mount -o remount,bind,ro /; cd /"
+    also = f"{LISTEN} mount -o remount,bind,ro /; cd /"
     before, _ = inside(namespaces, tmp_path / "etc", also=also)
     before += ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     for name in TYPICAL.values():
         code, output = finished(start(paths[name], "127.0.0.1", 23456, 10, before=before))
         assert (code, output.count("\n")) == (0, 2), f"{name}: {output}"
+
+
+def test_a_pod_that_is_deleted_ends_the_program_although_it_is_process_1(
+    paths: dict[str, Path], namespaces: list[str], tmp_path: Path
+) -> None:
+    """The kernel keeps signals without a handler from process 1, which the program is in its container."""
+    before, _ = inside(namespaces, tmp_path / "etc", also="(sleep 0.5; kill -TERM 1) &")
+    began = time.monotonic()
+    code, output = finished(start(paths["dash, netcat-openbsd"], "127.0.0.1", 1, 300, before=before))
+    assert (code, output) == (143, "wait-for-master: waiting for 127.0.0.1:1, at most 300 s\n")
+    assert time.monotonic() - began < 30
