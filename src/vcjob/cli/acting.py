@@ -17,7 +17,7 @@ def acting_command(verb: str, help_text: str, done: str) -> click.Command:
     @job_argument
     @output_option(("table", "json", "yaml"))
     def command(name: str, namespace: str | None, output: str) -> None:
-        from vcjob.sdk.jobs import find
+        from vcjob.sdk.finding import find
 
         job = find(name, namespace=namespace)
         act: Callable[[], None] = getattr(job, verb)

@@ -14,7 +14,7 @@ from vcjob.cli.options import job_argument, output_option
 @output_option(("table", "json", "yaml"))
 def command(name: str, namespace: str | None, output: str) -> None:
     """End a job if it runs, and remove it with all its runs and logs."""
-    from vcjob.sdk.jobs import find
+    from vcjob.sdk.finding import find
 
     job = find(name, namespace=namespace)
     document = job.status()

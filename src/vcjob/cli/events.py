@@ -14,7 +14,7 @@ from vcjob.cli.options import job_argument, output_option
 @output_option(("table", "json", "yaml"))
 def command(name: str, namespace: str | None, output: str) -> None:
     """Show what happened to a job, oldest first."""
-    from vcjob.sdk.jobs import find
+    from vcjob.sdk.finding import find
 
     events = find(name, namespace=namespace).events()
     if output != "table":

@@ -15,7 +15,7 @@ from vcjob.cli.options import output_option
 @output_option(("table", "json", "yaml"))
 def command(namespace: str | None, output: str) -> None:
     """Show the jobs of this machine, running and ended, oldest first."""
-    from vcjob.sdk.jobs import jobs
+    from vcjob.sdk.finding import jobs
 
     found = jobs(namespace)
     if output != "table":

@@ -40,7 +40,7 @@ def command(
     from vcjob.cli.screen import prefixed
     from vcjob.cli.times import moment_of
     from vcjob.local.logs import LogFilter
-    from vcjob.sdk.jobs import find
+    from vcjob.sdk.finding import find
 
     job = find(name, namespace=namespace)
     _check(job.replicas_by_task(), tasks)

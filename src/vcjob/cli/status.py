@@ -15,7 +15,7 @@ from vcjob.cli.options import job_argument, output_option
 @output_option(("table", "json", "yaml"))
 def command(name: str, namespace: str | None, output: str) -> None:
     """Show a job: its phase and reason, and every rank. JOB is a name or the uid of a run."""
-    from vcjob.sdk.jobs import earlier, find
+    from vcjob.sdk.finding import earlier, find
 
     job = find(name, namespace=namespace)
     if output != "table":

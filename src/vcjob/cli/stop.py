@@ -16,7 +16,7 @@ from vcjob.cli.options import job_argument, output_option
 @output_option(("table", "json", "yaml"))
 def command(name: str, namespace: str | None, now: bool, no_wait: bool, output: str) -> None:
     """End a job (TerminateJob) and wait until none of its processes is left."""
-    from vcjob.sdk.jobs import find
+    from vcjob.sdk.finding import find
 
     job = find(name, namespace=namespace)
     job.stop(now=now)

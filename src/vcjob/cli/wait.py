@@ -17,7 +17,7 @@ from vcjob.errors import JobFailed
 def command(name: str, namespace: str | None, timeout: str | None, output: str) -> None:
     """Wait for the end of a job: exit code 0 if it completed, 1 if it did not."""
     from vcjob.cli.times import seconds_of
-    from vcjob.sdk.jobs import find
+    from vcjob.sdk.finding import find
 
     job = find(name, namespace=namespace)
     phase = job.wait(None if timeout is None else seconds_of(timeout))

@@ -219,6 +219,7 @@ class Container:
         self._finish(Ended(
             exit_code=code if code >= 0 else 128 - code, signal=number, reason=reason,
             message=self._reason, finished_at=time.time(), started_at=self.state.started_at,
+            stopped=self._stopping and self._reason is None,
         ))  # fmt: skip
 
     def _could_not_start(self, message: str) -> None:

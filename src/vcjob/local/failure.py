@@ -60,7 +60,7 @@ class FailureReport(msgspec.Struct, rename="camel"):
 
 def explain(run: Run, status: Status, pods: list[PodState]) -> FailureReport:
     failed = sorted(
-        ((ended.finished_at, pod, container, ended) for pod, container, ended in _failures(pods, status)),
+        ((ended.finished_at, pod, container, ended) for pod, container, ended in _failures(pods)),
         key=lambda failure: failure[0],
     )
     if not failed:
@@ -77,7 +77,7 @@ def explain(run: Run, status: Status, pods: list[PodState]) -> FailureReport:
     return FailureReport(_culprit(run, pod, container, ended), [_name(victim) for victim in victims])
 
 
-def _failures(pods: list[PodState], status: Status) -> list[tuple[PodState, ContainerState, Ended]]:
+def _failures(pods: list[PodState]) -> list[tuple[PodState, ContainerState, Ended]]:
     """Of the last version: who failed by itself, not because it was ended."""
     found = []
     newest = max((pod.version for pod in pods), default=0)
@@ -85,7 +85,7 @@ def _failures(pods: list[PodState], status: Status) -> list[tuple[PodState, Cont
         first = pod.first_failure()
         if pod.version != newest or first is None or pod.phase != "Failed":
             continue
-        if pod.deleted_at is None or first[1].finished_at < pod.deleted_at:
+        if not first[1].stopped:
             found.append((pod, *first))
     return found
 

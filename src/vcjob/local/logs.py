@@ -119,10 +119,7 @@ def read_all(files: list[LogFile], *, since: float | None = None, tail: int | No
 
 
 def _merged(files: list[LogFile], since: float | None, tail: int | None) -> Iterator[Chunk]:
-    sources = [
-        ((moment, place, data) for moment, data in _timed_pieces(file, since, tail))
-        for place, file in enumerate(files)
-    ]
+    sources = [_timed_pieces(place, file, since, tail) for place, file in enumerate(files)]
     rests: dict[int, bytes] = {}
     for _, place, data in heapq.merge(*sources, key=lambda piece: piece[:2]):
         data = rests.pop(place, b"") + data
@@ -135,8 +132,10 @@ def _merged(files: list[LogFile], since: float | None, tail: int | None) -> Iter
         yield Chunk(files[place], rest + b"\n")
 
 
-def _timed_pieces(file: LogFile, since: float | None, tail: int | None) -> Iterator[tuple[float, bytes]]:
-    """The file in pieces, each with the time at which it had surely been written."""
+def _timed_pieces(
+    place: int, file: LogFile, since: float | None, tail: int | None
+) -> Iterator[tuple[float, int, bytes]]:
+    """The file in pieces, each with the time at which it had surely been written, and the file's place."""
     with open(file.path, "rb") as log:
         size = os.fstat(log.fileno()).st_size
         start = 0 if since is None else line_start(log.fileno(), offset_at(file.path, since))
@@ -152,7 +151,7 @@ def _timed_pieces(file: LogFile, since: float | None, tail: int | None) -> Itera
                 if not data:
                     return
                 start += len(data)
-                yield moment, data
+                yield moment, place, data
 
 
 def line_start(descriptor: int, offset: int) -> int:

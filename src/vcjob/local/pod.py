@@ -12,6 +12,8 @@ from vcjob.local.container import Container, ContainerSpec, Host
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.loop import Loop, Timer
 from vcjob.local.podstate import PodState
+from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
+from vcjob.plugins.wait import WAIT_EXIT_CODES
 
 # A crashed container starts again at once, then after 1, 2, 4 ... 60 seconds; ten good minutes forgive all.
 FIRST_BACK_OFF = 1.0
@@ -117,6 +119,10 @@ class Pod:
             self._changed_now()
             self.fail("StartError", f"container {container.spec.name}: {ended.message}")
             return
+        if self._stopping is not None:
+            self._changed_now()
+            self._settle()
+            return
         if container.spec.role == "init" and ended.exit_code == 0:
             self._starting += 1
             self._next()
@@ -134,10 +140,10 @@ class Pod:
         self._changed_now()
 
     def _restarts(self, container: Container, exit_code: int) -> bool:
-        if self._stopping is not None:
-            return False
         if container.spec.role == "sidecar":
             return not self._main_done()
+        if container.spec.name == WAIT_CONTAINER and exit_code in WAIT_EXIT_CODES:
+            return False  # another try cannot help: whoever waits for this pod is told now
         policy = self.spec.restart_policy
         if container.spec.role == "init":
             return policy != "Never"

@@ -19,6 +19,8 @@ class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
     signal: int | None = None
     message: str | None = None
     started_at: float | None = None
+    #: It was told to end; how it did is no failure of its own.
+    stopped: bool = False
 
 
 class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -40,6 +42,12 @@ class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
     @property
     def running(self) -> bool:
         return self.pid is not None
+
+    @property
+    def failure(self) -> Ended | None:
+        """The end that counts as its failure: the last one, unless it only ended as told; else the one before."""
+        own = [end for end in (self.ended, self.last) if end is not None and end.exit_code != 0]
+        return next((end for end in own if not end.stopped), own[0] if own else None)
 
 
 class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -78,10 +86,5 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
 
     def first_failure(self) -> tuple[ContainerState, Ended] | None:
         """The container whose failing end came first, init containers included."""
-        failures = [
-            (container, ended)
-            for container in self.containers
-            for ended in (container.ended or container.last,)
-            if ended is not None and ended.exit_code != 0
-        ]
-        return min(failures, key=lambda failure: failure[1].finished_at, default=None)
+        failures = [(container, ended) for container in self.containers if (ended := container.failure)]
+        return min(failures, key=lambda failure: (failure[1].stopped, failure[1].finished_at), default=None)

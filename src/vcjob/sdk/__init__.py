@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vcjob.sdk.building import pytorch_job
+    from vcjob.sdk.finding import find, jobs
     from vcjob.sdk.handle import Handle, LogLine
-    from vcjob.sdk.jobs import find, jobs
     from vcjob.sdk.loading import Loaded, load, validate
     from vcjob.sdk.rendering import render
     from vcjob.sdk.running import run
@@ -38,8 +38,8 @@ _HOMES = {
     "Loaded": "vcjob.sdk.loading",
     "LogLine": "vcjob.sdk.handle",
     "Problem": "vcjob.spec.problem",
-    "find": "vcjob.sdk.jobs",
-    "jobs": "vcjob.sdk.jobs",
+    "find": "vcjob.sdk.finding",
+    "jobs": "vcjob.sdk.finding",
     "load": "vcjob.sdk.loading",
     "pytorch_job": "vcjob.sdk.building",
     "render": "vcjob.sdk.rendering",

@@ -63,6 +63,16 @@ class Handle:
     def __repr__(self) -> str:
         return f"<Handle {self.namespace}/{self.name} {self.phase}>"
 
+    @property
+    def folder(self) -> str:
+        """Where its files are."""
+        return self._run.folder
+
+    @property
+    def supervised(self) -> bool:
+        """Does its supervisor live?"""
+        return self._run.supervised()
+
     # Looking
 
     @property

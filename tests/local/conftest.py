@@ -1,0 +1,113 @@
+"""Jobs of small programs, run for real: every test here starts processes and sees them end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vcjob.local import process
+from vcjob.sdk.handle import Handle
+from vcjob.sdk.running import run
+
+PATIENCE = 30.0
+
+Build = Callable[..., dict[str, Any]]
+Start = Callable[..., Handle]
+
+
+def container(command: str | list[str], name: str = "main", **fields: Any) -> dict[str, Any]:
+    """A container that runs a shell line, or a list of words."""
+    words = ["sh", "-c", command] if isinstance(command, str) else command
+    return {"name": name, "image": "none", "command": words, **fields}
+
+
+def python(program: str, name: str = "main", **fields: Any) -> dict[str, Any]:
+    return container([sys.executable, "-c", program], name, **fields)
+
+
+def task(name: str, *containers: dict[str, Any] | str, replicas: int = 1, **fields: Any) -> dict[str, Any]:
+    """A task; `policies`, `maxRetry`, `dependsOn` stay at the task, everything else goes into the pod."""
+    own = {
+        key: fields.pop(key) for key in ("policies", "maxRetry", "dependsOn", "minAvailable") if key in fields
+    }
+    listed = [
+        container(c, f"main{i}" if i else "main") if isinstance(c, str) else c
+        for i, c in enumerate(containers)
+    ]
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": listed, **fields}
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}, **own}
+
+
+def job(
+    *tasks: dict[str, Any], name: str = "job", plugins: dict[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
+    if plugins is None:
+        plugins = {"pytorch": []} if any(t["name"] == "master" for t in tasks) else {}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"plugins": plugins, "tasks": list(tasks), **spec},
+    }
+
+
+def ranks(command: str | dict[str, Any], workers: int = 2, **fields: Any) -> list[dict[str, Any]]:
+    """A master and workers that run the same."""
+    spec = fields.pop("job", {})
+    del spec
+    return [task("master", command, **fields), task("worker", command, replicas=workers, **fields)]
+
+
+def left_behind(handle: Handle) -> list[int]:
+    return process.marked(process.MARK_RUN, handle.uid)
+
+
+def eventually(condition: Callable[[], Any], patience: float = PATIENCE, what: str = "the condition") -> Any:
+    """The first true answer; an assertion error where there is none in time."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        answer = condition()
+        if answer:
+            return answer
+        time.sleep(0.01)
+    raise AssertionError(f"{what} did not come true within {patience:g} s")
+
+
+def texts(handle: Handle, **filters: Any) -> list[str]:
+    return [line.text for line in handle.logs(**filters)]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts jobs in a folder of their own; whatever a test leaves running is ended after it."""
+    started: list[Handle] = []
+
+    def starting(document: dict[str, Any], **options: Any) -> Handle:
+        options.setdefault("cwd", tmp_path)
+        handle = run(document, **options)
+        started.append(handle)
+        return handle
+
+    yield starting
+    for handle in started:
+        if os.path.isdir(handle.folder) and handle.supervised:
+            handle.stop(now=True)
+            handle.wait(PATIENCE)
+
+
+@pytest.fixture
+def finish(start: Start) -> Start:
+    """Starts a job and waits for its end."""
+
+    def finishing(document: dict[str, Any], **options: Any) -> Handle:
+        handle = start(document, **options)
+        handle.wait(PATIENCE)
+        return handle
+
+    return finishing
