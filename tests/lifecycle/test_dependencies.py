@@ -167,3 +167,17 @@ def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then():
     world.command("ResumeJob")
     world.settle()
     assert (world.phase, set(world.attempts())) == ("Pending", {"worker-0", "worker-1"})
+
+
+def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_on():
+    """It was being created while the job was scaled down."""
+    world = World(job(task("worker", 2))).running()
+    world.do(CreatePods("worker", IndexSet.of([2]), 0, 0, 0))
+    decision = world.tick()
+    assert [s for s in decision.steps if isinstance(s, KillPods)] == [
+        KillPods("worker", IndexSet.of([2]), 0, "Replaced")
+    ]
+    world.settle()
+    world.scale(worker=3)
+    world.settle()
+    assert world.attempts() == {"worker-0": 0, "worker-1": 0, "worker-2": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vcjob.lifecycle.attempts import Attempts
@@ -13,6 +13,7 @@ sets = st.sets(st.integers(0, 300))
 
 
 @given(sets, sets, st.integers(0, 300))
+@settings(deadline=None)
 def test_an_index_set_behaves_as_a_set(left, right, index):
     a, b = IndexSet.of(left), IndexSet.of(right)
     assert set(a | b) == left | right
@@ -27,6 +28,7 @@ def test_an_index_set_behaves_as_a_set(left, right, index):
 
 
 @given(sets)
+@settings(deadline=None)
 def test_the_text_of_an_index_set_reads_back(indexes):
     assert IndexSet.parse(str(IndexSet.of(indexes))) == IndexSet.of(indexes)
 
@@ -41,6 +43,7 @@ def test_index_sets_are_written_as_ranges():
 
 
 @given(st.lists(st.tuples(sets, st.booleans()), max_size=8), sets)
+@settings(deadline=None)
 def test_attempts_count_up_for_each_index_by_itself(rounds, among):
     attempts, expected = Attempts(), dict.fromkeys(range(301), 0)
     for indexes, jump in rounds:
@@ -65,6 +68,7 @@ def test_attempts_count_up_for_each_index_by_itself(rounds, among):
     st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(0, 50)), max_size=60),
     st.sets(st.integers(0, 20)),
 )
+@settings(deadline=None)
 def test_the_earliest_is_that_of_a_plain_search(changes, among):
     earliest, expected = Earliest(), {}
     for index, time in changes:

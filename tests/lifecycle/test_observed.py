@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vcjob.lifecycle.indexset import IndexSet
@@ -58,6 +58,7 @@ SETS = (
         facts | st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3), st.integers(0, 1)), max_size=30
     )
 )
+@settings(deadline=None)
 def test_the_sums_are_those_of_the_pods_that_are_left(news):
     observed, pods = Observed(), {}
     for item in news:

@@ -253,6 +253,7 @@ def test_a_job_that_is_ending_ends_whatever_is_asked_for(phase, action):
     world.settle()
     assert world.phase == {"Completing": "Completed", "Terminating": "Terminated"}[phase]
     assert world.observed.commands == {}
+    assert "CommandRefused" in [event.reason for event in world.events]
 
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED])

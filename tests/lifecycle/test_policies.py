@@ -373,3 +373,14 @@ def test_last_words_are_kept_short_enough_for_a_status():
     world.settle()
     assert len(world.status.culprit.failure.message) == 1001
     assert len(world.status.state.message) < 1200
+
+
+def test_restarts_that_made_the_job_abort_do_not_abort_it_again_after_a_resume():
+    tasks = task("worker", 1, policies=[policy("TaskFailed", "AbortJob")]), task("other", 1)
+    world = World(job(*tasks)).running()
+    world.set("worker", 0, "Succeeded", restarts=3)
+    assert world.settle().phase is Phase.ABORTED
+    world.command("ResumeJob")
+    world.settle()
+    world.running()
+    assert world.status.handled == ("TaskCompleted/worker", "TaskFailed/worker")

@@ -103,6 +103,12 @@ def test_row_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max
     )
 
 
+def test_row_26_a_rank_that_succeeded_in_the_end_has_not_failed():
+    world = World(torch_job(workers=1)).running()
+    world.set("worker", 0, "Succeeded", restarts=3, failure=Failure("main", 1))
+    assert world.settle().phase is Phase.RUNNING
+
+
 def test_row_26_gives_way_to_a_policy_for_task_failed():
     tasks = task("master", 1), task("worker", 1, policies=[{"event": "TaskFailed", "action": "RestartTask"}])
     world = World(torch_job(tasks=tasks)).running()

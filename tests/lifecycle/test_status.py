@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lifecycle.world import START, World, job, task
@@ -79,6 +79,7 @@ def _disjoint(groups: list[IndexSet]) -> list[IndexSet]:
 
 
 @given(statuses)
+@settings(deadline=None)
 def test_the_way_to_kubernetes_and_back_is_exact(status):
     assert Status.from_kube(json.loads(json.dumps(status.to_kube()))) == status
 

@@ -28,8 +28,10 @@ class Tally:
         self.evicted = self.wait_timed_out = EMPTY
         #: Indexes that have a pod of any attempt.
         self.occupied = EMPTY
-        #: Pods of any attempt: those that are going or are to go, and those that have not ended.
-        self.terminating = self.live = 0
+        #: Pods of any attempt that are going or are to go.
+        self.terminating = 0
+        #: A pod of any attempt has not ended or is still going.
+        self.live = False
         self.restarts = 0
         #: The groups that hold current pods, each with the indexes that are current in it.
         self.groups: list[tuple[int, Group, IndexSet]] = []
@@ -38,7 +40,7 @@ class Tally:
             current = memory.attempts.on(attempt, group.present)
             self.occupied |= group.present
             self.terminating += len(group.terminating | (group.present - current))
-            self.live += len(group.present - ((group.succeeded | group.failed) - group.terminating))
+            self.live |= group.present != (group.succeeded | group.failed) - group.terminating
             if not current:
                 continue
             self.groups.append((attempt, group, current))
@@ -66,13 +68,13 @@ class Tally:
         )
 
     def worn_out(self, limit: int) -> IndexSet:
-        """The pods that restarted their containers `limit` times or more."""
+        """The pods that restarted their containers `limit` times or more and have not succeeded in the end."""
         found = EMPTY
         for _, group, current in self.groups:
             for times, held in group.restarts.items():
                 if times >= limit:
                     found |= held & current
-        return found
+        return found - self.succeeded
 
     def available(self) -> int:
         """Pods that a task which depends on this one may count on."""

@@ -39,11 +39,12 @@ class Turn:
         return self.status.state.phase
 
     @property
-    def live(self) -> int:
-        """Pods of any attempt that have not ended or are still going."""
-        stray = (name for name in self.observed.groups if name not in self.tallies)
-        strays = sum(len(group.present) for name in stray for group in self.observed.groups[name].values())
-        return sum(tally.live for tally in self.tallies.values()) + strays
+    def live(self) -> bool:
+        """Whether a pod of any attempt has not ended or is still going; one of no task of ours always is."""
+        return (
+            any(tally.live for tally in self.tallies.values())
+            or not self.observed.groups.keys() <= self.tallies.keys()
+        )
 
     def set(self, **changes: object) -> None:
         if any(getattr(self.status, name) != value for name, value in changes.items()):
