@@ -128,8 +128,6 @@ def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
 def _overridden(job: Job, opened: Sequence[Opened]) -> Iterator[Problem]:
     """Warnings for variables of the user's that a plugin sets as well; found by shaping a pod of each task."""
     for number, task in enumerate(job.tasks):
-        if not any(c.get("env") for k in ("initContainers", "containers") for c in task.pod_spec.get(k) or []):
-            continue  # nothing of the user's to override
         draft = PodDraft(job, task, {"metadata": {}, "spec": _copied(task.pod_spec)}, mark="")
         for plugin, options in opened:
             try:

@@ -77,10 +77,8 @@ class SvcPlugin(Plugin[SvcOptions]):
             mounts = container.get("volumeMounts") or []
             container["volumeMounts"] = [*mounts, {"name": volume, "mountPath": MOUNT_PATH}]
         if options.inject_hosts_env:
-            left_out = oversized(job)
-            for key in (key for task in job.tasks for key in (hosts_variable(task), number_variable(task))):
-                if key not in left_out:
-                    draft.inject_env(key, value_from={"configMapKeyRef": {"name": volume, "key": key}})
+            for key, source in _host_references(job):
+                draft.inject_env(key, value_from=source)
 
     def objects(self, job: Job, options: SvcOptions) -> Iterator[dict[str, Any]]:
         yield {
@@ -98,6 +96,18 @@ class SvcPlugin(Plugin[SvcOptions]):
             yield service
         if not options.disable_network_policy:
             yield _network_policy(job)
+
+
+@lru_cache(maxsize=4)  # asked for once per task: made anew each time, many tasks would cost their square
+def _host_references(job: Job) -> list[tuple[str, dict[str, Any]]]:
+    """Each host variable and where in the ConfigMap its value stands."""
+    left_out = oversized(job)
+    names = (name for task in job.tasks for name in (hosts_variable(task), number_variable(task)))
+    return [
+        (name, {"configMapKeyRef": {"name": config_map_name(job), "key": name}})
+        for name in names
+        if name not in left_out
+    ]
 
 
 def config_map_name(job: Job) -> str:
@@ -126,7 +136,6 @@ def host_data(job: Job) -> dict[str, str]:
     return data
 
 
-@lru_cache(maxsize=4)  # asked for once per task: without it, many tasks would cost their square
 def oversized(job: Job) -> dict[str, Task]:
     """The host variables with which no program could be started, by name."""
     found: dict[str, Task] = {}
