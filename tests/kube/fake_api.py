@@ -26,6 +26,9 @@ KINDS = {
     "nodes": "Node",
     "services": "Service",
     "widgets": "Widget",
+    "secrets": "Secret",
+    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
 }
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import tempfile
 from pathlib import Path
@@ -24,18 +25,29 @@ def client_context(ca: bytes | None, credential: Credential, *, insecure: bool =
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if credential.certificate is not None and credential.key is not None:
-        _load_pair(context, credential.certificate, credential.key)
+        load_pair(context, credential.certificate, credential.key)
     return context
 
 
-def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """OpenSSL reads certificates from files only: a private folder that is gone again at once."""
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Load PEM bytes, which OpenSSL takes only from a file: one in memory where the system has such, so that
+    no key is ever on a disk and a read-only root filesystem is no hindrance; else one that is gone at once."""
+    content = certificate.rstrip() + b"\n" + key
+    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
+        with open(os.memfd_create("pair", os.MFD_CLOEXEC), "wb") as file:
+            file.write(content)
+            file.flush()
+            _load(context, f"/proc/self/fd/{file.fileno()}")
+        return
     with tempfile.TemporaryDirectory(prefix="vcjob-") as folder:
         pair = Path(folder) / "pair.pem"
         pair.touch(mode=0o600)
-        pair.write_bytes(certificate.rstrip() + b"\n" + key)
-        try:
-            # An empty password keeps OpenSSL from asking for one at the terminal.
-            context.load_cert_chain(pair, password="")
-        except (ssl.SSLError, ValueError, OSError) as error:
-            raise ConfigError(f"the client certificate and its key cannot be used: {error}") from error
+        pair.write_bytes(content)
+        _load(context, str(pair))
+
+
+def _load(context: ssl.SSLContext, file: str) -> None:
+    try:
+        context.load_cert_chain(file, password="")  # an empty one keeps OpenSSL from asking at the terminal
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise ConfigError(f"the certificate and its key cannot be used: {error}") from error
