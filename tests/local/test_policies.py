@@ -1,0 +1,174 @@
+"""Policies on real processes: every event that a policy can name, with every action."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.local.conftest import PATIENCE, Start, container, eventually, job, left_behind, python, ranks, task
+
+FINAL = {"AbortJob": "Aborted", "TerminateJob": "Terminated", "CompleteJob": "Completed"}
+RESTARTS = ("RestartJob", "RestartTask", "RestartPod")
+QUICK = {
+    ("PodFailed", "RestartJob"),
+    ("PodFailed", "RestartPod"),
+    ("TaskCompleted", "CompleteJob"),
+    ("TaskFailed", "TerminateJob"),
+    ("PodPending", "AbortJob"),
+    ("exitCode", "RestartTask"),
+}
+EVENTS = ("PodFailed", "TaskCompleted", "TaskFailed", "PodPending", "exitCode")
+
+#: The first try does what the event needs; what comes after it simply runs.
+TRIGGERS: dict[str, dict[str, Any]] = {
+    "PodFailed": {"command": "[ -e again ] && sleep 60; touch again; exit 1"},
+    "exitCode": {"command": "[ -e again ] && sleep 60; touch again; exit 42"},
+    "TaskCompleted": {"command": "[ -e again ] && sleep 60; touch again; exit 0"},
+    "TaskFailed": {"command": "[ -e third ] && sleep 60; [ -e again ] && touch third; touch again; exit 1",
+                   "restartPolicy": "OnFailure", "maxRetry": 1},
+    "PodPending": {"command": "sleep 60",
+                   "initContainers": [container("[ -e again ] || { touch again; sleep 60; }", "slow")]},
+}  # fmt: skip
+
+
+def _document(event: str, action: str) -> dict[str, Any]:
+    trigger = dict(TRIGGERS[event])
+    command = trigger.pop("command")
+    policy: dict[str, Any] = {"action": action}
+    policy |= {"exitCode": 42} if event == "exitCode" else {"event": event}
+    if event == "PodPending":
+        policy["timeout"] = "300ms"
+    return job(
+        task("eventful", command, policies=[policy], terminationGracePeriodSeconds=1, **trigger),
+        task("other", "sleep 60", terminationGracePeriodSeconds=1),
+        minAvailable=1,
+    )
+
+
+CASES = [
+    pytest.param(event, action, marks=() if (event, action) in QUICK else pytest.mark.slow)
+    for event in EVENTS
+    for action in (*FINAL, *RESTARTS)
+]
+
+
+@pytest.mark.parametrize(("event", "action"), CASES)
+def test_an_event_brings_about_its_action(start: Start, event: str, action: str) -> None:
+    handle = start(_document(event, action))
+    if action in FINAL:
+        eventually(lambda: handle.phase == FINAL[action] and not handle.supervised, what=FINAL[action])
+        assert left_behind(handle) == []
+        return
+    again = eventually(lambda: [pod for pod in handle.pods() if pod.attempt == 1 and pod.phase == "Running"])
+    restarted = {pod.task for pod in again}
+    if action == "RestartJob":
+        eventually(
+            lambda: (
+                {p.task for p in handle.pods() if p.attempt == 1 and p.phase == "Running"}
+                == {"eventful", "other"}
+            )
+        )
+    else:
+        assert restarted == {"eventful"}
+    eventually(lambda: handle.phase == "Running")
+    assert handle.now().retry_count == 1
+
+
+def test_a_restarted_job_goes_on_to_its_end_and_keeps_the_logs_of_both_tries(finish: Start) -> None:
+    handle = finish(
+        job(
+            *ranks("echo try; [ -e done ] || { [ $RANK = 1 ] && touch done && exit 1; sleep 60; }"),
+            policies=[{"event": "PodFailed", "action": "RestartJob"}],
+        )
+    )
+    assert handle.phase == "Completed"
+    assert handle.now().retry_count == 1
+    assert len(list(handle.logs())) == 3
+    assert len(list(handle.logs(attempt=0))) == 3
+    assert len(list(handle.logs(previous=True))) == 3
+
+
+def test_the_job_fails_when_its_tries_are_used_up(finish: Start) -> None:
+    handle = finish(
+        job(task("a", "exit 1"), policies=[{"event": "PodFailed", "action": "RestartJob"}], maxRetry=2)
+    )
+    assert handle.phase == "Failed"
+    assert sorted(pod.attempt for pod in handle.pods()) == [0, 1]
+
+
+def test_without_a_policy_the_job_ends_within_a_second_of_the_rank_that_failed(finish: Start) -> None:
+    handle = finish(job(*ranks("[ $RANK = 1 ] && { sleep 0.3; exit 9; }; sleep 60")))
+    assert handle.phase == "Failed"
+    failed = min(pod.finished_at for pod in handle.pods())
+    assert handle.now().finished - failed < 1
+    assert max(pod.finished_at for pod in handle.pods()) - failed < 1
+    report = handle.failure()
+    assert report.culprit and (report.culprit.rank, report.culprit.exit_code) == (1, 9)
+    assert report.victims == ["rank 0 (master-0)", "rank 2 (worker-1)"]
+    assert "rank 1" in handle.now().state.message
+
+
+def test_suspend_keeps_the_job_and_resume_costs_no_retry(start: Start) -> None:
+    handle = start(job(*ranks("echo up; sleep 60", workers=1)))
+    eventually(lambda: handle.phase == "Running")
+    handle.suspend()
+    eventually(lambda: handle.phase == "Aborted" and not handle.supervised)
+    assert left_behind(handle) == []
+    handle.resume()
+    eventually(lambda: handle.phase == "Running" and handle.now().running == 2)
+    assert handle.now().retry_count == 0
+    handle.complete()
+    assert handle.wait(PATIENCE) == "Completed"
+
+
+def test_restart_by_hand_starts_every_pod_anew(start: Start) -> None:
+    handle = start(job(*ranks("sleep 60", workers=1)))
+    eventually(lambda: handle.phase == "Running")
+    handle.restart()
+    eventually(lambda: sum(pod.attempt == 1 and pod.phase == "Running" for pod in handle.pods()) == 2)
+    eventually(lambda: handle.phase == "Running")
+
+
+def test_a_master_that_is_done_completes_the_job_and_ends_the_others(finish: Start) -> None:
+    began = time.monotonic()
+    handle = finish(
+        job(
+            task("master", "sleep 0.3", policies=[{"event": "TaskCompleted", "action": "CompleteJob"}]),
+            task("worker", "sleep 60", replicas=2),
+        )
+    )
+    assert handle.phase == "Completed"
+    assert time.monotonic() - began < 20
+    assert left_behind(handle) == []
+
+
+def test_the_deadline_of_the_job_ends_it(finish: Start) -> None:
+    handle = finish(job(task("a", "sleep 60"), activeDeadlineSeconds=1))
+    assert handle.phase == "Failed"
+    assert handle.now().state.reason == "DeadlineExceeded"
+
+
+def test_ranks_that_talk_to_each_other_finish_together(finish: Start) -> None:
+    """Three ranks meet at MASTER_PORT, exchange a number and check the sum."""
+    program = (
+        "import os, socket, struct, time\n"
+        "rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])\n"
+        "place = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))\n"
+        "if rank == 0:\n"
+        "    server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        "    server.bind(place); server.listen()\n"
+        "    peers = [server.accept()[0] for _ in range(world - 1)]\n"
+        "    total = sum(struct.unpack('i', p.recv(4))[0] for p in peers)\n"
+        "    [p.sendall(struct.pack('i', total)) for p in peers]\n"
+        "else:\n"
+        "    while True:\n"
+        "        try: peer = socket.create_connection(place); break\n"
+        "        except OSError: time.sleep(0.02)\n"
+        "    peer.sendall(struct.pack('i', rank)); total = struct.unpack('i', peer.recv(4))[0]\n"
+        "print('sum', total)\n"
+    )
+    handle = finish(job(task("master", python(program)), task("worker", python(program), replicas=2)))
+    assert handle.phase == "Completed"
+    assert [line.text for line in handle.logs()] == ["sum 3"] * 3
