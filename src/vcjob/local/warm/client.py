@@ -160,11 +160,7 @@ class WarmLauncher:
             self._plainly("the kept-warm server has ended")
             return None
         connection.settimeout(_LONGEST_IMPORT)
-        try:
-            wire.send(connection, _message(command, request), (request.stdout, request.stderr))
-            answer, _ = wire.receive(connection)
-        except (OSError, ValueError) as error:
-            answer = {"refused": f"the process that was to start it does not answer ({error})"}
+        answer = wire.exchange(connection, _message(command, request), (request.stdout, request.stderr))
         if answer is not None and "pid" in answer:
             return WarmChild(int(answer["pid"]), connection)
         connection.close()

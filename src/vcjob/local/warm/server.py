@@ -196,21 +196,7 @@ def ask(path: str, question: dict[str, Any]) -> dict[str, Any] | None:
         return None
     with connection:
         connection.settimeout(_ANSWER_SECONDS)
-        try:
-            wire.send(connection, question)
-            return wire.receive(connection)[0]
-        except BrokenPipeError:
-            # It has refused and hung up before it read the question; the reason waits for us.
-            return _last_word(connection)
-        except (OSError, ValueError):
-            return None
-
-
-def _last_word(connection: socket.socket) -> dict[str, Any] | None:
-    try:
-        return wire.receive(connection)[0]
-    except (OSError, ValueError):
-        return None
+        return wire.exchange(connection, question)
 
 
 @contextlib.contextmanager

@@ -33,6 +33,9 @@ except SystemExit:
 except BaseException as _problem:
     while _problem.__traceback__ and _problem.__traceback__.tb_frame.f_code.co_filename.startswith(_FOLDER):
         _problem.__traceback__ = _problem.__traceback__.tb_next  # without our own frames
+    if _problem.__traceback__ is None:  # a file that cannot be compiled; nothing of it has run
+        sys.excepthook(type(_problem), _problem, None)
+        sys.exit(1)
     raise
 finally:
     _done()

@@ -99,12 +99,13 @@ def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, 
 
         return runpy._run_module_as_main, lambda: (rank.target,), _nothing  # type: ignore[attr-defined]
     sys.argv[:] = [rank.target, *rank.args]
-    if pkgutil.get_importer(rank.target) is not None:  # a folder or an archive with a __main__ in it
-        sys.path.insert(0, rank.target)
+    # Absolute, and not tidied up any further, as Python does it.
+    path = os.getcwd() if rank.target == "." else os.path.join(os.getcwd(), rank.target)
+    if pkgutil.get_importer(path) is not None:  # a folder or an archive with a __main__ in it
+        sys.path.insert(0, path)
         import runpy
 
         return runpy._run_module_as_main, lambda: ("__main__", False), _nothing  # type: ignore[attr-defined]
-    path = os.path.abspath(rank.target)
     if not safe:
         sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     names = vars(main)

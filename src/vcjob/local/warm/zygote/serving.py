@@ -152,7 +152,10 @@ class _Zygote:
                 connection.close()
                 return None
             return connection
-        data, descriptors, _, _ = socket.recv_fds(source, 1, 1)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(source, 1, 1)
+        except OSError:
+            data, descriptors = b"", []
         if descriptors:
             return socket.socket(fileno=descriptors[0])
         if not data:

@@ -48,6 +48,20 @@ def receive(connection: socket.socket, most: int = 0) -> tuple[dict[str, Any] | 
     return message, descriptors
 
 
+def exchange(
+    connection: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()
+) -> dict[str, Any] | None:
+    """Say something and hear the answer; None if there is nobody (any more) to give one."""
+    try:
+        send(connection, message, descriptors)
+    except OSError:
+        pass  # it may have refused, and hung up, before it had read everything
+    try:
+        return receive(connection)[0]
+    except (OSError, ValueError):
+        return None
+
+
 def exit_code(received: bytes) -> int | None:
     """The code in the last message of a rank, once all of it is there."""
     if len(received) < _LENGTH.size or len(received) < _LENGTH.size + _LENGTH.unpack_from(received)[0]:
