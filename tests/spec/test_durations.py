@@ -20,6 +20,7 @@ SECOND = 10**9
         ("1h30m", 5400 * SECOND),
         ("1.5h", 5400 * SECOND),
         (".5s", SECOND // 2),
+        ("1.25s", SECOND + SECOND // 4),
         ("1.s", SECOND),
         ("2m0.5s", 120 * SECOND + SECOND // 2),
         ("300ms", 300_000_000),
@@ -45,6 +46,7 @@ def test_what_go_refuses(text: str) -> None:
 
 def test_a_duration_beyond_292_years_is_refused() -> None:
     assert nanoseconds("2562047h") == 2562047 * 3600 * SECOND
+    assert nanoseconds("9223372036854775807ns") == 2**63 - 1
     with pytest.raises(ValueError, match="too long"):
         nanoseconds("2562048h")
 

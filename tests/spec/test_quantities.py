@@ -31,6 +31,8 @@ from vcjob.spec.quantity import NANO, Quantity, parse, total
         ("100n", "100n"),
         ("1000u", "1m"),
         ("0.1n", "1n"),
+        ("12.3n", "13n"),
+        ("0.0012u", "2n"),
         ("1024", "1024"),
         ("1Ki", "1Ki"),
         ("512Ki", "512Ki"),
@@ -56,6 +58,12 @@ def test_canonical_form(text: str, canonical: str) -> None:
     assert str(parse(text)) == canonical
 
 
+def test_the_longest_text_is_still_read() -> None:
+    assert parse("0" * 199 + "7").value == 7
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse("0" * 200 + "7")
+
+
 @pytest.mark.parametrize("value", [3, 0.5, 10**12])
 def test_numbers_are_read_as_their_text(value: float) -> None:
     assert parse(value).nano == int(value * NANO)
@@ -75,6 +83,8 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
         (["2", "2500m"], "4500m"),
         (["1Gi", "512Mi"], "1536Mi"),
         (["1Gi", "1G"], "2073741824"),
+        (["1Gi", "1024k"], "1049576Ki"),
+        (["1024k", "1Gi"], "1074765824"),
         (["0", "1Gi"], "1Gi"),
         ([], "0"),
         (["500m", "500m"], "1"),
@@ -86,6 +96,7 @@ def test_sums_keep_the_first_amounts_way_of_writing(amounts: list[str], sum_: st
 
 def test_multiplying_and_comparing() -> None:
     assert str(parse("500m") * 3) == "1500m"
+    assert str(parse("1Gi") * 2) == "2Gi"
     assert parse("1Gi") < parse("2G")
     assert not parse("1Gi") < parse("1024Mi")
 
