@@ -243,3 +243,12 @@ def test_counters_stay_true_when_finished_pods_are_removed_after_the_end():
         world.settle()
     assert (world.phase, world.status.succeeded, world.status.failed) == ("Completed", 2, 1)
     assert not [s for s in world.decide().steps if isinstance(s, CreatePods)]
+
+
+def test_a_second_restart_cannot_slip_in_behind_the_last_one():
+    world = World(job(maxRetry=1)).running()
+    world.command("RestartJob")
+    world.command("RestartJob")
+    world.command("AbortJob")
+    decision = world.tick()
+    assert (decision.status.phase, decision.status.retry_count) == (Phase.FAILED, 1)

@@ -169,3 +169,12 @@ def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event():
     world.vanish("worker", 0)
     decision = world.decide()
     assert (decision.status, decision.steps, decision.wake_at) == (status, (), None)
+
+
+def test_row_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going():
+    world = World(torch_job()).running()
+    terminating(world, "worker", 0)
+    world.now += 5
+    world.set("worker", 1, "Failed", evicted=True)
+    world.tick()
+    assert (world.phase, world.status.culprit.rank) == ("Failed", 2)

@@ -384,3 +384,29 @@ def test_restarts_that_made_the_job_abort_do_not_abort_it_again_after_a_resume()
     world.settle()
     world.running()
     assert world.status.handled == ("TaskCompleted/worker", "TaskFailed/worker")
+
+
+def test_an_update_that_no_policy_answers_is_taken_over():
+    world = world_with()
+    world.scale(other=2)
+    assert world.settle().shape == "5,worker=3/3,other=2/2"
+
+
+def test_restart_partition_of_a_task_without_partitions_restarts_the_pod():
+    world = world_with(policy("PodFailed", "RestartPartition"))
+    world.set("worker", 1, "Failed", 1)
+    world.settle()
+    assert world.attempts() == {"worker-0": 0, "worker-1": 1, "worker-2": 0, "other-0": 0}
+
+
+def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told():
+    policies = [policy("PodPending", "RestartPod", timeout="1m")]
+    world = World(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9, policies=policies))
+    world.settle()
+    world.set("worker", 0, "Running")
+    world.settle()
+    world.now += 60
+    for _ in range(3):  # cut off before the first step, each time
+        world.persist(world.decide())
+    assert world.status.retry_count == 1
+    assert world.status.phase is Phase.RUNNING

@@ -26,7 +26,6 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
         return Decision(status, (), None, status.ready_tasks)
     turn = Turn(job, status, observed, now)
     _begin(turn)
-    turn.moved = True
     while turn.moved:
         turn.moved, turn.wake_at = False, None
         turn.look()

@@ -30,8 +30,8 @@ class Turn:
         self.status = status
         self.events: list[EmitEvent] = []
         self.wake_at: float | None = None
-        #: Set when an action or a phase changed what is to be decided next.
-        self.moved = False
+        #: An action or a phase changed what is to be decided next.
+        self.moved = True
         self.tallies: dict[str, Tally] = {}
 
     @property
