@@ -15,6 +15,7 @@ from .fake_nodes import add_nodes, start_kwok
 from .isolation import Cell
 from .node import Node
 from .part import Part
+from .volcano import Volcano
 
 
 class Cluster:
@@ -99,6 +100,12 @@ class Cluster:
         if "kwok" not in self.parts():
             start_kwok(self.cell, self.control_plane)
         return add_nodes(self.api, count, prefix, taint, pods, **capacity)
+
+    def start_volcano(self, mode: str = "full", *controller_flags: str) -> Volcano:
+        """Volcano itself: ``scheduler`` alone, or ``full`` with its job controller and webhooks; ``.stop()`` removes it."""
+        volcano = Volcano(self.cell, self.control_plane)
+        volcano.start(mode, controller_flags)
+        return volcano
 
     def part(self, name: str) -> Part:
         """Any part by name, to stop, pause, kill or restart it: etcd, kube-apiserver, kubelet, kwok, vc-scheduler, ..."""

@@ -17,7 +17,7 @@ def start_dns(cell: Cell, control_plane: ControlPlane) -> Part:
     corefile = cell.folder / "Corefile"
     # A short ttl: a test that replaces a pod must not wait for an old answer to grow stale.
     corefile.write_text(
-        f""".:53 {{
+        f"""{CLUSTER_DOMAIN}:53 in-addr.arpa:53 ip6.arpa:53 {{
     bind {NODE_ADDRESS}
     ready 0.0.0.0:{READY_PORT}
     errors
@@ -25,6 +25,12 @@ def start_dns(cell: Cell, control_plane: ControlPlane) -> Part:
         kubeconfig {kubeconfig}
         pods insecure
         ttl 1
+    }}
+}}
+.:53 {{
+    bind {NODE_ADDRESS}
+    template ANY ANY {{
+        rcode NXDOMAIN
     }}
 }}
 """

@@ -189,7 +189,8 @@ phase: """
     )
 
 
-_LIVE = (".metadata.deletionTimestamp", "DoesNotExist", [])
+Condition = tuple[str, str, list[str]]
+_LIVE: Condition = (".metadata.deletionTimestamp", "DoesNotExist", [])
 _RUNNING = (".status.phase", "In", ["Running"])
 _AFTER = {
     "delay": {
@@ -197,7 +198,7 @@ _AFTER = {
         "durationFrom": {"expressionFrom": f'.metadata.annotations["{COMPLETE_AFTER}"]'},
     }
 }
-_COMPLETES = (f'.metadata.annotations["{COMPLETE_AFTER}"]', "Exists", [])
+_COMPLETES: Condition = (f'.metadata.annotations["{COMPLETE_AFTER}"]', "Exists", [])
 _FAILS = f'.metadata.annotations["{FAIL_WITH}"]'
 
 STAGES: list[dict[str, Any]] = [

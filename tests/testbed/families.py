@@ -85,6 +85,7 @@ FAMILIES: tuple[Family, ...] = (
             "config/crd/volcano/bases": "crds",
             "config/crd/jobflow/bases": "crds-jobflow",
             "installer/helm/chart/volcano/config": "config",
+            "installer/helm/chart/volcano/templates": "templates",
         },
         data_module=f"{_VOLCANO}@{VOLCANO_VERSION}",
         prepare=_add_the_missing_constant,

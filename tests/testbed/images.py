@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -97,7 +98,7 @@ def vcjob_layers(base: Path) -> list[Path]:
                 ]
                 _pip(*fetch, str(wheel))
                 for path in (work / "needs" / site).glob("vcjob*"):
-                    subprocess.run(["rm", "-rf", str(path)], check=True)
+                    shutil.rmtree(path)
                 pack_layer(needs, work / "needs")
             _pip(
                 "install",
@@ -110,7 +111,7 @@ def vcjob_layers(base: Path) -> list[Path]:
                 str(work / "ours" / site),
                 str(wheel),
             )
-            subprocess.run(["rm", "-rf", str(work / "ours" / site / "bin")], check=True)
+            shutil.rmtree(work / "ours" / site / "bin")
             program = work / "ours/usr/local/bin/vcjob"
             program.parent.mkdir(parents=True)
             program.write_text(
@@ -122,7 +123,15 @@ def vcjob_layers(base: Path) -> list[Path]:
 
 
 def _wheel(work: Path) -> Path:
-    _pip("wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(work / "wheel"), str(REPOSITORY))
+    """Built from a copy, so that no build folder appears in the repository."""
+    copy = work / "copy"
+    shutil.copytree(REPOSITORY / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        if (REPOSITORY / name).exists():
+            shutil.copy(REPOSITORY / name, copy)
+        else:
+            (copy / name).touch()
+    _pip("wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(work / "wheel"), str(copy))
     return next((work / "wheel").glob("*.whl"))
 
 

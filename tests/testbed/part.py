@@ -78,8 +78,11 @@ class Part:
         """Asks it to end, insists after ``patience`` seconds; nothing happens where it is not running."""
         if not self.running:
             return
-        self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
+        try:
+            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)
+        except TestbedFailed:  # it was quicker
+            return
         try:
             self.wait_for_exit(patience)
         except TestbedFailed:

@@ -33,17 +33,21 @@ def by_torch(rank: int, world: int) -> None:
 def by_sockets(rank: int, world: int, address: str, port: int) -> None:
     if rank == 0:
         with socket.create_server(("", port)) as server:
-            served = 0
-            while served < world - 1:
+            served: set[int] = set()
+            while len(served) < world - 1:
                 connection, _ = server.accept()
                 with connection:
-                    peer = connection.recv(64)
-                    if not peer:  # somebody only looked whether we are here
+                    connection.settimeout(5)
+                    try:
+                        peer = connection.recv(64)
+                        connection.sendall(peer)
+                    except OSError:
                         continue
-                    connection.sendall(peer)
+                if peer.strip().isdigit():  # else somebody only looked whether we are here
                     print(f"rank 0 got {int(peer)} back from rank {int(peer)}", flush=True)
-                    served += 1
+                    served.add(int(peer))
         return
+    trouble = ""
     for _ in range(600):
         try:
             with socket.create_connection((address, port), timeout=5) as connection:
@@ -51,7 +55,9 @@ def by_sockets(rank: int, world: int, address: str, port: int) -> None:
                 print(f"rank {rank} has received {int(connection.recv(64))} from rank 0", flush=True)
                 return
         except OSError as error:
-            print(f"rank {rank}: {error}; trying again", flush=True)
+            if str(error) != trouble:
+                trouble = str(error)
+                print(f"rank {rank}: {trouble}; trying again", flush=True)
             time.sleep(0.2)
     raise SystemExit(f"rank {rank} never reached {address}:{port}")
 
