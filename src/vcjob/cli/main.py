@@ -81,11 +81,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "vcjob", COMPLETE, os.environ[COMPLETE])
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("\ninterrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered has no reader either; without this the interpreter would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     context: click.Context | None = None
     try:
-        with cli.make_context("vcjob", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with cli.make_context("vcjob", arguments) as context:
             cli.invoke(context)
-        sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as mistake:
@@ -95,13 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         show_failure(failure, output_of(context))
         return failure.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("\ninterrupted\n")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # What is still buffered has no reader either; without this the interpreter would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
     return 0
 
 

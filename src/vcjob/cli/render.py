@@ -19,7 +19,7 @@ GANGS = ("volcano", "none", "coscheduling")
 
 
 @click.command("render")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
 @click.option(
     "--gang",
     type=click.Choice(GANGS),

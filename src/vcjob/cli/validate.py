@@ -19,7 +19,7 @@ INVALID = 2
 
 
 @click.command("validate")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True))
 @allow_unknown_option
 @output_option(("table", "json", "yaml"))
 @click.pass_context

@@ -1,0 +1,270 @@
+"""The command as a whole: help, start-up, colours, pipes, interrupts, completion."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.cli.conftest import GUIDE, Vcjob
+from vcjob import InvalidJob, UserError, WaitTimeout, __version__
+from vcjob.cli import main as main_module
+from vcjob.cli.frames import frame
+from vcjob.cli.main import VERBS, main
+from vcjob.cli.style import Style
+from vcjob.spec.problem import Problem
+
+COMMAND = [sys.executable, "-c", "import sys; from vcjob.cli.main import main; sys.exit(main())"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_help_names_every_verb_and_what_it_does(vcjob: Vcjob) -> None:
+    for flag in ("--help", "-h"):
+        result = vcjob(flag)
+        assert result.code == 0
+        for verb, (_, text) in VERBS.items():
+            assert f"  {verb}" in result.out
+            assert text.split(":")[0][:40] in result.out
+
+
+def test_without_arguments_the_help_is_shown_as_a_mistake(vcjob: Vcjob) -> None:
+    result = vcjob()
+    assert (result.code, result.out) == (2, "")
+    assert "Verbs:" in result.err
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_verb_has_a_help_of_its_own(vcjob: Vcjob, verb: str) -> None:
+    result = vcjob(verb, "--help")
+    assert result.code == 0
+    assert f"Usage: vcjob {verb}" in result.out
+
+
+def test_the_version(vcjob: Vcjob) -> None:
+    assert vcjob("--version") == (0, f"vcjob, version {__version__}\n", "")
+
+
+def test_a_mistyped_verb_is_answered_with_the_nearest(vcjob: Vcjob) -> None:
+    result = vcjob("vaildate", GUIDE)
+    assert result == (
+        2,
+        "",
+        "error: there is no verb 'vaildate'; did you mean 'validate'?\nhint: see `vcjob --help`\n",
+    )
+    assert vcjob("zzz").err == "error: there is no verb 'zzz'\nhint: see `vcjob --help`\n"
+    assert vcjob("--zzz").err.startswith("error: No such option '--zzz'")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["zzz"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    heavy = {
+        "yaml",
+        "msgspec",
+        "jsonschema_rs",
+        "rich",
+        "aiohttp",
+        "vcjob.sdk.loading",
+        "vcjob.plan.plan",
+        "asyncio",
+    }
+    code = f"import sys; from vcjob.cli.main import main; main({arguments!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert heavy.isdisjoint(done.stdout.split("\n")[-2].split())
+
+
+def test_the_package_loads_nothing_until_a_name_is_used() -> None:
+    code = "import vcjob, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"yaml", "msgspec", "jsonschema_rs", "click", "vcjob.sdk"}.isdisjoint(done.stdout.split())
+
+
+def failing(failure: BaseException) -> click.Command:
+    @click.command("fail")
+    def command() -> None:
+        raise failure
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "shown"),
+    [
+        (UserError("it is wrong", hint="do this"), 2, "error: it is wrong\nhint: do this\n"),
+        (WaitTimeout("too late"), 124, "error: too late\n"),
+        (KeyboardInterrupt(), 130, "\ninterrupted\n"),
+        (click.Abort(), 130, "\ninterrupted\n"),
+        (
+            InvalidJob([Problem(severity="error", where=("spec",), message="m", hint="h")]),
+            2,
+            "error: spec: m\n  hint: h\nerror: the Job is not valid (1 error)\n",
+        ),
+    ],
+)
+def test_errors_end_with_their_exit_code_and_no_traceback(
+    failure: BaseException, code: int, shown: str, vcjob: Vcjob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(main_module.VERBS, "fail", ("tests.cli.failing", "Fail."))
+    monkeypatch.setattr(
+        main_module, "import_module", lambda name: type("M", (), {"command": failing(failure)})
+    )
+    assert vcjob("fail") == (code, "", shown)
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(Path(GUIDE).read_text().replace("replicas: 2", "replicas: 500"))
+    with subprocess.Popen(
+        [*COMMAND, "render", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(11) == b"apiVersion:"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_a_verdict_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(Path(GUIDE).read_text())
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*COMMAND, "validate", str(file)], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_an_interrupt_ends_with_130_and_no_traceback() -> None:
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import signal; signal.signal(2, signal.default_int_handler); {COMMAND[2]}",
+            "validate",
+            "-",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"a" * 100_000)  # more than a pipe holds: once written, the reader is at work
+        process.stdin.flush()
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            # A signal just before a read is seen only after it; then a person presses the key again.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+        assert process.stderr.read() == b"\ninterrupted\n"
+    assert process.returncode == 130
+
+
+def test_a_problem_on_a_terminal_has_colours_and_the_line_with_a_caret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    file = tmp_path / "job.yaml"
+    file.write_text("x\n \t a: 1\n")
+    problem = Problem(
+        severity="warning", where=("spec", "a"), message="no", hint="yes", file=str(file), line=2, column=4
+    )
+    assert frame(problem, Style(Terminal())).splitlines() == [
+        f"\033[1m{file}:2:4\033[0m: \033[1;33mwarning\033[0m: spec.a: no",
+        "\033[2m     2 | \033[0m \t a: 1",
+        "\033[2m       | \033[0m \t \033[1;31m^\033[0m",
+        "  \033[1;36mhint\033[0m: yes",
+    ]
+
+
+def test_no_color_takes_the_colours_and_leaves_the_caret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    file = tmp_path / "job.yaml"
+    file.write_text("x\nabcd\n")
+    problem = Problem(severity="error", where=(), message="no", file=str(file), line=2, column=3)
+    assert frame(problem, Style(Terminal())) == f"{file}:2:3: error: no\n     2 | abcd\n       |   ^"
+
+
+@pytest.mark.parametrize(
+    ("file", "line"), [("gone.yaml", 1), ("<stdin>", 1), (GUIDE, 999), (GUIDE, None), (None, None)]
+)
+def test_without_the_line_at_hand_there_is_no_excerpt(
+    file: str | None, line: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    problem = Problem(severity="error", where=("spec",), message="no", file=file, line=line, column=line)
+    place = ":".join(str(part) for part in (file, line, line) if part is not None)
+    assert frame(problem, Style(Terminal())) == f"{place}: error: spec: no".removeprefix(": ")
+
+
+@pytest.mark.parametrize(
+    ("stream", "variables", "painted"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": ""}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_colours_are_for_terminals_only(
+    stream: io.StringIO, variables: dict[str, str], painted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Style(stream)("text", "bold", "green") == ("\033[1;32mtext\033[0m" if painted else "text")
+    assert Style(stream)("text") == "text"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_the_command_back(vcjob: Vcjob, shell: str) -> None:
+    result = vcjob("completion", shell)
+    assert result.code == 0
+    assert "_VCJOB_COMPLETE" in result.out
+    assert f"{shell}_complete" in result.out
+    assert vcjob("completion", "tcsh").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("vcjob ", set(VERBS)),
+        ("vcjob val", {"validate"}),
+        ("vcjob render --ga", {"--gang"}),
+        ("vcjob render --gang co", {"coscheduling"}),
+    ],
+)
+def test_the_shell_is_told_what_fits(
+    words: str, expected: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_VCJOB_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    assert main() == 0
+    assert {line.partition(",")[2] for line in capsys.readouterr().out.splitlines()} == expected
+
+
+def test_the_shell_completes_file_names_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_VCJOB_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "vcjob render jo")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    main()
+    assert capsys.readouterr().out == "file,jo\n"
