@@ -37,6 +37,8 @@ _NOTED = ("NotAsOnACluster", "PortReplaced", "CommandRefused")
 
 
 class LogLine(msgspec.Struct, frozen=True):
+    """One line that a container wrote, and which one it was."""
+
     rank: int | None
     task: str
     index: int
