@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,10 @@ def start_supervisor(run: Run, lock: int) -> None:
     """Hand the run and its lock to a new supervisor, in a session of its own. `lock` is closed here."""
     log = os.open(run.path("supervisor.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
     null = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(lock, True)
+    # The copy on descriptor 3 is the only one that the supervisor gets: one more would go on to its ranks.
+    high = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(lock)
+    lock = high
     # -P: a file random.py in the user's folder must not become our module random.
     argv = [sys.executable, "-P", "-m", "vcjob.local.detached", run.folder]
     try:

@@ -284,6 +284,7 @@ def _reap() -> None:
 def main(folder: str) -> int:
     run = Run(folder)
     linux.set_process_name("vcjob-supervise")
+    os.set_inheritable(LOCK_DESCRIPTOR, False)
     try:
         Supervisor(run).serve()
     except VcjobError as error:

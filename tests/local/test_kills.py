@@ -1,0 +1,247 @@
+"""kill -9 at random moments, at everything that can be killed: the truth stands afterwards, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import vcjob
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, python, task
+from vcjob.local.ports import is_free
+from vcjob.sdk.handle import Handle
+
+TARGETS = ("rank", "master", "waiting", "supervisor", "command", "shim")
+
+#: Ranks meet at the port and print numbered lines; every second one has a grandchild in a session of its own.
+#: A line counts as written once its number stands in the rank's counter file.
+PROGRAM = """
+import os, socket, sys, time
+rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+place = ('127.0.0.1', int(os.environ['MASTER_PORT']))
+if rank % 2 and os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(60)
+    os._exit(0)
+if rank == 0:
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind(place)
+    server.listen()
+    peers = []
+    while len(peers) < world - 1:
+        peers.append(server.accept()[0])
+else:
+    while True:
+        try:
+            peer = socket.create_connection(place)
+            break
+        except OSError:
+            time.sleep(0.02)
+counter = os.open(f'counter-{rank}', os.O_CREAT | os.O_WRONLY, 0o644)
+for number in range(1, 61):
+    print('line', number, 'x' * 100, flush=True)
+    os.pwrite(counter, b'%06d' % number, 0)
+    time.sleep(0.005)
+"""
+
+
+def rounds(count: int) -> Iterator[tuple[str, int]]:
+    chance = random.Random(20260203)
+    for number in range(count):
+        yield TARGETS[number % len(TARGETS)], chance.randrange(1 << 30)
+
+
+@pytest.mark.parametrize(("target", "seed"), list(rounds(len(TARGETS))))
+def test_a_kill_at_a_random_moment(start: Start, tmp_path: Path, target: str, seed: int) -> None:
+    one_round(tmp_path, target, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_two_hundred_kills_at_random_moments(tmp_path: Path) -> None:
+    for number, (target, seed) in enumerate(rounds(200)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        one_round(folder, target, seed, name=f"storm-{number}")
+
+
+def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None:
+    chance = random.Random(seed)
+    document = job(
+        task("master", python(PROGRAM)),
+        task("worker", python(PROGRAM), replicas=2),
+        name=name,
+        plugins={"pytorch": ["--wait-master-enabled=true", "--wait-master-timeout=20"]},
+    )
+    (folder / "job.yaml").write_text(vcjob.to_yaml(document))
+    command = subprocess.Popen(
+        [sys.executable, "-m", "vcjob.cli.main", "run", "job.yaml"],
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    handle = eventually(lambda: _found(name, command), what="the job")
+    with Reader(Path(handle.folder)) as reader:
+        time.sleep(chance.uniform(0.0, 0.7))
+        killed = _kill(handle, target, command)
+        _await_end(handle, command, target)
+    context = f"target {target}, seed {seed}, killed {killed}"
+    assert reader.damaged == [], context
+    assert eventually(
+        lambda: not left_behind(handle), patience=5, what=f"the end of all processes ({context})"
+    )
+    _check_truth(handle, target, killed, context)
+    _check_lines(handle, folder, context)
+    port = int(handle.now().resources.get("vcjob.io/master-port", "23456"))
+    assert is_free(port), context
+
+
+def _found(name: str, command: subprocess.Popen[bytes]) -> Handle | None:
+    assert command.poll() in (None, 0)
+    try:
+        return vcjob.find(name)
+    except vcjob.NoSuchJob:
+        return None
+
+
+def _kill(handle: Handle, target: str, command: subprocess.Popen[bytes]) -> int | None:
+    """Kill the target, if it is there at this moment; returns what was killed."""
+    pid: int | None = None
+    pods = {pod.rank: pod for pod in handle.pods()}
+    containers = {(pod.rank, c.name): c for pod in pods.values() for c in pod.containers}
+    if target == "command":
+        pid = command.pid if command.poll() is None else None
+    elif target == "supervisor":
+        pid = next((p for p in left_behind(handle) if _name(p) == "vcjob-supervise"), None)
+    elif target == "shim":
+        pid = pods[1].shim if 1 in pods and not pods[1].finished else None
+    else:
+        wanted = {"rank": (1, "main"), "master": (0, "main"), "waiting": (2, "wait-for-master")}[target]
+        pid = containers[wanted].pid if wanted in containers else None
+    if pid is None:
+        return None
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return None
+    return pid
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _await_end(handle: Handle, command: subprocess.Popen[bytes], target: str) -> None:
+    if target == "command":
+        command.wait(PATIENCE)
+        handle.wait(PATIENCE)
+    else:
+        command.wait(PATIENCE)
+        assert handle.wait(5)
+
+
+def _check_truth(handle: Handle, target: str, killed: int | None, context: str) -> None:
+    status = handle.now()
+    if killed is None or target == "command":
+        assert status.phase == "Completed", (context, status.state)
+        return
+    if status.phase == "Completed":
+        return  # the kill came when the work was done
+    assert status.phase == "Failed", (context, status.state)
+    assert status.state.message, context
+    if target == "supervisor":
+        assert status.state.reason == "SupervisorLost", context
+        assert all(pod.finished for pod in handle.pods()), context
+    elif target != "shim" and status.culprit and status.culprit.failure:
+        # Its peers may have felt it before we saw it: the first of them is as good a cause.
+        assert status.culprit.failure.exit_code not in (0, None), context
+
+
+def _check_lines(handle: Handle, folder: Path, context: str) -> None:
+    """No line that was written is lost, none is torn, and they are in order."""
+    written: dict[int, list[str]] = {}
+    for line in handle.logs(containers=("main",)):
+        if line.stream == "out" and line.rank is not None:
+            written.setdefault(line.rank, []).append(line.text)
+    for rank in range(3):
+        counter = folder / f"counter-{rank}"
+        count = int(counter.read_text() or 0) if counter.exists() else 0
+        lines = written.get(rank, [])
+        assert len(lines) >= count, (context, rank)
+        assert lines == [f"line {number} {'x' * 100}" for number in range(1, len(lines) + 1)], (context, rank)
+
+
+class Reader:
+    """Reads the files of a run all the time, as other verbs would; remembers any that was not whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.damaged: list[str] = []
+        self._folder = folder
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Reader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _read(self) -> None:
+        while not self._stop.wait(0.02):
+            for name in ("job.json", "status.json", "pods.json", "setting.json"):
+                try:
+                    msgspec.json.decode((self._folder / name).read_bytes())
+                except FileNotFoundError:
+                    continue
+                except msgspec.DecodeError as error:
+                    self.damaged.append(f"{name}: {error}")
+
+
+def test_the_next_verb_tells_the_truth_after_the_supervisor_is_killed(start: Start) -> None:
+    handle = start(job(task("master", "sleep 60"), task("worker", "sleep 60", replicas=2)))
+    eventually(lambda: handle.now().running == 3)
+    supervisor = next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise")
+    os.kill(supervisor, signal.SIGKILL)
+    eventually(lambda: not handle.supervised)
+    document = vcjob.find("job").status()
+    assert document["status"]["state"]["phase"] == "Failed"
+    assert document["status"]["state"]["reason"] == "SupervisorLost"
+    assert document["status"].get("running", 0) == 0 and document["status"]["failed"] == 3
+    assert left_behind(handle) == []
+    assert vcjob.find("job").events()[-1]["reason"] == "SupervisorLost"
+
+
+def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_sweeps(start: Start) -> None:
+    detached = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
+    handle = start(job(task("a", python(detached), replicas=2)))
+    eventually(lambda: handle.now().running == 2)
+    eventually(lambda: len(left_behind(handle)) >= 7)
+    for pid in [p for p in left_behind(handle) if _name(p).startswith("vcjob-")]:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not handle.supervised)
+    assert handle.phase == "Failed"
+    assert left_behind(handle) == []
+
+
+def test_a_job_can_be_run_again_after_its_supervisor_was_killed(start: Start) -> None:
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.phase == "Running")
+    os.kill(next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise"), signal.SIGKILL)
+    eventually(lambda: not handle.supervised)
+    again = start(job(task("a", "true")))
+    assert again.wait(PATIENCE) == "Completed"
+    assert left_behind(handle) == []
