@@ -2,62 +2,62 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vcjob.plugins import registry
-
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "plugin-package"
-SOURCES = str(Path(registry.__file__).parents[2])
-
-SAY = """
-import json, sys
-from vcjob.errors import VcjobError
+from vcjob.errors import UserError
 from vcjob.plan.plan import Plan
 from vcjob.plugins import registry
 from vcjob.spec.job import Job
+from vcjob.spec.problem import has_errors
 
-job = Job(json.load(sys.stdin))
-said = {"names": registry.names(), "problems": [[p.severity, p.path, p.message, p.hint] for p in registry.check_plugins(job)]}
-if not any(problem[0] == "error" for problem in said["problems"]):
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "plugin-package"
+
+
+def job_with(plugins: dict[str, list[str]], **pod: Any) -> Job:
+    spec = {"containers": [{"name": "main", "image": "i"}], **pod}
+    tasks = [{"name": "a", "replicas": 2, "template": {"spec": spec}}]
+    return Job({"metadata": {"name": "job"}, "spec": {"tasks": tasks, "plugins": plugins}})
+
+
+class Packages:
+    """What is installed, for the time of a test."""
+
+    def ask(self, plugins: dict[str, list[str]], **pod: Any) -> dict[str, Any]:
+        """What is said about a Job of one task `a` with these plugins, and what comes of it."""
+        job = job_with(plugins, **pod)
+        found = registry.check_plugins(job)
+        said: dict[str, Any] = {"problems": [[p.severity, p.path, p.message, p.hint] for p in found]}
+        if not has_errors(found):
+            try:
+                plan = Plan(job)
+                said["objects"] = [obj["kind"] for obj in plan.objects()]
+                said["pods"] = list(plan.pods())
+            except UserError as refused:
+                said["refused"] = [refused.message, refused.hint]
+        return said
+
+
+@contextmanager
+def on_path(folder: Path) -> Iterator[Packages]:
+    registry._offers.cache_clear()
+    sys.path.insert(0, str(folder))
     try:
-        plan = Plan(job)
-        said["objects"] = [obj["kind"] for obj in plan.objects()]
-        said["pods"] = list(plan.pods())
-    except VcjobError as refused:
-        said["refused"] = [refused.message, refused.hint]
-print(json.dumps(said))
-"""
-
-
-def ask(packages: Path, plugins: dict[str, list[str]], **task: Any) -> dict[str, Any]:
-    """What a Python that has these packages says about a Job of one task `a` with these plugins."""
-    spec = {"containers": [{"name": "main", "image": "i"}], **task}
-    job = {
-        "metadata": {"name": "job"},
-        "spec": {"tasks": [{"name": "a", "replicas": 2, "template": {"spec": spec}}], "plugins": plugins},
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", SAY],
-        input=json.dumps(job),
-        env={"PYTHONPATH": f"{packages}:{SOURCES}", "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+        yield Packages()
+    finally:
+        sys.path.remove(str(folder))
+        registry._offers.cache_clear()
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example package, installed as a user would, without a network."""
     target = tmp_path_factory.mktemp("packages")
     command = [
@@ -76,9 +76,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_the_example_package_is_found_and_shapes_the_pods(installed: Path) -> None:
-    said = ask(installed, {"shm": ["--size=8Gi"]})
-    assert said["names"] == ["env", "pytorch", "shm", "svc"]
+@pytest.fixture
+def installed(target: Path) -> Iterator[Packages]:
+    with on_path(target) as packages:
+        yield packages
+
+
+def test_the_example_package_is_found_and_shapes_the_pods(installed: Packages) -> None:
+    assert registry.names() == ["env", "pytorch", "shm", "svc"]
+    said = installed.ask({"shm": ["--size=8Gi"]})
     assert said["problems"] == []
     assert [pod["spec"] for pod in said["pods"]] == [
         {
@@ -92,16 +98,30 @@ def test_the_example_package_is_found_and_shapes_the_pods(installed: Path) -> No
     ]
 
 
-def test_it_runs_behind_our_own(installed: Path) -> None:
-    said = ask(installed, {"shm": [], "svc": []})
+def test_the_command_renders_the_examples_job(target: Path) -> None:
+    sources = Path(registry.__file__).parents[2]
+    call = "import sys; from vcjob.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", call, "render", str(EXAMPLE / "job.yaml"), "-o", "json"],
+        env={"PYTHONPATH": f"{target}:{sources}", "PATH": "/usr/bin:/bin", "HOME": str(target)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"sizeLimit"' in done.stdout and '"8Gi"' in done.stdout
+
+
+def test_it_runs_behind_our_own(installed: Packages) -> None:
+    said = installed.ask({"shm": [], "svc": []})
     assert [mount["name"] for mount in said["pods"][0]["spec"]["containers"][0]["volumeMounts"]] == [
         "job-svc",
         "shm",
     ]
 
 
-def test_its_problems_have_the_path_of_the_item(installed: Path) -> None:
-    said = ask(installed, {"shm": ["--size=8GB", "--sise=1Gi"]}, volumes=[{"name": "shm", "emptyDir": {}}])
+def test_its_problems_have_the_path_of_the_item(installed: Packages) -> None:
+    said = installed.ask({"shm": ["--size=8GB", "--sise=1Gi"]}, volumes=[{"name": "shm", "emptyDir": {}}])
     assert said["problems"] == [
         ["error", "spec.plugins.shm[1]", "there is no argument `--sise`", "did you mean --size?"],
         ["error", "spec.plugins.shm[0]", "`8GB` is no size", "write --size=8Gi"],
@@ -170,10 +190,10 @@ no_plugin = 7
 """
 
 
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def broken(tmp_path: Path) -> Iterator[Packages]:
     """Packages that offer plugins of every brokenness, written by hand."""
-    target = tmp_path_factory.mktemp("broken")
+    target = tmp_path
     (target / "broken_plugins.py").write_text(BROKEN)
     (target / "broken_syntax.py").write_text("def (:\n")
     offers = {
@@ -198,7 +218,10 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     write_package(target, "broken", offers)
     write_package(target, "second", {"twice": "broken_plugins:Parse"})
-    return target
+    with on_path(target) as packages:
+        yield packages
+    for module in ("broken_plugins", "broken_syntax"):
+        sys.modules.pop(module, None)
 
 
 def write_package(target: Path, name: str, offers: dict[str, str]) -> None:
@@ -246,12 +269,14 @@ def mend(name: str) -> str:
         ("twice", "the plugin `twice` is offered by several packages: broken, second", mend("twice")),
     ],
 )
-def test_a_broken_plugin_is_a_problem_of_the_job(broken: Path, name: str, message: str, hint: str) -> None:
-    assert ask(broken, {name: []})["problems"] == [["error", f"spec.plugins.{name}", message, hint]]
+def test_a_broken_plugin_is_a_problem_of_the_job(
+    broken: Packages, name: str, message: str, hint: str
+) -> None:
+    assert broken.ask({name: []})["problems"] == [["error", f"spec.plugins.{name}", message, hint]]
 
 
-def test_a_plugin_with_a_syntax_error_is_a_problem_of_the_job(broken: Path) -> None:
-    ((severity, path, message, hint),) = ask(broken, {"syntax": []})["problems"]
+def test_a_plugin_with_a_syntax_error_is_a_problem_of_the_job(broken: Packages) -> None:
+    ((severity, path, message, hint),) = broken.ask({"syntax": []})["problems"]
     assert (severity, path, hint) == ("error", "spec.plugins.syntax", mend("syntax"))
     assert message.startswith("the plugin `syntax` cannot be loaded: SyntaxError: ")
 
@@ -259,29 +284,31 @@ def test_a_plugin_with_a_syntax_error_is_a_problem_of_the_job(broken: Path) -> N
 @pytest.mark.parametrize(
     ("name", "doing"), [("objects", "adding its objects"), ("per-pod-bad", "shaping pod 0 of task `a`")]
 )
-def test_what_fails_later_is_an_error_in_plain_words(broken: Path, name: str, doing: str) -> None:
-    assert ask(broken, {name: []})["refused"] == [
+def test_what_fails_later_is_an_error_in_plain_words(broken: Packages, name: str, doing: str) -> None:
+    assert broken.ask({name: []})["refused"] == [
         f"the plugin `{name}` failed while {doing}: ValueError: bad day",
         FAULT,
     ]
 
 
-def test_a_plugin_may_shape_each_pod(broken: Path) -> None:
-    said = ask(broken, {"per-pod": []})
+def test_a_plugin_may_shape_each_pod(broken: Packages) -> None:
+    said = broken.ask({"per-pod": []})
     assert [pod["spec"]["nodeName"] for pod in said["pods"]] == ["node-0", "node-1"]
     env = [{"name": "WHOLE", "value": "2"}]
     assert said["pods"][1]["spec"]["containers"] == [{"name": "main", "image": "i", "env": env}]
 
 
-def test_plugins_that_open_each_other_end(broken: Path) -> None:
-    said = ask(broken, {"opens-others": []})
+def test_plugins_that_open_each_other_end(broken: Packages) -> None:
+    said = broken.ask({"opens-others": []})
     assert said["problems"] == []
     env = said["pods"][0]["spec"]["containers"][0]["env"]
     assert [entry["name"] for entry in env] == ["WHOLE", "VK_TASK_INDEX", "VC_TASK_INDEX", "VCJOB_ATTEMPT"]
 
 
-def test_a_name_that_we_do_not_serve_can_be_served_by_others_and_ours_cannot_be_taken(broken: Path) -> None:
-    said = ask(broken, {"ssh": [], "svc": []})
+def test_a_name_that_we_do_not_serve_can_be_served_by_others_and_ours_cannot_be_taken(
+    broken: Packages,
+) -> None:
+    said = broken.ask({"ssh": [], "svc": []})
     assert said["problems"] == []
     assert said["objects"] == ["ConfigMap", "Service", "NetworkPolicy", "PodGroup"]
     names = [entry["name"] for entry in said["pods"][0]["spec"]["containers"][0]["env"]]
