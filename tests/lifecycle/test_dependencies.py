@@ -181,3 +181,17 @@ def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_o
     world.scale(worker=3)
     world.settle()
     assert world.attempts() == {"worker-0": 0, "worker-1": 0, "worker-2": 1}
+
+
+def test_a_dependency_that_did_its_least_lets_the_next_task_begin():
+    tasks = task("a", 2, minAvailable=1), task("b", 1, dependsOn={"name": ["a"]})
+    world = World(job(*tasks))
+    world.settle()
+    world.set("a", 0, "Failed", 1)
+    world.set("a", 1, "Succeeded")
+    world.settle()
+    assert created(world) == {"a", "b"}
+    world.all("Running")
+    world.settle()
+    world.all("Succeeded")
+    assert world.settle().phase is Phase.COMPLETED

@@ -209,3 +209,35 @@ def test_nothing_new_gives_the_same_status_object_and_no_event():
     decision = decide(world.job, status, world.observed, world.now + 5)
     assert decision.status is status
     assert decision.steps == ()
+
+
+def test_users_are_told_of_every_phase_once():
+    world = World(
+        job(task("worker", 1), maxRetry=2, policies=[{"event": "PodFailed", "action": "RestartJob"}])
+    )
+    for _ in range(2):
+        world.running()
+        world.set("worker", 0, "Failed", 1)
+        world.settle()
+    told = [(event.type, event.reason, event.message.split(":")[0]) for event in world.events]
+    assert told == [
+        ("Normal", "MinAvailableReached", "Running"),
+        ("Warning", "PodFailed", "Restarting"),
+        ("Normal", "Restarted", "Pending"),
+        ("Normal", "MinAvailableReached", "Running"),
+        ("Warning", "PodFailed", "Restarting"),
+        ("Warning", "MaxRetryReached", "Failed"),
+    ]
+    assert world.events[2].message == "Pending: run 2 of at most 2 begins"
+
+
+def test_the_history_tells_of_a_resume():
+    world = World(job()).running()
+    world.command("AbortJob")
+    world.settle()
+    world.now += 9
+    world.command("ResumeJob")
+    world.settle()
+    assert [(run.action, run.at, run.task, run.retry) for run in world.status.history] == [
+        ("ResumeJob", START + 9, "", 0)
+    ]
