@@ -36,7 +36,8 @@ class Pod:
     def __init__(self, of: Job, task_name: str, index: int) -> None:
         found = of.task(task_name)
         assert found is not None
-        draft = PodDraft(of, found, {"metadata": {}, "spec": json.loads(json.dumps(found.pod_spec))}, MARK)
+        template = {"metadata": found.template.get("metadata") or {}, "spec": found.pod_spec}
+        draft = PodDraft(of, found, json.loads(json.dumps(template)), MARK)
         for plugin, options in open_plugins(of):
             plugin.shape(draft, options)
         self.pod: dict[str, Any] = self._filled(draft.pod, index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.jobs import Pod, job, problems, task
+from vcjob.plan.plan import Plan
 from vcjob.plugins.registry import open_plugins
 from vcjob.plugins.svc import SvcOptions
 from vcjob.plugins.wait import program
@@ -131,6 +133,7 @@ def test_tasks_and_port_go_by_the_arguments() -> None:
     made = job(
         task("chief"), task("helper", 2), pytorch=["--master=chief", "--worker", "helper", "-port=0x1000"]
     )
+    assert problems(made) == []
     assert Pod(made, "helper", 1).env == {
         "MASTER_ADDR": "test-pytorch-chief-0.test-pytorch",
         "MASTER_PORT": "4096",
@@ -262,7 +265,52 @@ def test_nproc_per_node_adds_what_torchrun_reads(given: str, value: str) -> None
 def test_row_29_the_sidecar_is_turned_off_on_request() -> None:
     made = job(task("master", metadata={"labels": {"a": "b"}}), pytorch=["--disable-istio-sidecar"])
     off = {"sidecar.istio.io/inject": "false"}
-    assert Pod(made, "master", 0).pod["metadata"] == {"labels": off, "annotations": off}
+    assert problems(made) == []
+    assert Pod(made, "master", 0).pod["metadata"] == {"labels": {"a": "b", **off}, "annotations": off}
+
+
+@pytest.mark.parametrize(
+    "order", [("pytorch", "svc", "env"), ("env", "svc", "pytorch"), ("svc", "env", "pytorch")]
+)
+def test_row_1_the_order_in_the_file_changes_no_letter(order: tuple[str, ...]) -> None:
+    arguments = {"pytorch": ["--wait-master-enabled"], "svc": [], "env": []}
+    pods = [
+        Pod(job(task("master"), task("worker", 2), **{name: arguments[name] for name in names}), "worker", 1)
+        for names in (order, ("pytorch", "svc", "env"))
+    ]
+    assert json.dumps([pods[0].pod, pods[0].injected]) == json.dumps([pods[1].pod, pods[1].injected])
+
+
+def test_row_1_siblings_differ_in_their_index_alone() -> None:
+    made = job(
+        task("master"), task("worker", 2), pytorch=["--wait-master-enabled", "--nproc-per-node=2"], env=[]
+    )
+    first, second = (Pod(made, "worker", index) for index in range(2))
+    ranks = {"RANK": "1", "PET_NODE_RANK": "1", "VK_TASK_INDEX": "0", "VC_TASK_INDEX": "0"}
+    assert {**second.env, **ranks} == first.env
+    assert {**second.spec, "hostname": "test-pytorch-worker-0"} == first.spec
+
+
+def test_row_6_init_containers_know_their_rank_and_row_5_injected_values_come_first() -> None:
+    own = [{"name": "URL", "value": "tcp://$(MASTER_ADDR)"}, {"name": "RANK", "value": "9"}]
+    made = job(
+        task("master"),
+        task(
+            "worker",
+            initContainers=[{"name": "pre", "image": "i"}],
+            containers=[{"name": "main", "image": "i", "env": own}],
+        ),
+        pytorch=["--wait-master-enabled"],
+    )
+    spec = Plan(made).pod("worker", 0)["spec"]
+    names = ["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"]
+    found = {c["name"]: c["env"] for c in (*spec["initContainers"], *spec["containers"])}
+    assert {name: [entry["name"] for entry in env[:4]] for name, env in found.items()} == dict.fromkeys(
+        found, names
+    )
+    assert [env[3]["value"] for env in found.values()] == ["1", "1", "1"]
+    assert found["main"][-1] == own[0]
+    assert [entry["name"] for entry in found["main"]].count("RANK") == 1
 
 
 def test_the_fixed_order_of_what_is_injected() -> None:

@@ -106,6 +106,13 @@ def test_an_explicit_worker_that_names_no_task_is_refused() -> None:
     ]
 
 
+def test_a_job_without_tasks_is_told_which_to_add() -> None:
+    assert [hint for _, _, _, hint in problems(job(pytorch=["--master=a", "--worker=b"]))] == [
+        "add a task named a",
+        "add a task named b",
+    ]
+
+
 def test_one_name_for_both_that_names_no_task_is_one_problem() -> None:
     found = said("--master=node", "--worker=node")
     assert [(severity, path) for severity, path, _, _ in found] == [("error", f"{LIST}[0]")]
@@ -122,8 +129,9 @@ def test_row_4_two_masters_are_refused() -> None:
     ]
 
 
-def test_workers_without_a_master_pod_are_refused() -> None:
-    assert said(tasks=(task("master", 0), task("worker", 2))) == [
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_without_a_master_pod_are_refused(workers: int) -> None:
+    assert said(tasks=(task("master", 0), task("worker", workers))) == [
         (
             "error",
             "spec.tasks[0].replicas",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.jobs import Pod, job, task
-from vcjob.plugins.wait import program
+from vcjob.plugins.wait import program, wait_container
 
 
 def wait(*arguments: str, **worker: Any) -> dict[str, Any]:
@@ -86,3 +86,8 @@ def test_siblings_do_not_share_what_a_later_hand_may_change() -> None:
         "requests": {"cpu": "200m", "memory": "64Mi"},
         "limits": {"cpu": "200m", "memory": "64Mi"},
     }
+
+
+def test_a_pod_that_has_no_container_yet_is_the_concern_of_others() -> None:
+    container = wait_container({}, image="self", timeout=1, set_user=True)
+    assert (container["image"], container["imagePullPolicy"]) == ("", "IfNotPresent")

@@ -104,6 +104,6 @@ def _add_wait(draft: PodDraft, options: PytorchOptions) -> None:
 
 def _turn_injection_off(pod: dict[str, Any]) -> None:
     # Istio reads the label; the annotation is for its releases before 1.10.
-    metadata = pod.setdefault("metadata", {})
+    metadata = pod["metadata"]
     for kind in ("labels", "annotations"):
         metadata[kind] = {**(metadata.get(kind) or {}), INJECT: "false"}
