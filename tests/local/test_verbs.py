@@ -1,0 +1,301 @@
+"""The verbs as a user types them: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vcjob
+from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks, task
+
+Result = subprocess.CompletedProcess[str]
+
+
+def verb(*words: str, folder: Path | None = None, stdin: str | None = None) -> Result:
+    return subprocess.run(
+        [sys.executable, "-m", "vcjob.cli.main", *words],
+        cwd=folder, input=stdin, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def background(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "vcjob.cli.main", *words],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Any:
+    def written(document: dict[str, Any]) -> str:
+        (tmp_path / "job.yaml").write_text(vcjob.to_yaml(document))
+        return str(tmp_path / "job.yaml")
+
+    return written
+
+
+def test_run_shows_lines_with_ranks_then_a_summary_and_returns_zero(file: Any) -> None:
+    result = verb("run", file(job(*ranks("echo hello"))))
+    assert result.returncode == 0, result.stderr
+    assert sorted(line for line in result.stdout.splitlines() if line.endswith("hello")) == [
+        "[0 master-0] hello", "[1 worker-0] hello", "[2 worker-1] hello"
+    ]  # fmt: skip
+    assert "job: Completed in" in result.stdout
+    assert "Running" in result.stderr
+
+
+def test_a_failed_run_names_the_rank_its_last_words_and_the_victims(file: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, time\n\ndef step():\n    raise ValueError('loss is NaN')\n\n"
+        "if os.environ['RANK'] == '1':\n    time.sleep(0.2)\n    step()\ntime.sleep(60)\n"
+    )
+    result = verb("run", file(job(*ranks(container([sys.executable, "train.py"])))), folder=tmp_path)
+    assert result.returncode == 1
+    summary = result.stdout[result.stdout.index("job: Failed") :]
+    assert "rank 1 (worker-0) ended with exit code 1, in container main" in summary
+    assert "ValueError: loss is NaN" in summary
+    assert "train.py:4 in step" in summary
+    assert "only victims, ended after it: rank 0 (master-0), rank 2 (worker-1)" in summary
+
+
+def test_run_with_json_prints_the_job_object_and_nothing_else(file: Any) -> None:
+    result = verb("run", file(job(*ranks("echo hello"))), "-o", "json")
+    document = json.loads(result.stdout)
+    assert document["status"]["state"]["phase"] == "Completed"
+    assert "[0 master-0] hello" in result.stderr
+
+
+def test_run_reads_standard_input(file: Any) -> None:
+    document = vcjob.to_yaml(job(task("a", "echo from stdin")))
+    result = verb("run", "-", stdin=document)
+    assert result.returncode == 0 and "[- a-0] from stdin" in result.stdout
+
+
+def test_a_detached_run_goes_on_and_every_verb_sees_it(file: Any, tmp_path: Path) -> None:
+    result = verb(
+        "run",
+        "--detach",
+        file(job(*ranks("echo working; while [ ! -e end ]; do sleep 0.05; done"))),
+        folder=tmp_path,
+    )
+    assert result.returncode == 0
+    eventually(lambda: vcjob.find("job").phase == "Running")
+    listed = verb("list").stdout.splitlines()
+    assert listed[0].split()[:3] == ["NAME", "PHASE", "PODS"] and listed[1].split()[:3] == [
+        "job",
+        "Running",
+        "3/3",
+    ]
+    status = verb("status", "job").stdout
+    assert "job: Running" in status and "job-worker-1" in status
+    assert verb("wait", "job", "--timeout", "0.2").returncode == 124
+    (tmp_path / "end").touch()
+    followed = verb("logs", "-f", "job").stdout.splitlines()
+    assert len(followed) == 3
+    waited = verb("wait", "job")
+    assert waited.returncode == 0 and "Completed" in waited.stdout
+    events = json.loads(verb("events", "job", "-o", "json").stdout)
+    assert events["kind"] == "List" and events["items"][0]["kind"] == "Event"
+    items = json.loads(verb("list", "-o", "json").stdout)["items"]
+    assert [item["metadata"]["name"] for item in items] == ["job"]
+
+
+def test_actions_by_verb(file: Any) -> None:
+    verb("run", "--detach", file(job(*ranks("sleep 60", workers=1))))
+    handle = vcjob.find("job")
+    eventually(lambda: handle.phase == "Running")
+    assert verb("suspend", "job").returncode == 0
+    eventually(lambda: handle.phase == "Aborted")
+    assert verb("resume", "job").returncode == 0
+    eventually(lambda: handle.phase == "Running")
+    assert verb("restart", "job").returncode == 0
+    eventually(lambda: sum(p.attempt == 2 and p.phase == "Running" for p in handle.pods()) == 2)
+    stopped = verb("stop", "job")
+    assert stopped.returncode == 0 and "Terminated" in stopped.stdout
+    assert left_behind(handle) == []
+    refused = verb("resume", "job")
+    assert refused.returncode == 2 and "is over (Terminated)" in refused.stderr
+    assert verb("wait", "job").returncode == 1
+    assert verb("delete", "job").returncode == 0
+    assert verb("status", "job").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("logs",), ("status",), ("wait",), ("events",), ("stop",), ("delete",), ("resume",)]
+)
+def test_a_job_that_is_not_there_is_a_sentence_and_exit_code_two(words: tuple[str, ...]) -> None:
+    result = verb(*words, "nowhere")
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[0] == "error: no job 'nowhere' here"
+    assert "Traceback" not in result.stderr
+
+
+def test_a_command_that_does_not_exist_fails_the_job_with_a_sentence(file: Any) -> None:
+    result = verb("run", file(job(*ranks(container(["no-such-program-here"]), restartPolicy="OnFailure"))))
+    assert result.returncode == 1
+    assert "command 'no-such-program-here': not found on this machine" in result.stdout
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_an_image_without_a_command_is_refused_with_the_way_out(file: Any) -> None:
+    bare = {"name": "main", "image": "someone/training:1"}
+    result = verb("run", file(job(task("a", bare))))
+    assert result.returncode == 2
+    assert "a/main (someone/training:1)" in result.stderr and "--image" in result.stderr
+    mapped = verb("run", file(job(task("a", bare))), "--image", "someone/training=echo mapped")
+    assert mapped.returncode == 0 and "mapped" in mapped.stdout
+
+
+def test_an_invalid_job_is_refused_with_every_problem(file: Any) -> None:
+    bad = job(task("a", "true", policies=[{"event": "Nope", "action": "AbortJob"}]), minAvailable=5)
+    result = verb("run", file(bad))
+    assert result.returncode == 2
+    assert "spec.minAvailable" in result.stderr and "spec.tasks[0].policies[0].event" in result.stderr
+
+
+def test_more_gpus_than_there_are_is_refused_before_anything_starts(
+    file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_gpus(tmp_path, monkeypatch, 2)
+    greedy = container("true", resources={"limits": {"nvidia.com/gpu": 3}})
+    result = verb("run", file(job(task("a", greedy))))
+    assert result.returncode == 3
+    assert "needs 3 GPUs at once, and this machine has 2" in result.stderr
+    assert vcjob.jobs() == []
+
+
+def test_gpus_are_given_to_one_pod_each_and_a_second_job_waits_for_them(
+    file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = fake_gpus(tmp_path, monkeypatch, 2)
+    one_each = container("echo $CUDA_VISIBLE_DEVICES; while [ ! -e go ]; do sleep 0.02; done",
+                         resources={"limits": {"nvidia.com/gpu": 1}})  # fmt: skip
+    first = vcjob.run(job(task("a", one_each, replicas=2), name="first"), cwd=tmp_path)
+    eventually(lambda: first.phase == "Running")
+    second = vcjob.run(job(task("a", one_each), name="second"), cwd=tmp_path)
+    eventually(lambda: second.now().state.reason == "InsufficientGPUs")
+    assert second.phase == "Pending" and second.pods() == []
+    (tmp_path / "go").touch()
+    assert first.wait(PATIENCE) == "Completed" and second.wait(PATIENCE) == "Completed"
+    assert sorted(line.text for line in first.logs()) == sorted(names)
+
+
+def test_pods_that_ask_for_no_gpu_see_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_gpus(tmp_path, monkeypatch, 1)
+    handle = vcjob.run(job(task("a", "echo [${CUDA_VISIBLE_DEVICES-unset}]")), cwd=tmp_path)
+    handle.wait(PATIENCE)
+    assert [line.text for line in handle.logs()] == ["[]"]
+    assert any("nvidia.com/gpu" in note for note in handle.notes())
+
+
+def fake_gpus(folder: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> list[str]:
+    """A machine with GPUs, as far as `nvidia-smi -L` tells."""
+    names = [f"GPU-{os.getpid()}-{folder.name}-{number}" for number in range(count)]
+    lines = "".join(f"echo 'GPU {n}: NVIDIA Test (UUID: {name})'\n" for n, name in enumerate(names))
+    tools = folder / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text(f"#!/bin/sh\n{lines}")
+    (tools / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return names
+
+
+def test_a_running_name_is_refused(file: Any) -> None:
+    path = file(job(task("a", "sleep 60")))
+    assert verb("run", "-d", path).returncode == 0
+    result = verb("run", path)
+    assert (
+        result.returncode == 2 and "is already running" in result.stderr and "vcjob stop job" in result.stderr
+    )
+    verb("delete", "job")
+
+
+STAGES = {
+    "before anything": lambda: True,
+    "as soon as it is stored": lambda: bool(vcjob.jobs()),
+    "with its first pod": lambda: bool(vcjob.jobs()) and bool(vcjob.jobs()[0].pods()),
+    "while it runs": lambda: bool(vcjob.jobs()) and vcjob.jobs()[0].phase == "Running",
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_ctrl_c_ends_the_job_cleanly_at_every_stage(file: Any, tmp_path: Path, stage: str) -> None:
+    command = background(tmp_path, "run", file(job(*ranks("sleep 60"))))
+    eventually(STAGES[stage])
+    command.send_signal(signal.SIGINT)
+    output, _ = command.communicate(timeout=PATIENCE)
+    if stage == "before anything":
+        assert command.returncode in (130, -signal.SIGINT), output
+    else:
+        assert command.returncode == 130, output
+        assert "Traceback" not in output
+    for handle in vcjob.jobs():
+        assert handle.phase == "Terminated"
+        assert left_behind(handle) == []
+
+
+def test_a_second_ctrl_c_kills_what_does_not_want_to_end(file: Any, tmp_path: Path) -> None:
+    stubborn = "trap '' TERM; touch up; while :; do sleep 0.05; done"
+    command = background(tmp_path, "run", file(job(task("a", stubborn, terminationGracePeriodSeconds=60))))
+    eventually((tmp_path / "up").exists)
+    command.send_signal(signal.SIGINT)
+    handle = vcjob.find("job")
+    eventually(lambda: handle.phase == "Terminating")
+    time.sleep(0.3)
+    assert command.poll() is None
+    command.send_signal(signal.SIGINT)
+    output, _ = command.communicate(timeout=10)
+    assert command.returncode == 130, output
+    assert left_behind(handle) == []
+
+
+def test_closing_the_terminal_does_not_end_the_job(file: Any, tmp_path: Path) -> None:
+    command = background(tmp_path, "run", file(job(task("a", "touch up; sleep 1; touch end"))))
+    eventually((tmp_path / "up").exists)
+    command.send_signal(signal.SIGHUP)
+    command.communicate(timeout=10)
+    assert vcjob.find("job").wait(PATIENCE) == "Completed"
+    assert (tmp_path / "end").exists()
+
+
+def test_on_a_terminal_a_table_of_ranks_stands_below_the_lines(file: Any, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    command = subprocess.Popen(
+        [sys.executable, "-m", "vcjob.cli.main", "run", file(job(*ranks("sleep 0.4; echo hello; sleep 0.3")))],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        shown += data
+    os.close(ours)
+    assert command.wait(10) == 0
+    text = shown.decode()
+    assert "RANK  POD" in text and "\033[" in text
+    assert "[1 worker-0]" in text and "Completed" in text
+
+
+def test_a_broken_pipe_is_no_error(file: Any, tmp_path: Path) -> None:
+    many = container("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
+    verb("run", file(job(task("a", many))))
+    shell = f"{sys.executable} -m vcjob.cli.main logs job | head -1"
+    result = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout == "[- a-0] line 0\n"
+    assert "Traceback" not in result.stderr
