@@ -48,6 +48,15 @@ async def test_an_idle_window_does_not_grow() -> None:
     assert window.size == 8
 
 
+async def test_requests_without_an_answer_do_not_open_the_window() -> None:
+    window = Window(2)
+    for _ in range(50):
+        epochs = [await window.acquire(), await window.acquire()]
+        for epoch in epochs:
+            window.release(epoch, answered=False)
+    assert window.size == 2
+
+
 async def test_one_burst_of_refusals_halves_once() -> None:
     window = Window(32)
     epochs = [await window.acquire() for _ in range(32)]

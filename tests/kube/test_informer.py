@@ -140,6 +140,18 @@ async def test_a_namesake_with_another_uid_is_a_deletion_and_an_addition(
         assert len(informer) == 1
 
 
+async def test_a_late_word_of_a_namesakes_end_removes_nothing(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a", x="1")
+    async with running(client) as (informer, told):
+        stale = {
+            "metadata": {"name": "a", "namespace": "default", "uid": "long-gone", "resourceVersion": "101"}
+        }
+        await api.emit("pods", {"type": "DELETED", "object": stale})
+        await api.put("pods", "b")
+        await told.until("add b")
+        assert informer.get("a", "default") is not None
+
+
 async def test_our_own_write_is_waited_for(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     async with running(client) as (informer, _):

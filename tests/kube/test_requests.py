@@ -102,6 +102,12 @@ async def test_deleting_what_is_not_there_is_no_error(client: Client) -> None:
     assert await client.delete(PODS, "nobody", "default") is False
 
 
+async def test_a_deletion_whose_answer_was_lost_counts_as_done(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    api.on_next("DELETE", "pods", api.work_then_hang_up)
+    assert await client.delete(PODS, "a", "default") is True
+
+
 async def test_a_namesake_is_not_deleted_when_the_uid_is_given(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     with pytest.raises(Conflict):

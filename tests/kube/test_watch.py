@@ -16,7 +16,7 @@ from vcjob.kube.errors import Forbidden, KubeError, NotFound, Unreachable
 from vcjob.kube.lines import LineSplitter
 from vcjob.kube.objects import Meta
 from vcjob.kube.resources import PODS
-from vcjob.kube.watch import Batch, Snapshot, WatchSettings, follow
+from vcjob.kube.watch import Batch, Change, Follower, Snapshot, WatchSettings, follow
 
 from .fake_api import FakeApi, refuse, status
 
@@ -237,8 +237,6 @@ async def test_a_server_that_only_sends_errors_is_asked_less_and_less(api: FakeA
 async def test_the_pause_between_tries_grows_and_starts_anew_after_success(
     api: FakeApi, client: Client
 ) -> None:
-    from vcjob.kube.watch import Follower
-
     follower = Follower(client, PODS, settings=WatchSettings(first_delay=1.0, most_delay=8.0))
     delays = [follower._next_delay() for _ in range(8)]
     for number, delay in enumerate(delays):
@@ -258,6 +256,19 @@ async def test_one_object_that_cannot_be_read_does_not_hide_the_others(api: Fake
     assert seen == ["good", "good"]
     assert len(errors) == 2
     assert "default/odd" in str(errors[0])
+
+
+async def test_changes_that_fall_into_a_streamed_list_are_part_of_it(client: Client) -> None:
+    def pod(name: str, x: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "namespace": "n"}, "x": x}
+
+    changes = [
+        Change("ADDED", pod("a", "1")),
+        Change("ADDED", pod("b", "1")),
+        Change("MODIFIED", pod("a", "2")),
+        Change("DELETED", pod("b", "1")),
+    ]
+    assert Follower(client, PODS)._fold(changes) == [pod("a", "2")]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])

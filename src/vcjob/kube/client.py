@@ -229,8 +229,8 @@ class Client:
         call = self._write("DELETE", "delete", resource, path, options, manager=False)
         try:
             await self.transport.send(call)
-        except NotFound:
-            return False
+        except NotFound as error:
+            return error.retried  # an earlier try, whose answer was lost, may have been the one
         return True
 
     async def delete_collection(

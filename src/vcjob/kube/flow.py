@@ -57,13 +57,13 @@ class Window:
             raise
         return self._epoch
 
-    def release(self, epoch: int, *, overloaded: bool = False) -> None:
-        """Give the place back and say how the server took it."""
+    def release(self, epoch: int, *, answered: bool = True, overloaded: bool = False) -> None:
+        """Give the place back and say how the server took it; no answer at all proves nothing."""
         if overloaded:
             if epoch == self._epoch:
                 self._size = max(float(self._floor), self._size / 2)
                 self._epoch += 1
-        elif self._in_flight * 2 >= int(self._size):  # an idle window proves nothing
+        elif answered and self._in_flight * 2 >= int(self._size):  # nor does an idle window
             self._size = min(float(self._ceiling), self._size + 1 / self._size)
         self._in_flight -= 1
         self._wake()
@@ -82,6 +82,7 @@ class Place:
     def __init__(self, window: Window | None) -> None:
         self._window = window
         self._epoch = 0
+        self.answered = False
         self.overloaded = False
 
     async def __aenter__(self) -> Place:
@@ -93,4 +94,4 @@ class Place:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._window is not None:
-            self._window.release(self._epoch, overloaded=self.overloaded)
+            self._window.release(self._epoch, answered=self.answered, overloaded=self.overloaded)

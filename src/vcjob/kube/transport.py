@@ -109,6 +109,7 @@ class Transport:
                 place.overloaded = error.slow
                 self._count(call, 0, perf_counter() - began)
                 return error
+            place.answered = True
             place.overloaded = answer.status in OVERLOADED
             self._count(call, answer.status, perf_counter() - began)
         if answer.warnings and self._on_warning is not None:

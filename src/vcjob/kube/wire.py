@@ -150,6 +150,9 @@ class AiohttpWire:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, socket_factory=_socket)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            # aiohttp would send some requests twice by itself; only the transport knows when that is safe,
+            # and must know that it happened.
+            self._session._retry_connection = False
         return self._session
 
     def _headers_for(self, content_type: str) -> CIMultiDict[str]:
