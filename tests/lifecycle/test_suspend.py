@@ -128,3 +128,14 @@ def test_the_record_of_commands_is_bounded_but_keeps_those_still_there():
     world.command("ResumeJob")
     world.settle()
     assert len(world.status.commands) == 20
+
+
+@pytest.mark.parametrize(
+    "actions", [("RestartJob",), ("AbortJob", "ResumeJob"), ("TerminateJob",), ("CompleteJob",)]
+)
+def test_a_command_that_is_carried_out_is_not_called_refused(actions):
+    world = World(job()).running()
+    for action in actions:
+        world.command(action)
+        world.settle()
+    assert "CommandRefused" not in [event.reason for event in world.events]
