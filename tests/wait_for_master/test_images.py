@@ -65,11 +65,11 @@ def test_a_master_that_never_comes_ends_with_the_code_of_a_timeout_and_the_cause
     paths: dict[str, Path], master: socket.socket
 ) -> None:
     port = master.getsockname()[1]
-    assert run_all(paths, list(ABLE), "127.0.0.1", port, 1) == {
+    assert run_all(paths, list(ABLE), "127.0.0.1", port, 3) == {
         name: (
             WAIT_TIMEOUT_EXIT_CODE,
-            f"wait-for-master: waiting for 127.0.0.1:{port}, at most 1 s\n"
-            f"wait-for-master: error: 127.0.0.1:{port} did not answer within 1 s: refused (by {method}); "
+            f"wait-for-master: waiting for 127.0.0.1:{port}, at most 3 s\n"
+            f"wait-for-master: error: 127.0.0.1:{port} did not answer within 3 s: refused (by {method}); "
             "its pod is there, but nothing listens: does the training run, and on MASTER_PORT?\n",
         )
         for name, method in ABLE.items()

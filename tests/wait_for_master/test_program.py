@@ -81,6 +81,17 @@ def test_a_sleep_that_knows_whole_seconds_only_will_do(tmp_path: Path, path: Pat
     assert 1.9 <= time.monotonic() - began < 6
 
 
+def test_an_image_without_sleep_is_refused_before_it_spins(tmp_path: Path, path: Path) -> None:
+    del path
+    folder = build(Image("dash", {"nc": "nc.openbsd", "timeout": "timeout"}), tmp_path / "image")
+    assert finished(start(folder, "127.0.0.1", 1, 300)) == (
+        wait.WAIT_NO_PROBE_EXIT_CODE,
+        "wait-for-master: waiting for 127.0.0.1:1, at most 300 s\n"
+        "wait-for-master: error: no sleep here: put coreutils or busybox into the image, "
+        "or choose another by --wait-master-image\n",
+    )
+
+
 @pytest.mark.slow
 def test_a_line_every_ten_seconds_says_why(tmp_path: Path, path: Path) -> None:
     """Time is faked by an uptime that runs ten times as fast, so that the test need not."""

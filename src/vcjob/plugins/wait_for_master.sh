@@ -19,7 +19,7 @@ host=${VCJOB_WAIT_HOST:-} port=${VCJOB_WAIT_PORT:-} seconds=${VCJOB_WAIT_TIMEOUT
 newline=$(printf '\n.')
 newline=${newline%.}
 
-say() { echo "wait-for-master: $*"; }
+say() { printf 'wait-for-master: %s\n' "$*"; }
 fail() {
     code=$1
     shift
@@ -219,6 +219,7 @@ start=$now deadline=$((now + seconds * 100)) report=$((now + 1000))
 # Seconds of the clock are coarse: rather a second too long than one too short.
 [ -r /proc/uptime ] || deadline=$((deadline + 100))
 say "waiting for $host:$port, at most $seconds s"
+sleep 0 2>/dev/null || fail 92 'no sleep here: put coreutils or busybox into the image, or choose another by --wait-master-image'
 choose || fail 92 "no way to probe $host:$port here: put nc (with -z), bash or python3 into the image, or choose another by --wait-master-image"
 while [ "$code" -ne 0 ]; do
     explain
