@@ -78,7 +78,7 @@ def read_bytes(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise StoreError(f"the job store cannot be read: {path}: {error.strerror}") from error
@@ -108,6 +108,7 @@ def cannot_write(path: str, error: OSError) -> StoreError:
         errno.EACCES: "set VCJOB_HOME to a folder that you may write",
         errno.EPERM: "set VCJOB_HOME to a folder that you may write",
         errno.ENOTDIR: "set VCJOB_HOME to a folder, not a file",
+        errno.EEXIST: "set VCJOB_HOME to a folder, not a file",
     }
     reason = error.strerror or str(error)
     return StoreError(f"the job store cannot be written: {path}: {reason}", hint=hints.get(error.errno or 0))

@@ -33,14 +33,12 @@ class Tail:
         """The whole lines that are new; with `last` also an unfinished one."""
         data = os.pread(self._descriptor, _PIECE, self._offset)
         self._offset += len(data)
-        if data:
-            whole, newline, rest = (self._rest + data).rpartition(b"\n")
-            self._rest = rest
-            if newline:
-                return Chunk(self.file, whole + newline)
-        elif last and self._rest:
-            data, self._rest = self._rest + b"\n", b""
-            return Chunk(self.file, data)
+        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        if newline:
+            return Chunk(self.file, whole + newline)
+        if last and self._rest and len(data) < _PIECE:
+            rest, self._rest = self._rest, b""
+            return Chunk(self.file, rest + b"\n")
         return None
 
     def skip_to_tail(self, lines: int) -> None:

@@ -167,6 +167,9 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         os.dup2(null, 0)
         os.dup2(request.stdout, 1)
         os.dup2(request.stderr, 2)
+        # What our own starter left open (a pipe of the user's shell, say) is not the container's to hold.
+        os.closerange(3, report)
+        os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
         for path in request.cgroups:
             with open(path, "w") as procs:
                 procs.write("0")

@@ -1,0 +1,163 @@
+"""Logs: complete, in order, with ranks; the newest try or an earlier one; all or the last of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task, texts
+from vcjob.cli.screen import Screen, prefixed
+from vcjob.local.logindex import LogIndex, offset_at, read_index
+from vcjob.local.logs import Chunk, LogFile, read_all
+
+MANY = "import os, sys\nfor n in range({count}):\n    sys.stdout.write(f'{{n}} of rank ' + os.environ['RANK'] + '\\n')\n"
+
+
+def _check_complete(lines: list[str], count: int) -> None:
+    by_rank: dict[str, list[str]] = {}
+    for line in lines:
+        prefix, _, text = line.partition("] ")
+        by_rank.setdefault(prefix + "]", []).append(text)
+    assert sorted(by_rank) == ["[0 master-0]", "[1 worker-0]", "[2 worker-1]"]
+    for rank, prefix in enumerate(sorted(by_rank)):
+        assert by_rank[prefix] == [f"{n} of rank {rank}" for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [2000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_every_line_of_every_rank_is_there_in_order(start: Start, count: int) -> None:
+    program = python(MANY.format(count=count))
+    handle = start(job(task("master", program), task("worker", program, replicas=2)))
+    command = [sys.executable, "-m", "vcjob.cli.main", "logs", "job"]
+    followed = subprocess.run([*command, "-f"], capture_output=True, text=True, check=True)
+    handle.wait(PATIENCE)
+    _check_complete(followed.stdout.splitlines(), count)
+    afterwards = subprocess.run(command, capture_output=True, text=True, check=True)
+    _check_complete(afterwards.stdout.splitlines(), count)
+
+
+def test_lines_of_different_ranks_stand_in_the_order_of_time(finish: Start) -> None:
+    say = "while [ ! -e go-$RANK ]; do sleep 0.01; done; echo $RANK; sleep 0.25; touch go-$((RANK - 1))"
+    first = "echo 2; sleep 0.25; touch go-1"
+    handle = finish(
+        job(
+            task("master", say), task("worker", f"if [ $RANK = 2 ]; then {first}; else {say}; fi", replicas=2)
+        )
+    )
+    assert texts(handle) == ["2", "1", "0"]
+
+
+def test_stderr_is_there_too_and_known_as_such(finish: Start) -> None:
+    handle = finish(job(task("a", "echo out; sleep 0.3; echo err >&2")))
+    assert [(line.stream, line.text) for line in handle.logs()] == [("out", "out"), ("err", "err")]
+
+
+def test_a_last_line_without_an_end_is_shown(finish: Start) -> None:
+    handle = finish(job(task("a", "printf 'no newline'")))
+    assert texts(handle) == ["no newline"]
+    assert texts(handle, follow=True) == ["no newline"]
+
+
+def test_tail_counts_lines_per_container(finish: Start) -> None:
+    handle = finish(job(*ranks("for i in 1 2 3 4 5; do echo $i; done")))
+    assert sorted(texts(handle, tail=2)) == ["4", "4", "4", "5", "5", "5"]
+    assert texts(handle, tail=0) == []
+    assert len(texts(handle, tail=100)) == 15
+
+
+def test_since_leaves_out_what_is_older(finish: Start) -> None:
+    handle = finish(job(task("a", "echo old; sleep 0.8; echo new")))
+    (pod,) = handle.pods()
+    assert texts(handle, since=pod.started_at + 0.6) == ["new"]
+    assert texts(handle, since=pod.started_at - 5) == ["old", "new"]
+
+
+def test_a_rank_or_a_task_or_a_container_can_be_chosen(finish: Start) -> None:
+    two = [container("echo one", "one"), container("echo two", "two")]
+    handle = finish(job(task("master", *two), task("worker", "echo w", replicas=2)))
+    assert texts(handle, ranks=(2,)) == ["w"]
+    assert texts(handle, tasks=("worker",)) == ["w", "w"]
+    assert [str(line) for line in handle.logs(containers=("two",))] == ["[0 master-0 two] two"]
+
+
+def test_following_shows_lines_while_the_job_runs_and_goes_on_through_restarts(
+    start: Start, tmp_path: Path
+) -> None:
+    program = "echo try; while [ ! -e go ]; do sleep 0.02; done; [ -e second ] || { touch second; exit 1; }; echo end"
+    handle = start(job(task("a", program, restartPolicy="OnFailure")))
+    seen = []
+    for line in handle.logs(follow=True):
+        seen.append(line.text)
+        if len(seen) == 1:
+            assert handle.phase == "Running"
+            (tmp_path / "go").touch()
+    assert seen == ["try", "try", "end"]
+
+
+def test_bytes_that_are_no_text_do_not_stop_the_reader(finish: Start) -> None:
+    handle = finish(job(task("a", "printf 'a\\377b\\nnext\\n'")))
+    assert texts(handle) == ["a�b", "next"]
+
+
+def test_a_prefix_is_put_before_every_line_of_a_chunk() -> None:
+    file = LogFile("x", 3, "worker", 2, 0, "main", True, 0, "out")
+    assert prefixed(Chunk(file, b"a\n\nb\n")) == b"[3 worker-2] a\n[3 worker-2] \n[3 worker-2] b\n"
+
+
+def test_the_screen_writes_what_it_gets_at_once() -> None:
+    out = io.StringIO()
+    file = LogFile("x", None, "a", 0, 0, "main", True, 0, "out")
+    Screen("job", out, io.StringIO()).logs([Chunk(file, b"one\n")])
+    assert out.getvalue() == "[- a-0] one\n"
+
+
+def test_the_time_index_finds_the_place_of_a_moment(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    index = LogIndex()
+    for moment, line in enumerate(("a\n", "b\n", "c\n")):
+        with open(path, "a") as log:
+            log.write(line)
+        assert index.sample([path], 100.0 + moment)
+    assert not index.sample([path], 200.0)
+    assert read_index(path) == [(100.0, 2), (101.0, 4), (102.0, 6)]
+    assert [offset_at(path, moment) for moment in (99.0, 100.5, 101.0, 500.0)] == [0, 2, 2, 6]
+
+
+def test_the_time_index_grows_ever_slower(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    index, now = LogIndex(), 0.0
+    with open(path, "a") as log:
+        for _ in range(20_000):
+            now += 10.0
+            log.write("x")
+            log.flush()
+            index.sample([path], now)
+    assert len(read_index(path)) <= 15_000
+
+
+def test_files_without_an_index_are_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "main.0.out"
+    path.write_text("a\nb")
+    file = LogFile(str(path), 0, "a", 0, 0, "main", True, 0, "out")
+    assert [chunk.data for chunk in read_all([file])] == [b"a\n", b"b\n"]
+
+
+def test_following_costs_nothing_when_nothing_happens(start: Start, tmp_path: Path) -> None:
+    handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done")))
+    eventually(lambda: handle.phase == "Running")
+    follower = handle.follow()
+    follower.look()
+    began, work = time.monotonic(), time.process_time()
+    while time.monotonic() - began < 1.0:
+        follower.look()
+        follower.rest()
+    assert time.process_time() - work < 0.2
+    follower.close()
+    (tmp_path / "go").touch()
+    assert handle.wait(PATIENCE) == "Completed"
+    assert os.path.isdir(handle.folder)

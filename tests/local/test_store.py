@@ -1,0 +1,216 @@
+"""The store: every write whole or not at all; what cannot be written is said in a sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vcjob
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
+from vcjob.errors import JobExists, StoreError
+from vcjob.local import files
+from vcjob.local.run import Event, Run, Setting
+from vcjob.local.store import Store
+
+
+def _doc(name: str = "job", namespace: str = "default") -> dict[str, Any]:
+    return {
+        **job(task("a", "true"), name=name),
+        "metadata": {"name": name, "namespace": namespace, "uid": str(uuid.uuid4())},
+    }
+
+
+def _create(store: Store, **fields: str) -> Run:
+    run, lock = store.create(_doc(**fields), Setting(), "given")
+    os.close(lock)
+    return run
+
+
+def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    files.write_atomic(path, b"old")
+    files.write_atomic(path, b"new")
+    assert Path(path).read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "file")
+    files.write_atomic(path, b"old")
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write_all", full)
+    with pytest.raises(StoreError, match="No space left on device") as refusal:
+        files.write_atomic(path, b"new")
+    assert refusal.value.hint and "VCJOB_HOME" in refusal.value.hint
+    assert Path(path).read_bytes() == b"old" and os.listdir(tmp_path) == ["file"]
+
+
+def test_an_unfinished_last_event_is_left_out(tmp_path: Path) -> None:
+    run = Run(str(tmp_path))
+    run.add_event(Event(1.0, "Normal", "A", "one"))
+    with open(run.path("events"), "ab") as file:
+        file.write(b'{"time": 2, "ty')
+    assert [event.reason for event in run.events()] == ["A"]
+
+
+def test_a_damaged_file_is_named() -> None:
+    store = Store()
+    run = _create(store)
+    Path(run.path("status.json")).write_text("{")
+    with pytest.raises(StoreError, match=r"damaged: .*status\.json"):
+        run.status()
+
+
+def test_a_held_run_cannot_be_replaced_and_a_released_one_can() -> None:
+    store = Store()
+    run, lock = store.create(_doc(), Setting(), "")
+    assert run.supervised()
+    with pytest.raises(JobExists):
+        store.create(_doc(), Setting(), "")
+    os.close(lock)
+    second = _create(store)
+    assert store.current("job").uid == second.uid
+    assert [old.uid for old in store.older("job")] == [run.uid]
+
+
+def test_names_of_different_namespaces_are_different_jobs() -> None:
+    store = Store()
+    one, other = _create(store), _create(store, namespace="team")
+    assert store.current("job").uid == one.uid
+    assert store.current("job", "team").uid == other.uid
+    store.delete(one)
+    assert [run.uid for run in store.all()] == [other.uid]
+
+
+def test_commands_are_kept_until_they_are_forgotten() -> None:
+    run = _create(Store())
+    first, second = run.send("AbortJob", 1.0), run.send("ResumeJob", 2.0)
+    assert [command.uid for command in run.commands()] == [first.uid, second.uid]
+    run.forget_command(first.uid)
+    run.forget_command(first.uid)
+    assert [command.action for command in run.commands()] == ["ResumeJob"]
+
+
+def test_trouble_can_be_told_without_any_room() -> None:
+    run = _create(Store())
+    size = os.stat(run.path("trouble")).st_size
+    run.set_trouble("no room")
+    assert run.trouble() == "no room" and os.stat(run.path("trouble")).st_size == size
+    run.set_trouble("")
+    assert run.trouble() == ""
+
+
+def _verb(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vcjob.cli.main", *words],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **env},
+    )  # fmt: skip
+
+
+def test_a_home_that_is_a_file_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
+    result = _verb("run", str(tmp_path / "job.yaml"), VCJOB_HOME=str(tmp_path / "home"))
+    assert result.returncode == 3
+    assert (
+        "cannot be written" in result.stderr
+        and "VCJOB_HOME" in result.stderr
+        and "Traceback" not in result.stderr
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Any:
+    """A file system of one megabyte, where this user may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    yield place
+    subprocess.run(["mount", "-o", "remount,rw", str(place)], capture_output=True, check=False)
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def _fill(place: Path) -> Path:
+    stuffing = place / "stuffing"
+    descriptor = os.open(stuffing, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(descriptor, b"x" * 1024)
+    except OSError:
+        os.close(descriptor)
+    return stuffing
+
+
+def test_a_full_disk_is_a_clear_error_at_the_start(small_disk: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
+    _fill(small_disk)
+    result = _verb("run", str(tmp_path / "job.yaml"), VCJOB_HOME=str(small_disk / "home"))
+    assert result.returncode == 3
+    assert "No space left on device" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_disk_that_fills_up_is_told_and_the_job_ends_when_there_is_room_again(
+    start: Start, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
+    handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done")))
+    eventually(lambda: handle.now().running == 1)
+    stuffing = _fill(small_disk)
+    (tmp_path / "go").touch()
+    eventually(lambda: "No space left on device" in handle.trouble())
+    assert handle.phase == "Running"  # the last thing that could be written; the trouble says that it is old
+    assert "No space left" in _verb("status", "job").stdout
+    stuffing.unlink()
+    assert handle.wait(PATIENCE) == "Completed"
+    assert left_behind(handle) == []
+
+
+def test_a_read_only_store_can_be_read_and_says_why_it_cannot_be_written(
+    start: Start, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
+    handle = start(job(task("a", "echo hello")))
+    handle.wait(PATIENCE)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert "Completed" in _verb("status", "job").stdout
+    assert "hello" in _verb("logs", "job").stdout
+    (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
+    result = _verb("run", str(tmp_path / "job.yaml"))
+    assert result.returncode == 3 and "Read-only file system" in result.stderr
+    deleted = _verb("delete", "job")
+    assert deleted.returncode == 3 and "Traceback" not in deleted.stderr
+
+
+def test_a_rank_that_hits_a_full_disk_is_told_by_its_own_error(
+    start: Start, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
+    handle = start(
+        job(
+            task(
+                "a",
+                "dd if=/dev/zero bs=1024 count=4096 2>/dev/null; dd if=/dev/zero bs=1024 count=4096 of=/dev/stderr; exit 5",
+            )
+        )
+    )
+    eventually(lambda: handle.trouble() or handle.done)
+    eventually(
+        lambda: not [pid for pid in left_behind(handle) if "dd" in Path(f"/proc/{pid}/comm").read_text()]
+    )
+    for log in Path(handle.folder).rglob("*.out"):
+        log.unlink()
+    assert handle.wait(PATIENCE) == "Failed"
