@@ -160,7 +160,7 @@ def test_row_18_the_transition_time_changes_with_the_phase_alone():
     world.set("worker", 0, "Running")
     status = world.settle()
     assert (status.state.since, status.running) == (START, 1)
-    assert "1 of the 3 pods needed are up; 2 are pending" in status.state.message
+    assert "1 of the 3 pods needed are up or done; 2 are pending" in status.state.message
     world.all("Running")
     assert world.settle().state.since == START + 10
 
@@ -241,3 +241,13 @@ def test_the_history_tells_of_a_resume():
     assert [(run.action, run.at, run.task, run.retry) for run in world.status.history] == [
         ("ResumeJob", START + 9, "", 0)
     ]
+
+
+def test_the_pending_message_counts_what_runs_and_what_has_ended():
+    world = World(job(task("worker", 5)))
+    world.settle()
+    for index, phase in enumerate(["Running", "Succeeded", "Failed", "Unknown"]):
+        world.set("worker", index, phase)
+    assert (
+        world.settle().state.message == "3 of the 5 pods needed are up or done; 1 are pending; 1 are unknown"
+    )

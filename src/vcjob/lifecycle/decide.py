@@ -97,7 +97,10 @@ def _say_why_pending(turn: Turn) -> None:
     elif not rules.replicas:
         reason, message = "NoReplicas", "the job has 0 replicas"
     else:
-        parts = [f"{up} of the {rules.min_available} pods needed are up", f"{status.pending} are pending"]
+        parts = [
+            f"{up} of the {rules.min_available} pods needed are up or done",
+            f"{status.pending} are pending",
+        ]
         coming = sum(len(missing(turn, name)) for name in rules.tasks)
         parts += [f"{coming} are being created"] if coming else []
         parts += [f"{status.terminating} of an earlier run are ending"] if status.terminating else []
