@@ -15,7 +15,10 @@ from tests.strategies import jobs
 from vcjob.admission import admit
 from vcjob.admission.update import check_update
 
-REFERENCE = sorted((Path(__file__).parent.parent / "reference").glob("*.json"))
+REFERENCE = [
+    Path(__file__).parent.parent / "reference" / f"{name}.json"
+    for name in ("guide", "guide-old", "multi", "res")
+]
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 

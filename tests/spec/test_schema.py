@@ -123,8 +123,18 @@ def test_line_and_column_are_those_of_the_field() -> None:
             "must be a whole number, not the text `1`",
             "write it without quotes: 1",
         ),
-        (("spec", "tasks", 0, "replicas"), 1.5, "must be a whole number, not the number 1.5", None),
-        (("spec", "tasks", 0, "replicas"), True, "must be a whole number, not `true`", None),
+        (
+            ("spec", "tasks", 0, "replicas"),
+            1.5,
+            "must be a whole number, not the number 1.5",
+            "write a number without a fraction",
+        ),
+        (
+            ("spec", "tasks", 0, "replicas"),
+            True,
+            "must be a whole number, not `true`",
+            "write a number without a fraction",
+        ),
         (
             ("spec", "suspend"),
             "true",
@@ -145,7 +155,12 @@ def test_line_and_column_are_those_of_the_field() -> None:
             "must be a list (`- item`), not a mapping",
             "put `- ` before each item",
         ),
-        (("spec", "tasks", 0), [], "must be a mapping (`key: value`), not a list", None),
+        (
+            ("spec", "tasks", 0),
+            [],
+            "must be a mapping (`key: value`), not a list",
+            "write `key: value` lines",
+        ),
         (
             ("spec", "plugins", "svc"),
             [None],
@@ -158,13 +173,13 @@ def test_line_and_column_are_those_of_the_field() -> None:
             "must be a mapping (`key: value`), not empty",
             "write a value, or take the line away",
         ),
-        (("spec",), 5, "must be a mapping (`key: value`), not the number 5", None),
+        (("spec",), 5, "must be a mapping (`key: value`), not the number 5", "write `key: value` lines"),
         ((*CONTAINER, "resources"), {"limits": {"cpu": []}}, "must be a number or text, not a list", None),
         (
             (*CONTAINER, "livenessProbe"),
             {"httpGet": {"port": {}}},
             "must be a whole number or text, not a mapping",
-            None,
+            "write a number without a fraction",
         ),
     ],
 )
@@ -266,15 +281,20 @@ def test_what_the_api_server_accepts_is_accepted(
     assert schema.check(job) == []
 
 
-@pytest.mark.parametrize("name", ["apiVersion", "kind", "metadata", "spec"])
-def test_what_is_missing_at_the_top_is_named(job: dict[str, Any], name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("apiVersion", "batch.volcano.sh/v1alpha1"),
+        ("kind", "Job"),
+        ("metadata", "{name: my-job}"),
+        ("spec", "{tasks: [...]}"),
+    ],
+)
+def test_what_is_missing_at_the_top_is_named(job: dict[str, Any], name: str, example: str) -> None:
     del job[name]
     problem = found(job)
-    assert (problem.path, problem.message, problem.hint) == (
-        name,
-        f"`{name}` is missing",
-        f"add `{name}: ...`",
-    )
+    assert (problem.path, problem.message) == (name, f"`{name}` is missing")
+    assert problem.hint == f"add `{name}: {example}`"
 
 
 def test_a_missing_field_of_a_container_is_placed_at_the_container() -> None:

@@ -53,7 +53,8 @@ class Bundle:
                 shelf.setdefault(document.name, data)
         else:
             problems += document.problems
-            problems.append(_wrong_kind(data))
+            if not any(problem.where[:1] == ("kind",) for problem in problems):
+                problems.append(_wrong_kind(data))
         self.problems += document.locate(problems)
 
 

@@ -37,7 +37,7 @@ from vcjob.spec.document import (
     too_deep,
     too_large,
 )
-from vcjob.spec.problem import Path, Problem, error
+from vcjob.spec.problem import Problem, error
 from vcjob.spec.syntax import syntax_problem
 
 MAX_NODES = 1_000_000
@@ -218,6 +218,7 @@ class _Walk:
                 event,
                 error(tuple(self.path), f"`{text}` is marked !!{short} but is none", "take the mark away"),
             )
+            return None
         return self.checked(event, value)
 
     def checked(self, event: Any, value: scalars.Scalar) -> scalars.Scalar:
@@ -304,15 +305,13 @@ class _Walk:
 
 
 def _control_character(text: str, index: int, name: str) -> Problem:
-    line = text.count("\n", 0, index) + 1
-    column = index - (text.rfind("\n", 0, index) + 1) + 1
-    where: Path = ()
+    before = text[:index].split("\n")
     return Problem(
         severity="error",
-        where=where,
+        where=(),
         message=f"the character U+{ord(text[index]):04X} cannot stand in YAML",
         hint="remove it, or write it as an escape inside double quotes",
         file=name,
-        line=line,
-        column=column,
+        line=len(before),
+        column=len(before[-1]) + 1,
     )

@@ -16,6 +16,7 @@ from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Path, Problem, error
 from vcjob.spec.wording import Failure, say
 
+_OTHER_JOB = "batch/v1"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -46,6 +47,8 @@ def check_companion(document: Document) -> list[Problem]:
 
 def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Examined:
     problems = _identity(data) if kind == KIND else []
+    if isinstance(data, dict) and data.get("apiVersion") == _OTHER_JOB and kind == KIND:
+        return Examined(problems, {(): "object"})  # another kind of Job altogether: nothing else would fit
     if _validator(kind).is_valid(data):
         return Examined(problems, {})
     failures = _failures(kind, data)
@@ -75,7 +78,7 @@ def _identity(data: Any) -> list[Problem]:
         hint = f"write `apiVersion: {API_VERSION}`"
         known = (
             "Kubernetes' own Job is another kind: it has no tasks"
-            if version == "batch/v1"
+            if version == _OTHER_JOB
             else "not this Job's version"
         )
         problems.append(error(("apiVersion",), f"`{version}`: {known}", hint))

@@ -42,18 +42,21 @@ _WORDS = {
 
 
 def syntax_problem(bad: yaml.YAMLError, name: str) -> Problem:
-    reason = str(getattr(bad, "problem", None) or getattr(bad, "reason", None) or bad)
-    mark = getattr(bad, "problem_mark", None) or getattr(bad, "context_mark", None)
-    message, hint = _WORDS.get(reason, (reason, "check this line and the one before it"))
-    context = getattr(bad, "context_mark", None)
-    if context is not None and mark is not None and context.line != mark.line:
-        message += f" (it began on line {context.line + 1})"
+    line, column = 1, 1
+    message, hint = str(bad), "check that this is YAML or JSON text"
+    if isinstance(bad, yaml.MarkedYAMLError) and bad.problem_mark is not None:
+        line, column = bad.problem_mark.line + 1, bad.problem_mark.column + 1
+        message, hint = _WORDS.get(
+            str(bad.problem), (str(bad.problem), "check this line and the one before it")
+        )
+        if bad.context_mark is not None and bad.context_mark.line + 1 != line:
+            message += f" (what it belongs to began on line {bad.context_mark.line + 1})"
     return Problem(
         severity="error",
         where=(),
         message=f"not valid YAML: {message}",
         hint=hint,
         file=name,
-        line=mark.line + 1 if mark else None,
-        column=mark.column + 1 if mark else None,
+        line=line,
+        column=column,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Path, Problem, error, format_path
 
 _TYPES = {
@@ -17,6 +18,20 @@ _TYPES = {
     "object": "a mapping (`key: value`)",
     "array": "a list (`- item`)",
     "null": "nothing",
+}
+_HINTS = {
+    "array": "put `- ` before each item",
+    "object": "write `key: value` lines, without `- `",
+    "integer": "write a number without a fraction, e.g. 2",
+    "boolean": "write true or false",
+    "string": "write it as text, in one value",
+}
+_EXAMPLES = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+    "metadata": "{name: my-job}",
+    "spec": "{tasks: [...]}",
+    "containers": "[{name: main, image: ...}]",
 }
 _SHOWN_LENGTH = 60
 _SHOWN_FIELDS = 12
@@ -42,11 +57,11 @@ def say(failure: Failure, schema: dict[str, Any]) -> list[Problem]:
         return [_unknown(where, name, schema) for name in detail.unexpected]
     if keyword == "required":
         name = detail.property
-        return [error((*where, name), f"`{name}` is missing", f"add `{name}: ...`")]
+        return [error((*where, name), f"`{name}` is missing", f"add `{name}: {_EXAMPLES.get(name, '...')}`")]
     if keyword == "propertyNames":
         key = detail.error.instance
         meaning = _meaning(schema, failure.rule)
-        return [error((*where, key), f"`{show(key)}` is not {meaning or 'a valid key'}")]
+        return [error((*where, key), f"`{show(key)}` is not {meaning}")]
     return [error(where, *_value(failure, schema))]
 
 
@@ -63,7 +78,7 @@ def _value(failure: Failure, schema: dict[str, Any]) -> tuple[str, str | None]:
             return f"`{show(value)}` is not one of {', '.join(options)}", hint
         case "pattern":
             meaning = _meaning(schema, failure.rule)
-            return f"`{show(value)}` is not {meaning or 'of the right form'}", None
+            return f"`{show(value)}` is not {meaning}", None
         case "minimum":
             return f"{value} is too small: at least {detail.limit}", None
         case "maximum":
@@ -80,17 +95,17 @@ def _value(failure: Failure, schema: dict[str, Any]) -> tuple[str, str | None]:
 
 def _type(value: Any, wanted: list[str]) -> tuple[str, str | None]:
     message = f"must be {' or '.join(_TYPES[name] for name in wanted)}, not {describe(value)}"
-    hint = None
+    hint: str | None
     if "string" in wanted and isinstance(value, bool):
         hint = f'write it in quotes: "{str(value).lower()}" (unquoted yes, no, on and off are true and false too)'
     elif "string" in wanted and isinstance(value, int | float):
         hint = f'write it in quotes: "{value}"'
     elif isinstance(value, str) and _loses_quotes(value, wanted):
         hint = f"write it without quotes: {value}"
-    elif "array" in wanted and value is not None:
-        hint = "put `- ` before each item"
     elif value is None:
         hint = "write a value, or take the line away"
+    else:
+        hint = _HINTS.get(wanted[0])
     return message, hint
 
 
@@ -133,8 +148,7 @@ def fields(schema: dict[str, Any], where: Path) -> Collection[str]:
         if isinstance(step, int):
             node = node.get("items") or {}
         else:
-            more = node.get("additionalProperties")
-            node = node.get("properties", {}).get(step) or (more if isinstance(more, dict) else {})
+            node = node.get("properties", {}).get(step) or {}
     known: dict[str, Any] = _resolved(schema, node).get("properties", {})
     return known.keys()
 
@@ -146,12 +160,12 @@ def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     return node
 
 
-def _meaning(schema: dict[str, Any], rule: tuple[str, ...]) -> str | None:
-    """The words that stand beside a rule in the schema."""
+def _meaning(schema: dict[str, Any], rule: tuple[str, ...]) -> str:
+    """The words that stand beside each pattern in the schema."""
     node: Any = schema
     for step in rule[:-1]:
         node = node[step]
-    meaning: str | None = node.get("description")
+    meaning: str = node["description"]
     return meaning
 
 
@@ -169,7 +183,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def show(value: object) -> str:
     """A value for a message: on one line, and not too long."""
-    text = value if isinstance(value, str) else str(value)
+    text = str(value)
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 1] + "…"
 
