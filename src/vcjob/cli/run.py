@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import closing
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -48,18 +49,24 @@ def command(
     Its ranks are processes, its images are not used: `command` and `args` are. Ctrl-C ends the job cleanly,
     a second Ctrl-C at once. Closing the terminal does not end it.
     """
-    from vcjob.cli.frames import show_problems
-    from vcjob.sdk.loading import load
-    from vcjob.sdk.running import start
+    from vcjob.local.seat import Seat
 
-    loaded = load(path_of(file), allow_unknown=allow_unknown)
-    show_problems(loaded.warnings, sys.stderr)
-    with Interrupts() as interrupts:
-        job = start(loaded, namespace=namespace, image_commands=images, warm=warm, given=_text_of(file))
-        if detach and not interrupts.count:
-            _show_started(job, output)
-            return
-        follow(job, interrupts, output)
+    # First of all: the supervisor loads while we do.
+    with closing(Seat(warm=warm)) as seat:
+        from vcjob.cli.frames import show_problems
+        from vcjob.sdk.loading import load
+        from vcjob.sdk.running import start
+
+        loaded = load(path_of(file), allow_unknown=allow_unknown)
+        show_problems(loaded.warnings, sys.stderr)
+        with Interrupts() as interrupts:
+            job = start(
+                loaded, namespace=namespace, image_commands=images, warm=warm, given=_text_of(file), seat=seat
+            )
+            if detach and not interrupts.count:
+                _show_started(job, output)
+                return
+            follow(job, interrupts, output)
 
 
 def follow(job: Handle, interrupts: Interrupts, output: str) -> None:

@@ -1,16 +1,27 @@
 """Where a supervisor's process begins: it leaves its starter before it loads anything.
 
-python -P -m vcjob.local.detached FOLDER     (the run's lock is inherited as descriptor 3)
+python -P -m vcjob.local.detached [warm]     (descriptor 4 is the socket by which it is told its run; see seat.py)
 """
 
 import os
 import sys
 
-if __name__ == "__main__":
+
+def main() -> int:
     if os.fork():
         os._exit(0)
     os.chdir("/")
-    os.closerange(4, os.sysconf("SC_OPEN_MAX"))  # pipes of the shell that waits for their end, for example
-    from vcjob.local.supervisor import main
+    early = None
+    if "warm" in sys.argv[1:]:
+        from vcjob.local.warm.early import start_early
 
-    sys.exit(main(sys.argv[1]))
+        early = start_early()
+    from vcjob.local import supervisor
+    from vcjob.local.seat import sit
+
+    folder = sit()
+    return 0 if folder is None else supervisor.main(folder, early)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import os
 
-from vcjob.local.files import make_folder
-
 
 def home_folder() -> str:
     chosen = os.environ.get("VCJOB_HOME")
@@ -31,5 +29,7 @@ def jobs_folder(home: str) -> str:
 
 def make_home(home: str) -> None:
     """The home folder, readable by its owner alone: environments and logs can hold secrets."""
+    from vcjob.local.files import make_folder  # here, because others want no more than a name
+
     make_folder(home)
     make_folder(jobs_folder(home))

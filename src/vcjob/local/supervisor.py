@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,6 +30,9 @@ from vcjob.local.run import LOCK_DESCRIPTOR, Event, Run
 from vcjob.local.warmth import Warmth
 from vcjob.plan.plan import Plan
 
+if TYPE_CHECKING:
+    from vcjob.local.warm.early import Early
+
 PORT_RESOURCE = "vcjob.io/master-port"
 
 _LOOK_FOR_COMMANDS = 1.0
@@ -39,7 +43,7 @@ _SAMPLE_LOGS, _SAMPLE_QUIET_LOGS = 0.1, 0.5
 
 
 class Supervisor:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, early: Early | None = None) -> None:
         self.run = run
         self.job = run.job()
         self.status = run.status() or Status()
@@ -53,7 +57,7 @@ class Supervisor:
         self._say_port(port, local_port)
         self._gpus = gpus.GpuPool(self._list_gpus(setting.env))
         limits = Limits(run.uid, self._note)
-        self._warmth = Warmth(setting, self.job, run.uid, self._note)
+        self._warmth = Warmth(setting, self.job, run.uid, self._note, early)
         self.pods = Pods(
             run,
             plan,
@@ -281,12 +285,11 @@ def _reap() -> None:
             return
 
 
-def main(folder: str) -> int:
+def main(folder: str, early: Early | None = None) -> int:
     run = Run(folder)
     linux.set_process_name("vcjob-supervise")
-    os.set_inheritable(LOCK_DESCRIPTOR, False)
     try:
-        Supervisor(run).serve()
+        Supervisor(run, early).serve()
     except VcjobError as error:
         run.set_trouble(error.message)
         sys.stderr.write(f"{error.message}\n")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vcjob.local import environment, images, process
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.run import Setting
+from vcjob.local.warm.early import servers_there
 from vcjob.spec.job import Job
+
+if TYPE_CHECKING:
+    from vcjob.local.warm.early import Early
 
 #: "true": as with --warm; "false": never, not even from a kept-warm server.
 ANNOTATION = "vcjob.io/warm"
@@ -22,20 +26,30 @@ class Warmth:
     Warm on request; from a kept-warm server, which somebody has started on purpose, unless it is forbidden.
     """
 
-    def __init__(self, setting: Setting, job: Job, run_uid: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        job: Job,
+        run_uid: str,
+        say: Callable[[str], None],
+        early: Early | None = None,
+    ) -> None:
         annotations = job.metadata.annotations
         choice = annotations.get(ANNOTATION, "").lower()
         self.wanted = setting.warm or choice == "true"
         self._warm: Any = None
-        if self.wanted or (choice != "false" and _servers_there()):
+        if self.wanted or (choice != "false" and servers_there()):
             # Loaded only here: a plain run does without this code.
             from vcjob.local.warm.client import WarmLauncher
 
             self._warm = WarmLauncher(
                 env=setting.env, imports=_imports(annotations), may_start=self.wanted, say=say
             )
+            if early is not None:
+                self._warm.adopt(early)
             for argv, env, cwd in _commands(setting, job):
                 self._warm.prepare(argv, {**env, process.MARK_RUN: run_uid}, cwd)
+            self._warm.give_up_unused()
 
     def launcher(self, plain: PlainLauncher, say: Callable[[str], None]) -> Launcher:
         """In a shim: `say` reaches the user once, however many shims say the same."""
@@ -47,17 +61,6 @@ class Warmth:
     def close(self) -> None:
         if self._warm is not None:
             self._warm.close()
-
-
-def _servers_there() -> bool:
-    import os
-
-    from vcjob.local.home import home_folder
-
-    try:
-        return any(name.endswith(".sock") for name in os.listdir(os.path.join(home_folder(), "warm")))
-    except OSError:
-        return False
 
 
 def _imports(annotations: Mapping[str, str]) -> tuple[str, ...] | None:

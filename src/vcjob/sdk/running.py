@@ -13,8 +13,10 @@ from typing import Any
 from vcjob.errors import GroundError, UserError
 from vcjob.lifecycle.wire import rfc3339
 from vcjob.local import gpus, images, surroundings
+from vcjob.local.caller import caller_environment
 from vcjob.local.run import Setting
-from vcjob.local.start import caller_environment, start_supervisor
+from vcjob.local.seat import Seat
+from vcjob.local.start import start_supervisor
 from vcjob.local.store import Store
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import Loaded, Source, load
@@ -59,8 +61,12 @@ def start(
     cwd: str | None = None,
     warm: bool = False,
     given: str | None = None,
+    seat: Seat | None = None,
 ) -> Handle:
-    """The same for a source that is already loaded; `given` is its text as the user wrote it."""
+    """The same for a source that is already loaded.
+
+    given: its text as the user wrote it. seat: a supervisor that was started in advance.
+    """
     job = loaded.job
     store = Store()
     setting = Setting(
@@ -73,10 +79,10 @@ def start(
     )
     images.check_commands(job, setting.images)
     check_gpus(job, setting.env)
-    doc = _created(job, namespace)
+    doc = _created(job, namespace, seat.uid if seat else str(uuid.uuid4()))
     made, lock = store.create(doc, setting, given if given is not None else to_yaml(job.doc))
     try:
-        start_supervisor(made, lock)
+        start_supervisor(made, lock, seat)
     except BaseException:
         store.delete(made, older_too=False)
         raise
@@ -105,11 +111,11 @@ def _folder(cwd: str | None) -> str:
     return str(folder)
 
 
-def _created(job: Job, namespace: str | None) -> dict[str, Any]:
+def _created(job: Job, namespace: str | None, uid: str) -> dict[str, Any]:
     """The Job as an API server would have stored it: with a uid, a namespace and a time."""
     from vcjob.sdk.rendering import placed
 
-    doc = placed(job, str(uuid.uuid4()), namespace or job.metadata.namespace or "default").doc
+    doc = placed(job, uid, namespace or job.metadata.namespace or "default").doc
     metadata = doc["metadata"]
     metadata["creationTimestamp"] = rfc3339(time.time())
     metadata["generation"] = 1

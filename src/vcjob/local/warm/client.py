@@ -14,12 +14,12 @@ from vcjob.local.launch import Child, Launcher, LaunchRequest, PlainLauncher, si
 from vcjob.local.warm import server as kept
 from vcjob.local.warm import spawn
 from vcjob.local.warm.command import PythonCommand, canonical, understand
+from vcjob.local.warm.early import Early, Key
 from vcjob.local.warm.environment import for_zygote, start_key
 from vcjob.local.warm.zygote import setting, wire
 
 _LONGEST_IMPORT = 300.0  # seconds; whoever needs longer starts the plain way
 _Zygote = spawn.ZygoteHandle | str  # our own, or the socket of a kept one
-_Key = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class WarmChild:
@@ -82,7 +82,8 @@ class WarmLauncher:
         self._env = dict(os.environ if env is None else env)
         self._imports = imports
         self._owner = os.getpid() if may_start else None
-        self._zygotes: dict[_Key, _Zygote] = {}
+        self._zygotes: dict[Key, _Zygote] = {}
+        self._unused: dict[Key, spawn.ZygoteHandle] = {}
         self._said: set[str] = set()
 
     def prepare(self, argv: list[str], env: dict[str, str], cwd: str) -> None:
@@ -92,6 +93,18 @@ class WarmLauncher:
             self._plainly(command)
         else:
             self._zygote_for(command, env)
+
+    def adopt(self, early: Early) -> None:
+        """Use a zygote that was started before the commands were known, if it turns out to fit one of them."""
+        if self._owner is not None and self._imports is None:
+            self._unused[early.key] = early.zygote
+        else:
+            early.zygote.close()
+
+    def give_up_unused(self) -> None:
+        for zygote in self._unused.values():
+            zygote.close()
+        self._unused.clear()
 
     def launch(self, request: LaunchRequest) -> Child:
         command = _understand(request.argv, request.env, request.cwd)
@@ -144,6 +157,11 @@ class WarmLauncher:
         if os.getpid() != self._owner:
             self._plainly("no process was prepared for this interpreter and environment")
             return None
+        early = self._unused.pop(
+            (canonical(command.interpreter), _options(command, env), start_key(env)), None
+        )
+        if early is not None:
+            return early
         imports = spawn.DEFAULT_IMPORTS if self._imports is None else self._imports
         recipe = spawn.Recipe(
             canonical(command.interpreter), _options(command, env), for_zygote(env), imports

@@ -9,7 +9,6 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vcjob.local.files import make_folder
 from vcjob.local.warm.zygote import wire
 
 #: What nearly every rank imports first; a name that is not installed is left out.
@@ -69,7 +68,7 @@ def start(
 
     Raises OSError where the interpreter cannot be run.
     """
-    make_folder(empty)
+    os.makedirs(empty, mode=0o700, exist_ok=True)
     control, theirs = socket.socketpair()
     log = os.memfd_create("vcjob-warm", os.MFD_CLOEXEC)
     config: dict[str, Any] = {

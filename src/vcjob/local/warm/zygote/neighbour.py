@@ -6,7 +6,9 @@ import importlib.util
 import os
 import types
 
-_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "mounts.py")
+_FILE = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "mounts.py"
+)
 
 
 def enter_mounts(mounts: list[tuple[str, str, bool]]) -> None:

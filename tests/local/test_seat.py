@@ -1,0 +1,48 @@
+"""A supervisor that is started before its run is known."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+
+from vcjob.local import process
+from vcjob.local.seat import Seat
+
+
+def waiting(seat: Seat) -> list[int]:
+    return process.marked(process.MARK_RUN, seat.uid)
+
+
+def test_a_seat_that_is_never_taken_ends_by_itself() -> None:
+    seat = Seat()
+    assert waiting(seat)
+    seat.close()
+    deadline = time.monotonic() + 20
+    while waiting(seat):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    seat.close()  # a second time is no harm
+
+
+def test_a_seat_ends_with_the_command_that_made_it() -> None:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writing, Seat().uid.encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    uid = os.read(reading, 100).decode()
+    deadline = time.monotonic() + 20
+    while process.marked(process.MARK_RUN, uid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_uid_of_a_run_is_a_random_uuid() -> None:
+    seats = [Seat() for _ in range(2)]
+    uids = [uuid.UUID(seat.uid) for seat in seats]
+    for seat in seats:
+        seat.close()
+    assert {(uid.version, uid.variant) for uid in uids} == {(4, uuid.RFC_4122)}
+    assert len(set(uids)) == 2
