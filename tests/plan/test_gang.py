@@ -216,6 +216,12 @@ def test_only_tasks_whose_dependencies_are_met_count_as_members(
     assert found["minResources"] == {"count/pods": str(minimum), "pods": str(minimum)}
 
 
+def test_coscheduling_counts_only_tasks_that_are_ready() -> None:
+    given = job(task("a", 2), task("b", 3, **waiting("a")), minAvailable=5)
+    assert group(given, "coscheduling")["spec"]["minMember"] == 2
+    assert group(given, "coscheduling", ready=["a", "b"])["spec"]["minMember"] == 5
+
+
 def test_a_task_that_depends_on_nobody_is_ready_at_once() -> None:
     assert group(job(task("a", dependsOn={"name": []}), task("b", **waiting("a"))))["spec"][
         "minTaskMember"
@@ -272,6 +278,7 @@ def test_tasks_of_a_higher_priority_are_counted_first() -> None:
     given = job(task("a", spec=low), task("b", spec=high), minAvailable=1)
     assert cpu(given) == "1", "classes that nobody knows are worth nothing"
     assert cpu(given, low=1, high=2) == "10"
+    assert cpu(given, high=1) == "10"
     assert cpu(given, low=3, high=2) == "1"
     critical = {**asking(cpu="100"), "priorityClassName": "system-cluster-critical"}
     most = {**asking(cpu="1000"), "priorityClassName": "system-node-critical"}

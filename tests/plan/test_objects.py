@@ -70,6 +70,14 @@ def test_a_claim_that_is_there_already_is_used_and_not_made() -> None:
     assert plan.pod("worker", 0)["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "shared"}
 
 
+def test_a_claim_that_volcano_has_named_is_not_made_again() -> None:
+    """Volcano writes the name of the claim that it made into the Job, beside the claim."""
+    volumes = [{"mountPath": "/data", "volumeClaim": CLAIM, "volumeClaimName": "made"}]
+    plan = Plan(job(task("worker"), volumes=volumes))
+    assert of_kind(plan.objects(), "PersistentVolumeClaim") == []
+    assert plan.pod("worker", 0)["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "made"}
+
+
 def test_a_claim_keeps_its_name_over_time_and_differs_between_jobs_and_paths() -> None:
     def claim(uid: str, path: str) -> str:
         given = job(

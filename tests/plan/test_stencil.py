@@ -54,7 +54,11 @@ class Late(Plugin[None]):
     def parse(self, arguments: Sequence[str]) -> tuple[None, list[Problem]]:
         return None, []
 
+    def __init__(self) -> None:
+        self.shaped: list[str] = []
+
     def shape(self, draft: PodDraft, options: None) -> None:
+        self.shaped.append(draft.task.name)
         draft.pod["metadata"]["annotations"]["constant"] = "<#0>"
 
     def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: None) -> None:
@@ -70,3 +74,13 @@ def test_a_plugin_may_shape_each_pod_by_itself(monkeypatch: pytest.MonkeyPatch) 
         "worker-node-0",
     ]
     assert plan.pod("worker", 2)["metadata"]["annotations"]["constant"] == "<#0>"
+
+
+def test_a_task_is_shaped_once_whatever_the_number_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = Late()
+    monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(plugin, None)])
+    plan = Plan(job(task("a", 3), task("b", 2)))
+    for _ in range(2):
+        assert len(list(plan.pods())) == 5
+    # Twice each, for this plugin writes the first mark itself.
+    assert plugin.shaped == ["a", "a", "b", "b"]

@@ -73,7 +73,7 @@ class Members:
         return counted
 
     def _priority(self, task: Task) -> int:
-        return self._priorities.get(task.pod_spec.get("priorityClassName") or "", 0)
+        return self._priorities.get(str(task.pod_spec.get("priorityClassName")), 0)
 
 
 def min_available(task: Task) -> int:

@@ -7,13 +7,12 @@ limit without a request is a request. Resources of the pod as a whole take the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from vcjob.spec.quantity import Quantity, parse
 
 Amounts: TypeAlias = dict[str, Quantity]
-_Which: TypeAlias = Literal["requests", "limits"]
 
 _ONE = Quantity(1_000_000_000)
 _HUGE_PAGES = "hugepages-"
@@ -22,7 +21,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    sums = _aggregate(spec, "requests")
+    sums = _aggregate(spec, _requests_of)
     whole = spec.get("resources") or {}
     # Of a pod's own limits, only those that no container's request covers become requests.
     for name, amount in _read(whole.get("limits")).items():
@@ -33,7 +32,7 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
 
 
 def pod_limits(spec: Mapping[str, Any]) -> Amounts:
-    sums = _aggregate(spec, "limits")
+    sums = _aggregate(spec, _limits_of)
     own = _read((spec.get("resources") or {}).get("limits"))
     sums |= {name: amount for name, amount in own.items() if _counts_for_pod(name)}
     overhead = _read(spec.get("overhead"))
@@ -66,12 +65,12 @@ def render(amounts: Amounts) -> dict[str, str]:
     return {name: str(amounts[name]) for name in sorted(amounts)}
 
 
-def _aggregate(spec: Mapping[str, Any], which: _Which) -> Amounts:
-    running = total(_of(container, which) for container in spec.get("containers") or ())
+def _aggregate(spec: Mapping[str, Any], of: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
+    running = total(of(container) for container in spec.get("containers") or ())
     staying: Amounts = {}
     largest: Amounts = {}
     for container in spec.get("initContainers") or ():
-        own = _of(container, which)
+        own = of(container)
         if container.get("restartPolicy") == "Always":
             running = total([running, own])
             staying = total([staying, own])
@@ -82,10 +81,12 @@ def _aggregate(spec: Mapping[str, Any], which: _Which) -> Amounts:
     return _max(running, largest)
 
 
-def _of(container: Mapping[str, Any], which: _Which) -> Amounts:
-    resources = container.get("resources") or {}
-    limits = _read(resources.get("limits"))
-    return limits if which == "limits" else limits | _read(resources.get("requests"))
+def _limits_of(container: Mapping[str, Any]) -> Amounts:
+    return _read((container.get("resources") or {}).get("limits"))
+
+
+def _requests_of(container: Mapping[str, Any]) -> Amounts:
+    return _limits_of(container) | _read((container.get("resources") or {}).get("requests"))
 
 
 def _max(one: Amounts, other: Amounts) -> Amounts:
