@@ -205,10 +205,9 @@ def waiting(*names: str) -> dict[str, Any]:
         (["a", "b", "c"], {"a": 2, "b": 3, "c": 1}, 6),
     ],
 )
-def test_only_tasks_whose_dependencies_are_met_count_as_members(
+def test_row_27_only_tasks_whose_dependencies_are_met_count_as_members(
     ready: list[str] | None, members: dict[str, int], minimum: int
 ) -> None:
-    """Row 27 of the compatibility table."""
     given = job(task("a", 2), task("b", 3, **waiting("a")), task("c", 1, **waiting("b")), minAvailable=6)
     found = group(given, ready=ready)["spec"]
     assert found["minTaskMember"] == members

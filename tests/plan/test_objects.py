@@ -35,7 +35,9 @@ class Extra(Plugin[None]):
             yield {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x", "ownerReferences": []}}
 
 
-def test_objects_come_in_the_order_of_creation_and_belong_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_13_objects_come_in_the_order_of_creation_and_belong_to_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Extra(), None)])
     plan = Plan(job(task("worker")))
     objects = plan.objects()

@@ -11,7 +11,7 @@ from vcjob.errors import UserError
 from vcjob.plan.plan import Plan
 
 
-def test_a_pod_says_whose_it_is_and_which_one() -> None:
+def test_row_29_a_pod_says_whose_it_is_which_one_and_which_try() -> None:
     pod = Plan(job(task("worker", 3), queue="gold")).pod("worker", 2, version=4, attempt=5, retries=6)
     assert pod["apiVersion"] == "v1"
     assert pod["kind"] == "Pod"
@@ -180,8 +180,7 @@ def test_the_job_itself_is_not_changed_by_planning() -> None:
     assert json.dumps(given.doc) == before
 
 
-def test_siblings_differ_in_their_index_alone() -> None:
-    """Row 1 of the compatibility table."""
+def test_row_1_siblings_differ_in_their_index_alone() -> None:
     given = job(
         task("master"),
         task("worker", 12),
@@ -198,8 +197,7 @@ def test_siblings_differ_in_their_index_alone() -> None:
     assert as_another == plan.pod_json("worker", 9).decode()
 
 
-def test_injected_env_stands_first_and_each_name_once() -> None:
-    """Row 5 of the compatibility table."""
+def test_row_5_injected_env_stands_first_and_each_name_once() -> None:
     env = [
         {"name": "URL", "value": "tcp://$(MASTER_ADDR):$(MASTER_PORT)"},
         {"name": "RANK", "value": "99"},

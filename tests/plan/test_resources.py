@@ -29,8 +29,7 @@ def test_containers_add_up() -> None:
     assert limits(**spec) == {}
 
 
-def test_a_limit_without_a_request_counts_as_the_request() -> None:
-    """Row 25 of the compatibility table."""
+def test_row_25_a_limit_without_a_request_counts_as_the_request() -> None:
     spec = {"containers": [of({"cpu": "1"}, {"cpu": "2", "nvidia.com/gpu": 4})]}
     assert requests(**spec) == {"cpu": "1", "nvidia.com/gpu": "4"}
     assert limits(**spec) == {"cpu": "2", "nvidia.com/gpu": "4"}
