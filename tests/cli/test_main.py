@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -143,6 +144,31 @@ def test_a_verdict_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "validate", str(file)], stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_output_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(Path(GUIDE).read_text().replace("/home", "/训练"), encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for output in ("yaml", "json"):
+        done = subprocess.run(
+            [*COMMAND, "render", str(file), "-o", output], capture_output=True, env=environment
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert "/训练".encode() in done.stdout
+
+
+def test_a_file_name_may_be_any_bytes(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\xff.yaml"
+    missing = subprocess.run(
+        [*map(os.fsencode, COMMAND), b"validate", name, b"-o", b"json"], capture_output=True
+    )
+    assert missing.returncode == 2
+    assert os.fsencode(json.loads(missing.stdout)["problems"][0]["file"]) == name
+    with open(name, "w") as file:
+        file.write(Path(GUIDE).read_text())
+    found = subprocess.run([*map(os.fsencode, COMMAND), b"validate", name], capture_output=True)
+    assert (found.returncode, found.stdout) == (0, name + b": valid\n")
 
 
 def test_an_interrupt_ends_with_130_and_no_traceback() -> None:

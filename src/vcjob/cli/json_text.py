@@ -9,7 +9,12 @@ import msgspec
 
 
 def to_json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    except UnicodeEncodeError:  # the name of a file need not be text; JSON can escape what UTF-8 cannot say
+        import json
+
+        return json.dumps(value, indent=2) + "\n"
 
 
 def to_json_list(items: Iterable[bytes]) -> Iterator[str]:

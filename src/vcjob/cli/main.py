@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -84,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return shell_complete(cli, {}, "vcjob", COMPLETE, os.environ[COMPLETE])
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _write_utf8()
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -95,6 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     return code
+
+
+def _write_utf8() -> None:
+    """Manifests are UTF-8 whatever the terminal's locale, and a file's name may be any bytes at all."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def _run(arguments: list[str]) -> int:
