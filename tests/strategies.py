@@ -109,6 +109,8 @@ def pod_specs(draw: st.DrawFn) -> dict[str, Any]:
         spec["restartPolicy"] = policy
     if draw(st.integers(0, 5)) == 0:
         spec["hostNetwork"] = True
+        for container in spec["containers"][1:]:
+            container.pop("ports", None)  # on the node's network no two may have the same
     if draw(st.integers(0, 5)) == 0:
         spec["nodeSelector"] = {"zone": "a"}
     if draw(st.integers(0, 5)) == 0:

@@ -162,6 +162,15 @@ def test_a_port_of_the_node_that_is_taken() -> None:
     admitted(pod(container("a", ports=[port]), container("b", ports=[{**port, "hostIP": "10.0.0.1"}])))
 
 
+def test_on_the_host_network_two_containers_cannot_share_a_port() -> None:
+    port = {"containerPort": 80}
+    doc = pod(container("a", ports=[port]), container("b", ports=[port]), hostNetwork=True)
+    refused(
+        doc, f"{POD}.containers[1].ports[0].hostPort", "the port 80 of the node is taken by container `a`"
+    )
+    admitted(pod(container("a", ports=[port]), container("b", ports=[port])))
+
+
 # Probes
 
 

@@ -106,7 +106,8 @@ def _hides_plugins(job: Job, unreadable: Mapping[Path, str]) -> bool:
     if not job.tasks and unreadable:
         return True
     return any(
-        where[:2] == ("spec", "plugins") or (where[:2] == ("spec", "tasks") and len(where) <= _TASK_FIELD)
+        where[:2] == ("spec", "plugins")
+        or (where[:2] == ("spec", "tasks") and (len(where) < _TASK_FIELD or where[3] in ("name", "replicas")))
         for where in unreadable
     )
 

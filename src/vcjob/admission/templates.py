@@ -85,8 +85,9 @@ def _host_ports(pod: dict[str, Any], where: Path) -> Iterator[Problem]:
     for number, container in enumerate(pod.get("containers") or []):
         for place, port in enumerate(container.get("ports") or []):
             at = (*where, "containers", number, "ports", place)
-            host, inside = port.get("hostPort"), port.get("containerPort")
-            if pod.get("hostNetwork") and host and host != inside:
+            inside = port.get("containerPort")
+            host = port.get("hostPort") or (inside if pod.get("hostNetwork") else None)
+            if pod.get("hostNetwork") and host != inside:
                 yield error(
                     (*at, "hostPort"),
                     f"with hostNetwork, hostPort must be the containerPort ({inside})",
