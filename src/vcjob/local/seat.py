@@ -38,7 +38,8 @@ class Seat:
                 {**os.environ, MARK_RUN: self.uid},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs.fileno(), _SOCKET),
-                    *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)),
+                    # The number of the lock is taken too: nothing else may get it before the lock comes.
+                    *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(_LOCK + 1)),
                 ],
                 setsid=True,
             )
@@ -74,10 +75,8 @@ def sit() -> str | None:
             return None
     if not descriptors:
         return None
-    if descriptors[0] != _LOCK:
-        os.dup2(descriptors[0], _LOCK)
-        os.close(descriptors[0])
-    os.set_inheritable(_LOCK, False)
+    os.dup2(descriptors[0], _LOCK, inheritable=False)
+    os.close(descriptors[0])
     path = os.path.join(os.fsdecode(folder), "supervisor.log")
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number in (1, 2):
