@@ -173,6 +173,17 @@ def test_null_lists_in_a_template_are_absent_lists() -> None:
     assert pod["containers"][0]["env"][0]["name"] == "MASTER_ADDR"
 
 
+def test_null_fields_of_init_containers_are_absent_too() -> None:
+    spec = {"initContainers": [container("pre", env=None, args=None)]}
+    pod = Plan(job(task("worker", spec=spec))).pod("worker", 0)["spec"]
+    assert pod["initContainers"] == [container("pre")]
+
+
+def test_an_empty_template_makes_an_empty_pod() -> None:
+    pod = Plan(job({**task("worker"), "template": {}})).pod("worker", 0)
+    assert pod["spec"] == {"schedulerName": "volcano"}
+
+
 def test_the_job_itself_is_not_changed_by_planning() -> None:
     given = job(task("master"), task("worker", 2), plugins={"pytorch": ["--wait-master-enabled"]})
     before = json.dumps(given.doc)

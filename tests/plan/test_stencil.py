@@ -59,6 +59,7 @@ class Late(Plugin[None]):
 
     def shape(self, draft: PodDraft, options: None) -> None:
         self.shaped.append(draft.task.name)
+        self.init_containers = len(draft.init_containers)
         draft.pod["metadata"]["annotations"]["constant"] = "<#0>"
 
     def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: None) -> None:
@@ -74,6 +75,7 @@ def test_a_plugin_may_shape_each_pod_by_itself(monkeypatch: pytest.MonkeyPatch) 
         "worker-node-0",
     ]
     assert plan.pod("worker", 2)["metadata"]["annotations"]["constant"] == "<#0>"
+    assert "initContainers" not in plan.pod("worker", 2)["spec"], "looking for init containers makes none"
 
 
 def test_a_task_is_shaped_once_whatever_the_number_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:

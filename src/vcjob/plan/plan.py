@@ -142,11 +142,11 @@ class Plan:
     def _cut(self, task: Task) -> Stencil:
         """The task's stencil, with the first mark that neither the Job nor a plugin writes by itself."""
         text = msgspec.json.encode(self.job.doc)
-        for sign in map(mark, count()):
-            if sign.encode() not in text:
-                with suppress(MarkClash):
-                    return Stencil(self._shaped(task, sign).pod, sign)
-        raise AssertionError("there is no end of marks")
+        free = (sign for sign in map(mark, count()) if sign.encode() not in text)
+        while True:
+            sign = next(free)
+            with suppress(MarkClash):
+                return Stencil(self._shaped(task, sign).pod, sign)
 
     def _shaped(self, task: Task, mark: str) -> PodDraft:
         draft = draft_pod(self.job, task, self._gang, mark)
