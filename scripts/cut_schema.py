@@ -4,7 +4,7 @@ Kubernetes' published schema knows the fields and their types. What the API serv
 words a field takes, the form of a name, the range of a number) is added here, each rule with words for
 people. Run it after a new Kubernetes minor:
 
-    .venv/bin/python tools/cut_schema.py 1.37
+    .venv/bin/python scripts/cut_schema.py 1.37
 """
 
 from __future__ import annotations
@@ -176,12 +176,18 @@ WHOLE = {
 
 def main() -> None:
     minor = sys.argv[1] if len(sys.argv) > 1 else "1.37"
+    text = schema_text(minor)
+    TARGET.write_text(text)
+    print(f"Kubernetes {minor}: {len(json.loads(text))} definitions, {len(text)} bytes")
+
+
+def schema_text(minor: str) -> str:
+    """The cut schema of one Kubernetes minor, a line for each definition."""
     folder = Path(kubernetes_validate.__file__).parent / f"kubernetes-json-schema/v{minor}.0-local-strict"
     definitions = json.loads((folder / "_definitions.json").read_text())["$defs"]
     cut = add_rules(closure(definitions))
     lines = [f"{json.dumps(name)}: {json.dumps(cut[name], sort_keys=True)}" for name in sorted(cut)]
-    TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(f"{len(cut)} definitions of Kubernetes {minor}, {TARGET.stat().st_size} bytes")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def closure(definitions: dict[str, Any]) -> dict[str, Any]:
