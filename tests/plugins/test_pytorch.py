@@ -205,6 +205,15 @@ def test_every_container_declares_the_port_and_no_init_container_does() -> None:
     assert "ports" not in shaped.container("pre")
 
 
+def test_a_container_that_declares_the_port_does_not_speak_for_the_next() -> None:
+    containers = [
+        {"name": "main", "image": "i", "ports": [{"containerPort": 23456}]},
+        {"name": "side", "image": "i"},
+    ]
+    shaped = Pod(job(task("master", containers=containers)), "master", 0)
+    assert (ports_of(shaped, "main"), ports_of(shaped, "side")) == ([{"containerPort": 23456}], [PORT])
+
+
 @pytest.mark.parametrize("declared", ["main", "side", None])
 def test_row_7_with_host_network_the_port_stands_once_in_the_pod(declared: str | None) -> None:
     containers: list[dict[str, Any]] = [{"name": "main", "image": "i"}, {"name": "side", "image": "i"}]
@@ -243,11 +252,12 @@ def test_svc_is_opened_by_force_and_publishes_early_unless_the_user_has_a_say(
     assert [(plugin.name, found) for plugin, found in opened[1:]] == [("svc", options)]
 
 
-@pytest.mark.parametrize(("given", "value"), [("8", "8"), ("0x4", "4"), ("auto", "auto")])
+@pytest.mark.parametrize(("given", "value"), [("1", "1"), ("8", "8"), ("0x4", "4"), ("auto", "auto")])
 def test_nproc_per_node_adds_what_torchrun_reads(given: str, value: str) -> None:
     made = job(
         task("master"), task("worker", 2), task("extra"), pytorch=["--port=99", f"--nproc-per-node={given}"]
     )
+    assert problems(made) == []
     assert Pod(made, "worker", 1).env == {
         "MASTER_ADDR": ADDR,
         "MASTER_PORT": "99",

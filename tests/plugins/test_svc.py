@@ -156,6 +156,7 @@ def test_row_28_a_subdomain_of_the_templates_own_has_a_service_too() -> None:
         for name in ("s", "r")
     ]
     assert objects(made)[1:] == [SERVICE, *extra, POLICY]
+    assert objects(train(task("a", subdomain="s")))[1:] == [SERVICE, extra[0], POLICY]
 
 
 def test_row_24_hosts_too_long_for_a_program_are_left_out_with_a_warning() -> None:
@@ -219,6 +220,8 @@ def test_a_list_that_is_left_out_makes_room_in_a_full_config_map(monkeypatch: py
 def test_lists_that_no_config_map_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     made = train(task("a", 3), task("b", 2))
     size = sum(len(key) + len(value) for key, value in config_map(made).items())
+    monkeypatch.setattr(svc, "MAX_CONFIG_MAP", size)
+    assert problems(made) == []
     monkeypatch.setattr(svc, "MAX_CONFIG_MAP", size - 1)
     assert problems(made) == [
         (
