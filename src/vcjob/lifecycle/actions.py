@@ -164,10 +164,7 @@ def _renew_all(turn: Turn) -> None:
 def _renew_target(turn: Turn, action: str, cause: Cause) -> None:
     turn.remember({cause.task: renewed(turn.tallies[cause.task].memory, target(turn, action, cause))})
     fired = (f"TaskCompleted/{cause.task}", f"TaskFailed/{cause.task}")
-    turn.set(
-        handled=tuple(event for event in turn.status.handled if event not in fired),
-        holding={event: at for event, at in turn.status.holding.items() if event not in fired},
-    )
+    turn.set(handled=tuple(event for event in turn.status.handled if event not in fired))
 
 
 def target(turn: Turn, action: str, cause: Cause) -> IndexSet:

@@ -15,7 +15,7 @@ class Tally:
     """The pods of one task. Sets speak of the present attempt unless they say otherwise."""
 
     __slots__ = (
-        "evicted", "failed", "groups", "live", "lost", "memory", "occupied", "pending", "present", "ready",
+        "failed", "groups", "live", "lost", "memory", "occupied", "pending", "present", "ready",
         "restarts", "running", "succeeded", "terminating", "unknown", "wait_timed_out",
     )  # fmt: skip
 
@@ -25,7 +25,7 @@ class Tally:
         if active:
             memory = _scaled_down(memory, observed, replicas)
         self.present = self.pending = self.running = self.ready = self.unknown = EMPTY
-        self.evicted = self.wait_timed_out = EMPTY
+        self.wait_timed_out = EMPTY
         #: Indexes that have a pod of any attempt.
         self.occupied = EMPTY
         #: Pods of any attempt that are going or are to go.
@@ -49,7 +49,6 @@ class Tally:
             self.running |= group.running & current
             self.ready |= group.ready & current
             self.unknown |= group.unknown & current
-            self.evicted |= group.evicted & current
             self.wait_timed_out |= group.wait_timed_out & current
             succeeded |= group.succeeded & current
             failed |= (group.failed - group.terminating) & current

@@ -60,11 +60,7 @@ class Turn:
 
     def remember(self, memories: dict[str, TaskMemory]) -> None:
         known = self.status.tasks
-        changed = {
-            name: memory
-            for name, memory in memories.items()
-            if memory is not known.get(name) and memory != known.get(name)
-        }
+        changed = {name: memory for name, memory in memories.items() if memory != known.get(name)}
         if changed:
             self.status = msgspec.structs.replace(self.status, tasks={**known, **changed})
 
