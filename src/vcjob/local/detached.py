@@ -11,6 +11,8 @@ def main() -> int:
     if os.fork():
         os._exit(0)
     os.chdir("/")
+    # Pipes of the shell that started us, which somebody may wait for the end of.
+    os.closerange(5, os.sysconf("SC_OPEN_MAX"))
     early = None
     if "warm" in sys.argv[1:]:
         from vcjob.local.warm.early import start_early
@@ -24,4 +26,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # whoever waits for the lock need not wait for the interpreter to tidy up

@@ -16,18 +16,21 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
 
-def write_atomic(path: str, data: bytes) -> None:
-    """Put `data` at `path`: the old content or the new one is there at any moment, and after a power cut."""
+def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:
+    """Put `data` at `path`: the old content or the new one is there at any moment.
+
+    With `durable` that holds after a power cut too; without, only what can be worked out again belongs there.
+    """
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
         try:
             write_all(descriptor, data)
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
-        sync_folder(os.path.dirname(path))
     except OSError as error:
         try:
             os.unlink(temporary)
@@ -36,8 +39,8 @@ def write_atomic(path: str, data: bytes) -> None:
         raise cannot_write(path, error) from error
 
 
-def write_json(path: str, value: object) -> None:
-    write_atomic(path, msgspec.json.encode(value))
+def write_json(path: str, value: object, *, durable: bool = True) -> None:
+    write_atomic(path, msgspec.json.encode(value), durable=durable)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -17,7 +17,7 @@ from vcjob.local.podstate import PodState
 from vcjob.local.run import Run
 
 _PIECE = 1 << 20
-_BUSY, _IDLE = 0.03, 0.12
+_BUSY, _IDLE, _ENDING = 0.03, 0.12, 0.01
 
 
 class Tail:
@@ -95,6 +95,8 @@ class Follower:
 
     @property
     def pause(self) -> float:
+        if self.status.over:
+            return _ENDING  # its supervisor is about to go, which no file tells
         return _BUSY if self._grew else _IDLE
 
     def attached(self) -> list[Tail]:

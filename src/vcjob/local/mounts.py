@@ -43,13 +43,16 @@ def enter_mounts(mounts: Iterable[Mount]) -> None:
     """Move this process into a mount namespace of its own and put the mounts there."""
     mounts = list(mounts)
     _private_namespace()
+    # Held before any layer is put over anything: what lies below a layer would be shared no longer.
+    sources = [os.open(mount.source, os.O_PATH) for mount in mounts]
     missing = {_first_missing(mount.target) for mount in mounts}
     at_top = sorted(path for path in missing if path and os.path.dirname(path) == "/")
     if at_top:
         _new_root(at_top)
-    for mount in mounts:
+    for mount, source in zip(mounts, sources):
         _make_target(mount)
-        _bind(mount.source, mount.target)
+        _bind(f"/proc/self/fd/{source}", mount.target)
+        os.close(source)
         if mount.read_only:
             flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY
             checked(libc.mount(None, mount.target.encode(), None, flags, None), f"read-only {mount.target}")

@@ -105,7 +105,7 @@ class Run:
         return files.read_json(self.path("pods.json"), list[PodState]) or []
 
     def write_pods(self, pods: list[PodState]) -> None:
-        files.write_json(self.path("pods.json"), pods)
+        files.write_json(self.path("pods.json"), pods, durable=False)
 
     # Events and commands
 

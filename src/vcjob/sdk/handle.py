@@ -208,7 +208,7 @@ class Handle:
                 raise WaitTimeout(f"the job {self.name!r} is still {self.phase} after {timeout:g} s")
             left = pause if deadline is None else max(0.0, deadline - time.monotonic())
             yield min(pause, left)
-            pause = min(pause * 1.3, 0.1)
+            pause = 0.01 if settle(self._run).over else min(pause * 1.3, 0.1)
 
     def wait_for_command(self, timeout: float = 10.0) -> None:
         """Until what was asked for is recorded: from then on no crash can lose it."""
