@@ -110,9 +110,13 @@ class WarmLauncher:
         command = _understand(request.argv, request.env, request.cwd)
         if not isinstance(command, str):
             zygote = self._zygote_for(command, request.env)
-            child = None if zygote is None else self._ask(zygote, command, request)
-            if child is not None:
-                return child
+            answer = None if zygote is None else self._ask(zygote, command, request)
+            if isinstance(answer, WarmChild):
+                return answer
+            child = self._fallback.launch(request)
+            if answer:  # said now: what keeps a command from starting in any way is not a matter of warmth
+                self._plainly(answer)
+            return child
         return self._fallback.launch(request)
 
     def with_fallback(self, fallback: Launcher, say: Callable[[str], None]) -> WarmLauncher:
@@ -172,11 +176,11 @@ class WarmLauncher:
             self._plainly(f"{command.interpreter} cannot be run: {error.strerror}")
             return None
 
-    def _ask(self, zygote: _Zygote, command: PythonCommand, request: LaunchRequest) -> WarmChild | None:
+    def _ask(self, zygote: _Zygote, command: PythonCommand, request: LaunchRequest) -> WarmChild | str:
+        """The rank, or why there is none; an empty reason is for the plain way to meet and to report."""
         connection = kept.connect(zygote) if isinstance(zygote, str) else zygote.connect()
         if connection is None:
-            self._plainly("the kept-warm server has ended")
-            return None
+            return "the kept-warm server has ended"
         connection.settimeout(_LONGEST_IMPORT)
         answer = wire.exchange(connection, _message(command, request), (request.stdout, request.stderr))
         if answer is not None and "pid" in answer:
@@ -184,13 +188,8 @@ class WarmLauncher:
         connection.close()
         if answer is None:
             last = zygote.log().splitlines()[-1:] if isinstance(zygote, spawn.ZygoteHandle) else []
-            answer = {
-                "refused": f"the process that was to start it died ({' '.join(last) or 'it says nothing'})"
-            }
-        # An empty reason, and trouble on the way to the command, are for the plain way to meet and to report.
-        if answer["refused"] and answer.get("by") != "start":
-            self._plainly(answer["refused"])
-        return None
+            return f"the process that was to start it died ({' '.join(last) or 'it says nothing'})"
+        return str(answer["refused"])
 
     def _plainly(self, why: str) -> None:
         self._once(f"not started warm: {why}")

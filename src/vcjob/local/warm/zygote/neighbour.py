@@ -12,11 +12,11 @@ _FILE = os.path.join(
 
 
 def enter_mounts(mounts: list[tuple[str, str, bool]]) -> None:
-    spec = importlib.util.spec_from_file_location("_vcjob_warm.linux", _FILE)
+    spec = importlib.util.spec_from_file_location("_vcjob_warm.mounts", _FILE)
     assert spec is not None and spec.loader is not None
-    linux = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(linux)
-    linux.enter_mounts(
+    mounting = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mounting)
+    mounting.enter_mounts(
         [
             types.SimpleNamespace(source=source, target=target, read_only=only)
             for source, target, only in mounts

@@ -57,8 +57,7 @@ def tend(connection: socket.socket, loaded: Loaded, zygote: int) -> program.Rank
         refused = pipe.read().decode(errors="replace")
     if refused:
         os.waitpid(pid, 0)
-        kind, _, why = refused.partition(" ")
-        _tell(connection, {"refused": why, "by": kind})
+        _tell(connection, {"refused": refused.strip()})
         os._exit(0)
     _tell(connection, {"pid": pid})
     code = _watch(connection, pid, wake[0])
@@ -75,7 +74,7 @@ def _answer(question: dict[str, Any] | None, loaded: Loaded) -> dict[str, Any]:
     name = loaded.other_environment(question["env"]) or setting.difference(
         loaded.setting, question["setting"]
     )
-    return {"refused": f"its {name} is not that of this run", "by": "zygote"} if name else {"fit": True}
+    return {"refused": f"its {name} is not that of this run"} if name else {"fit": True}
 
 
 def _hatch(request: dict[str, Any], descriptors: list[int], loaded: Loaded, report: int) -> program.Rank:
@@ -103,15 +102,15 @@ def _hatch(request: dict[str, Any], descriptors: list[int], loaded: Loaded, repo
         program.check(rank, loaded)
         program.become(rank)
     except program.Refusal as refusal:
-        _report(report, "command", str(refusal))
+        _report(report, str(refusal))
     except Exception as error:
-        _report(report, "start", f"{type(error).__name__}: {error}")
+        _report(report, f"{type(error).__name__}: {error}")
     os.close(report)
     return rank
 
 
-def _report(descriptor: int, kind: str, why: str) -> None:
-    os.write(descriptor, f"{kind} {why}".encode())
+def _report(descriptor: int, why: str) -> None:
+    os.write(descriptor, f"{why} ".encode())  # never nothing at all: that would mean that all is well
     os._exit(127)
 
 

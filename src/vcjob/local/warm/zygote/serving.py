@@ -37,6 +37,7 @@ class Config:
 def serve(text: str, baseline: frozenset[str]) -> Rank:
     """Never returns in the zygote itself; returns in each rank what it is to run."""
     config = Config(text)
+    _close_others({config.control.fileno(), *([config.listening.fileno()] if config.listening else [])})
     os.chdir(config.folder)
     loaded = Loaded(baseline)
     started = time.monotonic()
@@ -56,6 +57,14 @@ def serve(text: str, baseline: frozenset[str]) -> Rank:
         os._exit(1)
     nest.own_orphans()
     return _Zygote(config, loaded).run()
+
+
+def _close_others(ours: set[int]) -> None:
+    """What a careless shell has left open must not live on in the ranks."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in ours:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
 
 
 def _settle() -> None:
@@ -121,7 +130,7 @@ class _Zygote:
                 self._end()  # it will not get better; the next start has a server that is not stale
         if refused:
             with contextlib.suppress(OSError):
-                wire.send(connection, {"refused": refused, "by": "zygote"})
+                wire.send(connection, {"refused": refused})
             connection.close()
             return None
         self._busy_at = time.monotonic()

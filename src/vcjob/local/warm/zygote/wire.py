@@ -1,6 +1,6 @@
 """What a client and a zygote say to each other: frames of JSON, the first one of a rank with descriptors.
 
-One connection is one rank. The client asks; the nest answers `{"pid": N}` or `{"refused": WHY, "by": WHAT}`,
+One connection is one rank. The client asks; the nest answers `{"pid": N}` or `{"refused": WHY}`,
 and later `{"exit": CODE}`. A client that closes the connection gives the rank up: it is killed.
 """
 

@@ -1,0 +1,78 @@
+"""Every example is a valid Job and does, run as its README says, what it promises."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vcjob
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+NUMBERED = sorted(path.name for path in EXAMPLES.iterdir() if path.name[0].isdigit())
+
+PROMISES = {
+    "01-guide": [
+        "rank 0 of 3 (gloo): sent 16",
+        "rank 1 of 3 (gloo): received",
+        "rank 2 of 3 (gloo): received",
+    ],
+    "02-ddp": [
+        "4 ranks train from epoch 0 on",
+        "rank 1 dies, as ranks do",
+        "4 ranks train from epoch 3 on",
+        "epoch 5",
+    ],
+    "03-torchrun": [f"process {p} of node {n} is rank {2 * n + p} of 4" for n in (0, 1) for p in (0, 1)],
+    "04-depends-on": ["serving", "reader 0 read numbers that add up to 4950", "reader 1 read"],
+    "05-sidecar": ["rank done", "reported: step 0", "reported: step 4"],
+    "06-homogeneous": [f"rank {rank} of 4 (gloo): sum 10" for rank in range(4)],
+    "07-policies": ["worker 0 is not ready, exit code 3", "worker 1 did its work at the second try"],
+}
+WITHOUT_TORCH = ("04-depends-on", "05-sidecar", "07-policies")
+
+
+def test_each_has_a_promise_that_is_tested_and_a_line_in_the_readme() -> None:
+    assert sorted(PROMISES) == NUMBERED
+    readme = (EXAMPLES / "README.md").read_text()
+    assert all(f"[{name}]({name})" in readme for name in NUMBERED)
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_it_is_valid_without_a_warning_and_can_be_rendered(name: str) -> None:
+    file = EXAMPLES / name / "job.yaml"
+    assert vcjob.validate(file) == []
+    kinds = [obj["kind"] for obj in vcjob.render(file)]
+    assert "Pod" in kinds
+
+
+def run_example(name: str, tmp_path: Path, *words: str) -> str:
+    folder = tmp_path / name
+    shutil.copytree(EXAMPLES / name, folder)
+    env = {**os.environ, "VCJOB_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "vcjob.cli.main", "run", *words, "job.yaml"],
+        cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Completed" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", WITHOUT_TORCH)
+def test_it_does_what_it_promises(name: str, tmp_path: Path) -> None:
+    output = run_example(name, tmp_path)
+    assert [promise for promise in PROMISES[name] if promise not in output] == [], output
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", [name for name in NUMBERED if name not in WITHOUT_TORCH])
+@pytest.mark.parametrize("words", [[], ["--warm"]], ids=["plain", "warm"])
+def test_it_does_what_it_promises_with_torch(name: str, words: list[str], tmp_path: Path) -> None:
+    output = run_example(name, tmp_path, *words)
+    assert [promise for promise in PROMISES[name] if promise not in output] == [], output
