@@ -48,6 +48,22 @@ def test_a_path_a_text_and_a_dictionary_can_be_loaded(tmp_path: Path) -> None:
         assert [job.name for job in load(source).jobs] == ["j"]  # type: ignore[arg-type]
 
 
+def test_problems_name_the_file_that_was_loaded(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("kind: Pod\n")
+    assert problem_of(load(file)).file == str(file)
+    assert problem_of(load("kind: Pod\n")).file == "<text>"
+    assert problem_of(load({"kind": "Pod"})).file is None
+    assert problem_of(load('  {"kind": "Pod"}')).file == "<text>"
+
+
+def test_problems_of_all_documents_are_kept() -> None:
+    assert len(load_text("kind: Pod\n---\nkind: Node\n---\n- x\n").problems) == 3
+    doubled = load_text(JOB + "---\n" + JOB + "kind: Job\n").jobs[1].problems
+    assert [problem.path for problem in doubled] == ["kind", "metadata.name"]
+    assert "a second Job named `j`" in doubled[1].message
+
+
 def test_a_name_without_a_line_break_is_a_path() -> None:
     with pytest.raises(SourceError, match="no such file"):
         load("kind: Job")

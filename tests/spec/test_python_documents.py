@@ -97,6 +97,29 @@ def test_paths_are_written_as_people_write_them() -> None:
     assert format_path(()) == ""
 
 
+def test_a_warning_is_a_problem_of_less_weight() -> None:
+    assert warning(("a",), "m", "h") == Problem(severity="warning", where=("a",), message="m", hint="h")
+
+
+def test_problems_without_a_place_come_first_and_errors_before_warnings() -> None:
+    placed = [
+        Problem(severity=severity, where=(), message=f"{line}:{column}", line=line, column=column)
+        for severity, line, column in (("warning", 2, 1), ("error", 2, 1), ("error", 1, 9), ("error", 1, 2))
+    ]
+    found = Document({}).locate([*placed, error((), "nowhere")])
+    assert [(p.message, p.severity) for p in found] == [
+        ("nowhere", "error"), ("1:2", "error"), ("1:9", "error"), ("2:1", "error"), ("2:1", "warning"),
+    ]  # fmt: skip
+
+
+def test_the_file_of_python_data_is_its_own_affair() -> None:
+    assert Document.of({"a": 1}, file="x.py").locate([error(("a",), "m")])[0].file == "x.py"
+
+
+def test_numbers_at_the_edge_of_64_bits_are_kept() -> None:
+    assert Document.of({"a": 2**64 - 1, "b": -(2**63)}).problems == []
+
+
 def test_only_errors_count_as_errors() -> None:
     assert has_errors([warning((), "w"), error((), "e")])
     assert not has_errors([warning((), "w")])

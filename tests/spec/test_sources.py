@@ -29,7 +29,8 @@ def test_a_file_is_read_with_its_name(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path / "none.yaml").message == f"{tmp_path}/none.yaml: no such file"
+    error = refused(tmp_path / "none.yaml")
+    assert (error.message, error.hint) == (f"{tmp_path}/none.yaml: no such file", "check the path")
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
@@ -40,16 +41,21 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "cannot be read" in refused(tmp_path / "file" / "job.yaml").message
+    error = refused(tmp_path / "file" / "job.yaml")
+    assert error.message == f"'{tmp_path}/file/job.yaml': cannot be read: Not a directory"
+    assert error.hint == "check the path"
 
 
-@pytest.mark.parametrize("name", ["a\x00b", "x" * 5000])
-def test_an_impossible_path_is_refused(name: str) -> None:
-    assert "cannot be read" in refused(name).message
+@pytest.mark.parametrize(
+    ("name", "reason"), [("a\x00b", "embedded null"), ("x" * 5000, "File name too long")]
+)
+def test_an_impossible_path_is_refused(name: str, reason: str) -> None:
+    assert reason in refused(name).message
 
 
 def test_a_device_is_refused() -> None:
-    assert "is a device" in refused("/dev/zero").message
+    error = refused("/dev/zero")
+    assert (error.message, error.hint) == ("/dev/zero: is a device", "name a file")
 
 
 def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,13 +63,14 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", deny)
-    assert refused(tmp_path / "x").message.endswith("may not be read")
+    error = refused(tmp_path / "x")
+    assert (error.message, error.hint) == (f"{tmp_path}/x: may not be read", "check the file's permissions")
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.out"
     file.write_bytes(b"\x7fELF\x02\x00\x01")
-    assert refused(file).message.endswith("is a binary file")
+    assert refused(file).message == f"{file}: is a binary file"
 
 
 def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
