@@ -194,6 +194,20 @@ ONE_EACH = "arguments are written --name=value, one item each"
         ([""], [error((0,), "`` is no flag: Volcano reads nothing from here on", ONE_EACH)]),
         (["x"], [error((0,), "`x` is no flag: Volcano reads nothing from here on", ONE_EACH)]),
         (["---port=5"], [error((0,), "`---port=5` is no flag: it must be plain `--name`", "write --port=5")]),
+        (["-="], [error((0,), "`-=` is no flag: no name follows the dashes", "write --name=value")]),
+        (["--zzz y"], [error((0,), "there is no argument `--zzz y`", KNOWN)]),
+        (
+            ["master=a=b"],
+            [error((0,), "`master=a=b` is no flag: it must be plain `--name`", "write --master=a=b")],
+        ),
+        (
+            ['"--port=5"'],
+            [error((0,), '`"--port=5"` is no flag: it must be plain `--name`', "write --port=5")],
+        ),
+        (
+            ["---master=a–b"],
+            [error((0,), "`---master=a–b` is no flag: it must be plain `--name`", "write --master=a–b")],
+        ),
         (["port=5"], [error((0,), "`port=5` is no flag: it must be plain `--name`", "write --port=5")]),
         ([" --port=5"], [error((0,), "` --port=5` is no flag: it must be plain `--name`", "write --port=5")]),
         (
