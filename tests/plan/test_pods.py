@@ -55,6 +55,8 @@ def test_versions_attempts_and_retries_begin_at_zero() -> None:
     assert metadata["annotations"]["volcano.sh/job-version"] == "0"
     assert metadata["annotations"]["volcano.sh/job-retry-count"] == "0"
     assert metadata["labels"]["vcjob.io/attempt"] == "0"
+    plan = Plan(job(task("worker")))
+    assert json.loads(plan.pod_json("worker", 0)) == plan.pod("worker", 0)
 
 
 def test_a_job_without_queue_or_uid_gets_the_default_queue_and_the_empty_uid() -> None:
@@ -130,6 +132,12 @@ def test_pods_of_a_partitioned_task_know_their_partition() -> None:
     assert "volcano.sh/partition-id" not in plan.pod("other", 0)["metadata"]["labels"]
 
 
+@pytest.mark.parametrize(("size", "expected"), [(0, "0"), (1, "1")])
+def test_partitions_of_one_pod_or_of_no_size(size: int, expected: str) -> None:
+    plan = Plan(job(task("worker", 2, partitionPolicy={"totalPartitions": 2, "partitionSize": size})))
+    assert plan.pod("worker", 1)["metadata"]["labels"]["volcano.sh/partition-id"] == expected
+
+
 def test_scheduler_and_priority_come_from_the_job_where_the_template_has_none() -> None:
     plan = Plan(
         job(
@@ -146,6 +154,11 @@ def test_scheduler_and_priority_come_from_the_job_where_the_template_has_none() 
         for s in [plan.pod(t, 0)["spec"]]
     }
     assert chosen == {"plain": ("other", "low"), "own": ("mine", "high"), "empty": ("other", "low")}
+
+
+def test_an_empty_scheduler_name_is_none_at_all() -> None:
+    plan = Plan(job(task("worker", spec={"schedulerName": ""})), gang="none")
+    assert "schedulerName" not in plan.pod("worker", 0)["spec"]
 
 
 def test_without_a_priority_class_anywhere_there_is_none() -> None:
@@ -180,8 +193,9 @@ def test_null_fields_of_init_containers_are_absent_too() -> None:
 
 
 def test_an_empty_template_makes_an_empty_pod() -> None:
-    pod = Plan(job({**task("worker"), "template": {}})).pod("worker", 0)
-    assert pod["spec"] == {"schedulerName": "volcano"}
+    given = job({**task("worker"), "template": {}}, volumes=[{"mountPath": "/a", "volumeClaimName": "b"}])
+    pod = Plan(given).pod("worker", 0)
+    assert set(pod["spec"]) == {"schedulerName", "volumes"}
 
 
 def test_the_job_itself_is_not_changed_by_planning() -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.plan.jobs import container, job, task
+from vcjob.errors import UserError
 from vcjob.plan.plan import Plan
 from vcjob.plan.stencil import MarkClash, Stencil, mark
 from vcjob.plugins.base import Plugin, PodDraft, Slot
@@ -48,26 +49,26 @@ def test_a_jobs_own_text_is_never_taken_for_a_slot(own: str) -> None:
     assert pod["spec"]["containers"][0]["args"] == [own]
 
 
-class Late(Plugin[None]):
+class Late(Plugin[str]):
     name: ClassVar[str] = "late"
 
-    def parse(self, arguments: Sequence[str]) -> tuple[None, list[Problem]]:
-        return None, []
+    def parse(self, arguments: Sequence[str]) -> tuple[str, list[Problem]]:
+        return "", []
 
     def __init__(self) -> None:
         self.shaped: list[str] = []
 
-    def shape(self, draft: PodDraft, options: None) -> None:
+    def shape(self, draft: PodDraft, options: str) -> None:
         self.shaped.append(draft.task.name)
         self.init_containers = len(draft.init_containers)
         draft.pod["metadata"]["annotations"]["constant"] = "<#0>"
 
-    def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: None) -> None:
-        pod["spec"]["nodeName"] = f"{task.name}-node-{index % 2}"
+    def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: str) -> None:
+        pod["spec"]["nodeName"] = f"{task.name}-{options}-{index % 2}"
 
 
 def test_a_plugin_may_shape_each_pod_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Late(), None)])
+    monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Late(), "node")])
     plan = Plan(job(task("worker", 3)))
     assert [pod["spec"]["nodeName"] for pod in plan.pods()] == [
         "worker-node-0",
@@ -80,9 +81,26 @@ def test_a_plugin_may_shape_each_pod_by_itself(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_task_is_shaped_once_whatever_the_number_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = Late()
-    monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(plugin, None)])
+    monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(plugin, "node")])
     plan = Plan(job(task("a", 3), task("b", 2)))
     for _ in range(2):
         assert len(list(plan.pods())) == 5
     # Twice each, for this plugin writes the first mark itself.
     assert plugin.shaped == ["a", "a", "b", "b"]
+
+
+class Misused(Late):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def shape(self, draft: PodDraft, options: str) -> None:
+        draft.pod["metadata"]["annotations"]["misused"] = self.text.replace("MARK", draft.mark)
+
+
+@pytest.mark.parametrize("text", ["MARK", "MARKnonsense:0MARK"])
+def test_a_plugin_that_misuses_slots_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Misused(text), "")])
+    with pytest.raises(UserError, match="the pods of task 'worker' cannot be told apart") as caught:
+        Plan(job(task("worker"))).pod("worker", 0)
+    assert "at fault: late;" in (caught.value.hint or "")

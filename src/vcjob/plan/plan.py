@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import msgspec
@@ -28,6 +28,10 @@ _ORDER = {
         ("ConfigMap", "Service", "NetworkPolicy", "PodGroup", "PersistentVolumeClaim"),
     )
 }
+
+
+#: No plugin writes that many marks by chance; one that repeats each mark it is given never ends.
+_TRIES = 100
 
 
 class Plan:
@@ -143,10 +147,14 @@ class Plan:
         """The task's stencil, with the first mark that neither the Job nor a plugin writes by itself."""
         text = msgspec.json.encode(self.job.doc)
         free = (sign for sign in map(mark, count()) if sign.encode() not in text)
-        while True:
-            sign = next(free)
+        for sign in islice(free, _TRIES):
             with suppress(MarkClash):
                 return Stencil(self._shaped(task, sign).pod, sign)
+        opened = ", ".join(plugin.name for plugin, _ in self._plugins)
+        raise UserError(
+            f"the pods of task {task.name!r} cannot be told apart: a plugin uses slots in a way of its own",
+            hint=f"one of these is at fault: {opened}; a slot is written by str(draft.index) or str(draft.attempt)",
+        )
 
     def _shaped(self, task: Task, mark: str) -> PodDraft:
         draft = draft_pod(self.job, task, self._gang, mark)
