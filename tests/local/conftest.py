@@ -90,6 +90,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def starting(document: dict[str, Any], **options: Any) -> Handle:
         options.setdefault("cwd", tmp_path)
+        options.setdefault("warm", os.environ.get("VCJOB_TEST_WARM") == "1")
         handle = run(document, **options)
         started.append(handle)
         return handle

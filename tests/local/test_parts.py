@@ -250,7 +250,9 @@ def test_volumes_become_folders_with_their_files(tmp_path: Path) -> None:
             ]
         },
     }  # fmt: skip
-    made = volumes.make_volumes(pod, place, str(tmp_path / "pod"), str(tmp_path / "claims"))
+    made = volumes.make_volumes(
+        pod, place, str(tmp_path / "pod"), lambda name: str(tmp_path / "claims" / name)
+    )
     assert (Path(made["all"].source) / "a").read_text() == "1"
     assert [
         str(p.relative_to(made["one"].source)) for p in Path(made["one"].source).rglob("*") if p.is_file()
@@ -275,7 +277,7 @@ def test_volumes_become_folders_with_their_files(tmp_path: Path) -> None:
 def test_a_volume_that_cannot_be_made_is_refused(tmp_path: Path, volume: dict[str, Any]) -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"volumes": [{"name": "v", **volume}]}}
     with pytest.raises(MissingReference):
-        volumes.make_volumes(pod, _place(config_maps={"c": {"a": "1"}}), str(tmp_path), str(tmp_path))
+        volumes.make_volumes(pod, _place(config_maps={"c": {"a": "1"}}), str(tmp_path), str)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mount namespaces are a thing of Linux")

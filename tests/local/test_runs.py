@@ -266,3 +266,25 @@ stringData: {{token: s3cret}}
 """
     handle = finish(document)
     assert texts(handle) == ["0.1 s3cret s3cret <0.1> 0.1"]
+
+
+def test_a_named_claim_keeps_its_data_for_other_jobs_and_an_own_claim_goes_with_the_run(
+    finish: Start,
+) -> None:
+    def with_volume(name: str, command: str, volume: dict[str, object]) -> dict[str, object]:
+        return job(task("a", command), name=name, volumes=[{"mountPath": "/vcjob-data", **volume}])
+
+    where = "${VCJOB_MOUNT_VCJOB_DATA:-/vcjob-data}"
+    named = {"volumeClaimName": "dataset"}
+    finish(with_volume("writer", f"echo rows > {where}/table", named))
+    handle = finish(with_volume("reader", f"cat {where}/table", named))
+    assert texts(handle) == ["rows"]
+    own = {"volumeClaim": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    assert texts(finish(with_volume("owner", f"touch {where}/x; ls {where}", own))) == ["x"]
+    assert texts(finish(with_volume("owner", f"ls {where}", own))) == []
+
+
+def test_a_job_that_its_spec_suspends_waits_to_be_resumed(start: Start) -> None:
+    handle = start(job(task("a", "true"), suspend=True))
+    eventually(lambda: handle.phase == "Aborted" and not handle.supervised)
+    assert handle.pods() == []

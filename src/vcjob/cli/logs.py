@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument
+from vcjob.cli.options import job_argument, output_option
 from vcjob.errors import UserError
+
+if TYPE_CHECKING:
+    from vcjob.local.logs import Chunk
 
 
 @click.command("logs")
@@ -22,6 +26,7 @@ from vcjob.errors import UserError
 @click.option("--since", help="Only newer lines: 10m, 30s, or a moment.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each container.")
 @click.option("--no-prefix", is_flag=True, help="The lines as they were written.")
+@output_option(("table", "json"))
 def command(
     *,
     name: str,
@@ -35,6 +40,7 @@ def command(
     since: str | None,
     tail: int | None,
     no_prefix: bool,
+    output: str,
 ) -> None:
     """Show the lines of all ranks, each with `[rank task-index]` in front, in the order they were written."""
     from vcjob.cli.screen import prefixed
@@ -56,9 +62,24 @@ def command(
             time.sleep(step)
             continue
         for chunk in step:
-            out.write(chunk.data if no_prefix else prefixed(chunk, colours))
+            out.write(
+                _json_lines(chunk)
+                if output == "json"
+                else chunk.data
+                if no_prefix
+                else prefixed(chunk, colours)
+            )
         if follow:
             out.flush()
+
+
+def _json_lines(chunk: Chunk) -> bytes:
+    """One JSON object per line."""
+    import msgspec
+
+    from vcjob.sdk.handle import lines_of
+
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines_of(chunk))
 
 
 def _check(replicas: dict[str, int], tasks: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 ::
 
     VCJOB_HOME                     0700, default: vcjob under the XDG state folder
+    ├── claims/NAMESPACE/CLAIM    what stands for volume claims that Jobs name but do not make
     ├── images.yaml | images.json  the user's image map (optional)
     └── jobs/NAMESPACE/NAME/
         ├── lock                   held while a run is created or removed

@@ -19,6 +19,7 @@ class Limits:
         self._prefix = f"vcjob-{run_uid}"
         self._say = say
         self._parents = _parents()
+        self._kills: dict[str, int] = {}
 
     def enter(
         self, pod: str, container: str, resources: Mapping[str, Any]
@@ -30,11 +31,15 @@ class Limits:
             "cpu": quantity.parse(limits["cpu"]).milli if limits.get("cpu") else 0,
         }
         entered: dict[str, None] = {}
+        made: dict[str, str | None] = {}  # by parent: in version 2 both limits are of one folder
         missed = []
         for what, amount in wanted.items():
             if not amount:
                 continue
-            folder = self._folder(what, f"{pod}-{container}")
+            parent = self._parents.get(what, "")
+            if parent not in made:
+                made[parent] = self._folder(what, f"{pod}-{container}")
+            folder = made[parent]
             if folder is not None and _limit(folder, what, amount):
                 entered[os.path.join(folder, "cgroup.procs")] = None
             else:
@@ -42,24 +47,26 @@ class Limits:
         return tuple(entered), missed
 
     def _folder(self, what: str, name: str) -> str | None:
-        parent = self._parents.get(what)
-        if parent is None:
+        folder = self._path(what, name)
+        if folder is None:
             return None
-        folder = os.path.join(parent, f"{self._prefix}-{name}")
         try:
-            os.makedirs(folder, exist_ok=True)
+            if os.path.isdir(folder):
+                os.rmdir(folder)  # of an earlier attempt, with its counters
+            os.mkdir(folder)
         except OSError:
-            return None
+            return folder if os.path.isdir(folder) else None
         return folder
 
+    def _path(self, what: str, name: str) -> str | None:
+        parent = self._parents.get(what)
+        return None if parent is None else os.path.join(parent, f"{self._prefix}-{name}")
+
     def oom_killed(self, pod: str, container: str) -> bool:
-        folder = self._folder("memory", f"{pod}-{container}")
-        for name in ("memory.events", "memory.oom_control"):
-            for line in _read(os.path.join(folder or "", name)).splitlines():
-                key, _, count = line.partition(" ")
-                if key == "oom_kill" and count.strip() not in ("", "0"):
-                    return True
-        return False
+        """Has the kernel killed something in it for its memory since we last asked?"""
+        folder = self._path("memory", f"{pod}-{container}") or ""
+        before, self._kills[folder] = self._kills.get(folder, 0), _oom_kills(folder)
+        return self._kills[folder] > before
 
     def remove(self) -> None:
         """Remove our (empty) cgroups."""
@@ -74,6 +81,15 @@ class Limits:
                         os.rmdir(os.path.join(parent, name))
                     except OSError:
                         pass
+
+
+def _oom_kills(folder: str) -> int:
+    for name in ("memory.events", "memory.oom_control"):
+        for line in _read(os.path.join(folder, name)).splitlines():
+            key, _, count = line.partition(" ")
+            if key == "oom_kill":
+                return int(count)
+    return 0
 
 
 def _parents() -> dict[str, str]:

@@ -7,7 +7,7 @@ with a sentence; what means something else here than on a cluster becomes a note
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from vcjob.local import images, volumes
@@ -32,7 +32,7 @@ class Preparer:
         *,
         cwd: str,
         image_map: Mapping[str, list[str]],
-        claims: str,
+        claims: Callable[[str], str],
         limits: Limits,
         hide_gpus: bool,
     ) -> None:

@@ -66,7 +66,7 @@ class Supervisor:
                 place,
                 cwd=setting.cwd,
                 image_map=setting.images,
-                claims=os.path.join(os.path.dirname(run.folder), "claims"),
+                claims=surroundings.claim_folders(run, plan),
                 limits=limits,
                 hide_gpus="CUDA_VISIBLE_DEVICES" not in setting.env and surroundings.has_nvidia(setting.env),
             ),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vcjob.local import environment
@@ -77,6 +78,20 @@ def make_place(run: Run, plan: Plan, setting: Setting, port: int | None, local_p
 
 def _made_local(data: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, str]:
     return {key: pattern.sub(environment.LOCALHOST, value) for key, value in data.items()}
+
+
+def claim_folders(run: Run, plan: Plan) -> Callable[[str], str]:
+    """Where a volume claim is kept: with the run if the Job itself makes it, else for all jobs of the namespace."""
+    home = run.folder
+    for _ in range(4):
+        home = os.path.dirname(home)
+    shared = os.path.join(home, "claims", plan.job.namespace)
+    made = {obj["metadata"]["name"] for obj in plan.objects() if obj["kind"] == "PersistentVolumeClaim"}
+
+    def folder(name: str) -> str:
+        return run.path("claims", name) if name in made else os.path.join(shared, name)
+
+    return folder
 
 
 def has_nvidia(env: Mapping[str, str]) -> bool:

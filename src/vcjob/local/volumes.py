@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from vcjob.local import environment, linux
@@ -20,25 +20,30 @@ from vcjob.local.mounts import enter_mounts
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
 
 
+Claims = Callable[[str], str]
+
+
 class Volume(NamedTuple):
     source: str
     read_only: bool = False
 
 
-def make_volumes(pod: Mapping[str, Any], place: Place, folder: str, claims: str) -> dict[str, Volume]:
-    """Every volume of the pod, by name. `folder` is the pod's own; `claims` keeps claims from run to run."""
+def make_volumes(pod: Mapping[str, Any], place: Place, folder: str, claims: Claims) -> dict[str, Volume]:
+    """Every volume of the pod, by name. `folder` is the pod's own; `claims` gives the folder of a claim."""
     return {
         volume["name"]: _make(volume, pod, place, os.path.join(folder, "volumes", volume["name"]), claims)
         for volume in pod["spec"].get("volumes") or []
     }
 
 
-def _make(volume: Mapping[str, Any], pod: Mapping[str, Any], place: Place, own: str, claims: str) -> Volume:
+def _make(
+    volume: Mapping[str, Any], pod: Mapping[str, Any], place: Place, own: str, claims: Claims
+) -> Volume:
     if "hostPath" in volume:
         return _host_path(volume["hostPath"])
     if "persistentVolumeClaim" in volume:
         claim = volume["persistentVolumeClaim"]
-        folder = os.path.join(claims, claim["claimName"])
+        folder = claims(claim["claimName"])
         os.makedirs(folder, 0o700, exist_ok=True)
         return Volume(folder, bool(claim.get("readOnly")))
     os.makedirs(own, 0o700, exist_ok=True)

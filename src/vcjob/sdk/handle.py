@@ -142,7 +142,7 @@ class Handle:
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
         for chunks in _drive(self.log_chunks(chosen, follow=follow, since=since, tail=tail)):
             for chunk in chunks:
-                yield from _lines(chunk)
+                yield from lines_of(chunk)
 
     async def logs_async(
         self, chosen: LogFilter | None = None, *, follow: bool = True
@@ -154,7 +154,7 @@ class Handle:
                 await asyncio.sleep(step)
                 continue
             for chunk in step:
-                for line in _lines(chunk):
+                for line in lines_of(chunk):
                     yield line
 
     def log_chunks(
@@ -288,7 +288,7 @@ def _drive(steps: Generator[list[Chunk] | float, None, None]) -> Iterator[list[C
             yield step
 
 
-def _lines(chunk: Chunk) -> Iterator[LogLine]:
+def lines_of(chunk: Chunk) -> Iterator[LogLine]:
     file = chunk.file
     for text in chunk.data.decode(errors="replace").split("\n")[:-1]:
         yield LogLine(
