@@ -60,7 +60,7 @@ class LeanCommand(msgspec.Struct, gc=False):
 # Pods
 
 
-class PodMarks(msgspec.Struct, gc=False):
+class PodMarks(msgspec.Struct, frozen=True, gc=False):
     """The annotations by which a pod says which of the Job's pods it is."""
 
     task: str = msgspec.field(name=names.TASK_SPEC, default="")
@@ -102,7 +102,7 @@ class Terminated(msgspec.Struct, rename="camel", gc=False):
     finished_at: datetime | None = None
 
 
-class ContainerState(msgspec.Struct, gc=False):
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
     waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
@@ -115,12 +115,12 @@ class ContainerStatus(msgspec.Struct, rename="camel", gc=False):
     last_state: ContainerState = ContainerState()
 
 
-class PodSpec(msgspec.Struct, rename="camel", gc=False):
+class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     node_name: str = ""
     scheduler_name: str = ""
 
 
-class PodStatus(msgspec.Struct, rename="camel", gc=False):
+class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
@@ -177,7 +177,7 @@ class LeanPriority(msgspec.Struct, gc=False):
     value: int = 0
 
 
-class LeaseSpec(msgspec.Struct, rename="camel", gc=False):
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     renew_time: datetime | None = None

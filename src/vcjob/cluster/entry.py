@@ -1,0 +1,154 @@
+"""What the controller knows of one Job. All of it can be read again from the cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from vcjob.cluster.kinds import LeanGroup, LeanJob, LeanOwned, LeanPod
+from vcjob.cluster.pending import Causes
+from vcjob.kube.objects import version_number
+from vcjob.lifecycle.observed import Blocked, Observed
+from vcjob.lifecycle.status import Status
+from vcjob.plan.gang import GangName
+from vcjob.plan.plan import Plan
+from vcjob.spec.job import API_VERSION, KIND, Job
+
+ObjectKey: TypeAlias = tuple[str, str]  # kind, name
+
+
+class Entry:
+    __slots__ = (
+        "admitted_generation", "causes", "chosen_gang", "command_names", "conflict", "departed", "dirty", "failing", "grouped_tasks",
+        "job", "lean", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "status", "told", "uid", "unsaved_since",
+        "unseen", "unseen_version", "verified", "version",
+    )  # fmt: skip
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        #: The Job as last read or written, and its version as a number; None: only pods of it are known.
+        self.lean: LeanJob | None = None
+        self.version = 0
+        #: What the Job asks for, of the generation that was admitted; made when needed.
+        self.job: Job | None = None
+        self.plan: Plan | None = None
+        self.admitted_generation = -1
+        self.chosen_gang: GangName = "none"
+        #: As last written or read; None: not read yet.
+        self.status: Status | None = None
+        self.observed = Observed()
+        self.causes = Causes()
+        #: Pods that we made and the cache has not shown yet, their names by uid, and the highest version among them.
+        self.unseen: dict[str, str] = {}
+        self.unseen_version = 0
+        #: Pods that are gone, but whose end is not written down yet.
+        self.departed: list[str] = []
+        #: Objects that are ours, by kind and name; ConfigMaps whose content was looked at, with their version.
+        self.owned: dict[ObjectKey, LeanOwned] = {}
+        self.verified: dict[str, str] = {}
+        #: Objects that need a look; "all" after a change of the Job.
+        self.dirty: set[ObjectKey] | Literal["all"] = "all"
+        #: The tasks that the PodGroup counts as far as we know.
+        self.grouped_tasks: tuple[str, ...] | None = None
+        #: Pods that were told to fail.
+        self.failing: set[str] = set()
+        #: Names of the Command objects, by uid.
+        self.command_names: dict[str, str] = {}
+        #: Why the API server refuses pods, and why an object cannot be made; not tried again before `retry_at`.
+        self.refusal: Blocked | None = None
+        self.conflict: Blocked | None = None
+        self.retry_at = 0.0
+        self.refusals = 0
+        #: Since when the status as decided differs from the one written, in counters alone.
+        self.unsaved_since: float | None = None
+        #: Events told lately, so that none is repeated.
+        self.told: dict[str, float] = {}
+
+    @property
+    def name(self) -> str:
+        return self.lean.metadata.name if self.lean else "?"
+
+    @property
+    def namespace(self) -> str:
+        return self.lean.metadata.namespace if self.lean else "?"
+
+    @property
+    def group(self) -> LeanGroup | None:
+        for (kind, _), found in self.owned.items():
+            if kind == "PodGroup" and isinstance(found, LeanGroup):
+                return found
+        return None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing of the Job is left in the cluster."""
+        return self.lean is None and not self.observed.pods and not self.owned
+
+    def take(self, lean: LeanJob, *, even_if_older: bool = False) -> bool:
+        """A Job as the server gave it. False: we know a newer one, our own last write."""
+        version = version_number(lean.metadata.resource_version)
+        if version <= self.version and not even_if_older:
+            return False
+        if self.lean is None or self.lean.metadata.generation != lean.metadata.generation:
+            self.dirty = "all"
+        self.lean, self.version = lean, version
+        self.status = None
+        return True
+
+    def wrote(self, lean: LeanJob, status: Status) -> None:
+        """Our own write of the status came back."""
+        self.take(lean, even_if_older=True)
+        self.status = status
+        self.unsaved_since = None
+
+    def document(self) -> dict[str, Any]:
+        """The Job as a document: what a user wrote and what identifies it."""
+        assert self.lean is not None
+        meta = self.lean.metadata
+        fields = {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+            "labels": meta.labels,
+            "annotations": meta.annotations,
+            "creationTimestamp": meta.creation_timestamp,
+            "generation": meta.generation,
+            "deletionTimestamp": meta.deletion_timestamp,
+        }
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {key: value for key, value in fields.items() if value is not None},
+            "spec": msgspec.json.decode(self.lean.spec) or {},
+        }
+
+    def status_document(self) -> dict[str, Any]:
+        assert self.lean is not None
+        return msgspec.json.decode(self.lean.status) or {}
+
+    def made(self, pod: LeanPod) -> None:
+        """A pod of ours that the cache may not show yet."""
+        self.unseen[pod.metadata.uid] = pod.metadata.name
+        self.unseen_version = max(self.unseen_version, version_number(pod.metadata.resource_version))
+
+    def forget_pod(self, uid: str) -> None:
+        self.observed.drop(uid)
+        self.causes.drop(uid)
+        self.unseen.pop(uid, None)
+        self.failing.discard(uid)
+
+    def forget_departed(self) -> bool:
+        gone, self.departed = self.departed, []
+        for uid in gone:
+            self.forget_pod(uid)
+        return bool(gone)
+
+    def mark(self, key: ObjectKey) -> None:
+        if self.dirty != "all":
+            self.dirty.add(key)
+
+    def release(self) -> None:
+        """Nothing is to be done for this Job any more: keep what is cheap."""
+        self.job = self.plan = None
+        self.admitted_generation = -1

@@ -1,0 +1,172 @@
+"""Doing the steps: pods made, ended and failed, as many at once as the API server bears.
+
+Whatever comes back is put into the Job's view at once, so that the next decision never rests on a view
+older than our own last write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+import msgspec
+
+from vcjob.cluster.entry import Entry
+from vcjob.cluster.kinds import COMMANDS, JOBS, LEAN_PODS, controller_of
+from vcjob.cluster.observe import Board
+from vcjob.cluster.refusals import is_refusal, refusal
+from vcjob.kube.client import Client
+from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from vcjob.lifecycle.observed import Blocked
+from vcjob.lifecycle.pod import PodFact
+from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
+from vcjob.plugins.hosts import pod_name
+
+#: Requests of one Job that are under way at once; the client's window bounds those of all Jobs together.
+AT_ONCE = 128
+
+
+class Executor:
+    def __init__(self, client: Client, board: Board) -> None:
+        self._client = client
+        self._board = board
+
+    async def create(
+        self, entry: Entry, steps: Iterable[CreatePods], limit: int
+    ) -> tuple[int, Blocked | None]:
+        """Make up to `limit` of these pods. How many are there now, and why it stopped if it was refused."""
+        todo = _pods(steps, limit)
+        made = 0
+        refused: Blocked | None = None
+
+        async def work() -> None:
+            nonlocal made, refused
+            for step, index in todo:
+                if refused is not None:
+                    return
+                refused = await self._create_one(entry, step, index) or refused
+                made += refused is None
+
+        await _together(work for _ in range(min(limit, AT_ONCE)))
+        return made, refused
+
+    async def _create_one(self, entry: Entry, step: CreatePods, index: int) -> Blocked | None:
+        assert entry.plan is not None
+        body = entry.plan.pod_json(
+            step.task, index, version=step.version, attempt=step.attempt, retries=step.retries
+        )
+        try:
+            pod = await self._client.create(LEAN_PODS, body, entry.namespace)
+        except AlreadyExists:
+            return await self._meet(entry, step.task, index)
+        except ApiError as error:
+            if is_refusal(error):
+                return refusal(error, f"pod {step.task}-{index}")
+            raise
+        known = entry.observed.pod(step.task, index, step.attempt)
+        if known is None or known.uid != pod.metadata.uid:  # else the watch was faster, and knows more
+            entry.made(pod)
+            self._board.see_pod(entry, pod)
+        return None
+
+    async def _meet(self, entry: Entry, task: str, index: int) -> Blocked | None:
+        """The name is taken: by a pod of ours that we did not know of, or by another's."""
+        assert entry.job is not None
+        found_task = entry.job.task(task)
+        assert found_task is not None
+        name = pod_name(entry.job, found_task, index)
+        try:
+            pod = await self._client.get(LEAN_PODS, name, entry.namespace)
+        except NotFound:
+            return Blocked("NameConflict", f"pod {name} was there a moment ago; it is tried again")
+        owner = controller_of(pod.metadata.owner_references)
+        if owner is not None and owner.uid == entry.uid:
+            entry.made(pod)
+            self._board.see_pod(entry, pod)
+            return None
+        self._board.wait_for(entry, "Pod", name)
+        if owner is not None and owner.name == entry.name:
+            return Blocked("EarlierJobIsGoing", f"pod {name} is still there from the Job's earlier life")
+        return Blocked(
+            "NameConflict",
+            f"pod {name} exists and does not belong to this Job, so it is left alone; rename or delete it",
+        )
+
+    async def kill(self, entry: Entry, step: KillPods) -> None:
+        async def end(fact: PodFact) -> None:
+            await self._delete(entry, fact)
+
+        await self._each(entry, step, end)
+
+    async def _delete(self, entry: Entry, fact: PodFact) -> None:
+        name = self._name(entry, fact)
+        try:
+            await self._client.delete(LEAN_PODS, name, entry.namespace, uid=fact.uid)
+        except Conflict:
+            pass  # a namesake stands there: ours is gone
+        entry.observed.put(msgspec.structs.replace(fact, terminating=True, since=time.time()))
+
+    async def fail(self, entry: Entry, step: FailPods) -> None:
+        """A pod deadline of one second: the kubelet ends the pod as Failed and keeps its logs."""
+
+        async def fail_one(fact: PodFact) -> None:
+            if fact.uid in entry.failing:
+                return
+            patch = {"metadata": {"uid": fact.uid}, "spec": {"activeDeadlineSeconds": 1}}
+            try:
+                await self._client.patch(LEAN_PODS, self._name(entry, fact), patch, entry.namespace)
+            except (NotFound, Conflict):
+                pass  # gone by itself
+            entry.failing.add(fact.uid)
+
+        await self._each(entry, step, fail_one)
+
+    async def delete_command(self, entry: Entry, uid: str) -> None:
+        name = entry.command_names.get(uid)
+        if name is not None:
+            try:
+                await self._client.delete(COMMANDS, name, entry.namespace, uid=uid)
+            except Conflict:
+                pass
+        entry.observed.commands.pop(uid, None)
+        entry.command_names.pop(uid, None)
+
+    async def delete_job(self, entry: Entry) -> None:
+        try:
+            await self._client.delete(JOBS, entry.name, entry.namespace, uid=entry.uid)
+        except Conflict:
+            pass
+
+    async def _each(
+        self, entry: Entry, step: KillPods | FailPods, act: Callable[[PodFact], Awaitable[None]]
+    ) -> None:
+        facts = (
+            fact for index in step.indexes if (fact := entry.observed.pod(step.task, index, step.attempt))
+        )
+
+        async def work() -> None:
+            for fact in facts:
+                await act(fact)
+
+        await _together(work for _ in range(min(len(step.indexes), AT_ONCE)))
+
+    def _name(self, entry: Entry, fact: PodFact) -> str:
+        return f"{entry.name}-{fact.task}-{fact.index}"
+
+
+def _pods(steps: Iterable[CreatePods], limit: int) -> Iterator[tuple[CreatePods, int]]:
+    for step in steps:
+        for index in step.indexes:
+            if limit <= 0:
+                return
+            limit -= 1
+            yield step, index
+
+
+async def _together(works: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Run all to their end, then raise the first error: none is left behind unwatched."""
+    outcomes = await asyncio.gather(*(work() for work in works), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome

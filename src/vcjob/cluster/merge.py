@@ -1,0 +1,49 @@
+"""Merge patches: what to send so that one document becomes another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Maps in which a key too many changes the meaning.
+EXACT = frozenset({"selector", "matchLabels", "minTaskMember", "minResources"})
+
+
+def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The least merge patch from `old` to `new`; empty where they are equal."""
+    patch: dict[str, Any] = {key: None for key, value in old.items() if key not in new and value is not None}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inner = merge_patch(before, value)
+            if inner:
+                patch[key] = inner
+        elif before != value:
+            patch[key] = value
+    return patch
+
+
+def owned_patch(actual: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes `actual` say what `wanted` says; what only others say is left alone."""
+    patch: dict[str, Any] = {}
+    for key, value in wanted.items():
+        before = actual.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inner = (merge_patch if key in EXACT else owned_patch)(before, value)
+            if inner:
+                patch[key] = inner
+        elif not _says(before, value):
+            patch[key] = value
+    return patch
+
+
+def _says(actual: Any, wanted: Any) -> bool:
+    """Whether a value holds all that is wanted of it; defaults that the API server adds do not matter."""
+    if isinstance(wanted, dict):
+        return isinstance(actual, dict) and not owned_patch(actual, wanted)
+    if isinstance(wanted, list):
+        return (
+            isinstance(actual, list)
+            and len(actual) == len(wanted)
+            and all(_says(one, other) for one, other in zip(actual, wanted, strict=True))
+        )
+    return bool(actual == wanted)

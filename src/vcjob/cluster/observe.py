@@ -1,0 +1,202 @@
+"""The controller's view of all Jobs, kept by the informers' handlers: each change costs the same, however
+large the Job, and only what a Job owns by uid counts for it. Labels alone never do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vcjob.cluster.entry import Entry, ObjectKey
+from vcjob.cluster.facts import fact_of
+from vcjob.cluster.kinds import (
+    LeanCommand,
+    LeanGroup,
+    LeanJob,
+    LeanOwned,
+    LeanPod,
+    LeanSpecced,
+    controller_of,
+)
+from vcjob.kube.objects import Key, version_number
+from vcjob.lifecycle.observed import Command
+
+#: How soon a Job is looked at after a change of one of its pods: changes come in bursts.
+SETTLE_SECONDS = 0.02
+
+
+class Board:
+    """Every Job by uid. `wake(uid, seconds)` has a Job looked at."""
+
+    def __init__(self, wake: Callable[[str, float], None]) -> None:
+        self._wake = wake
+        self._entries: dict[str, Entry] = {}
+        #: The Job that holds a name now.
+        self._by_name: dict[Key, str] = {}
+        #: Jobs that wait for another's object to go, by kind, namespace and name.
+        self._waiting: dict[tuple[str, str, str], set[str]] = {}
+        #: Commands that came before their Job.
+        self._early: dict[str, LeanCommand] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, uid: str) -> Entry | None:
+        return self._entries.get(uid)
+
+    def named(self, namespace: str, name: str) -> Entry | None:
+        uid = self._by_name.get((namespace, name))
+        return self._entries.get(uid) if uid else None
+
+    # Jobs
+
+    def job_changed(self, lean: LeanJob) -> None:
+        meta = lean.metadata
+        entry = self._entry(meta.uid)
+        if entry.take(lean):
+            self._by_name[meta.namespace, meta.name] = meta.uid
+            self._wake(meta.uid, 0.0)
+            for command in [c for c in self._early.values() if self._is_for(c, entry)]:
+                del self._early[command.metadata.uid]
+                self.command_added(command)
+
+    def job_gone(self, lean: LeanJob) -> None:
+        meta = lean.metadata
+        entry = self._entries.get(meta.uid)
+        if self._by_name.get((meta.namespace, meta.name)) == meta.uid:
+            del self._by_name[meta.namespace, meta.name]
+        if entry is not None:
+            entry.lean = None
+            entry.release()
+            entry.forget_departed()
+            self._sweep(entry)
+
+    # Pods
+
+    def pod_changed(self, pod: LeanPod) -> None:
+        owner = controller_of(pod.metadata.owner_references)
+        if owner is None:
+            return
+        entry = self._entry(owner.uid)
+        entry.unseen.pop(pod.metadata.uid, None)
+        self.see_pod(entry, pod)
+        self._wake(owner.uid, SETTLE_SECONDS)
+
+    def see_pod(self, entry: Entry, pod: LeanPod) -> None:
+        """Take in a pod that the Job owns."""
+        fact = fact_of(pod)
+        if fact is None:
+            return
+        entry.observed.put(fact)
+        entry.causes.put(pod)
+
+    def pod_gone(self, pod: LeanPod) -> None:
+        meta = pod.metadata
+        owner = controller_of(meta.owner_references)
+        if owner is None:
+            self._freed("Pod", meta.namespace, meta.name)
+            return
+        entry = self._entries.get(owner.uid)
+        if entry is not None:
+            last = fact_of(pod)
+            if last is not None and last.done and entry.lean is not None:
+                # How it ended may be news: it is forgotten once that is written down.
+                entry.observed.put(last)
+                entry.departed.append(meta.uid)
+            else:
+                entry.forget_pod(meta.uid)
+            self._sweep(entry)
+        self._wake(owner.uid, SETTLE_SECONDS)
+        self._freed("Pod", meta.namespace, meta.name)
+
+    # Other objects
+
+    def object_changed(self, kind: str, found: LeanOwned) -> None:
+        owner = controller_of(found.metadata.owner_references)
+        if owner is None:
+            return
+        entry, key = self._entry(owner.uid), (kind, found.metadata.name)
+        known = entry.owned.get(key)
+        if known is not None and _version(found) <= _version(known):
+            return
+        entry.owned[key] = found
+        changed = known is None or _content(known) != _content(found)
+        if changed:
+            entry.mark(key)
+        if changed or _group_phase(known) != _group_phase(found):
+            self._wake(owner.uid, SETTLE_SECONDS)
+
+    def object_gone(self, kind: str, found: LeanOwned) -> None:
+        owner = controller_of(found.metadata.owner_references)
+        entry = self._entries.get(owner.uid) if owner is not None else None
+        if entry is not None:
+            key: ObjectKey = (kind, found.metadata.name)
+            known = entry.owned.get(key)
+            if known is not None and known.metadata.uid == found.metadata.uid:
+                del entry.owned[key]
+                entry.verified.pop(found.metadata.name, None)
+                entry.mark(key)
+            self._wake(entry.uid, SETTLE_SECONDS)
+            self._sweep(entry)
+        self._freed(kind, found.metadata.namespace, found.metadata.name)
+
+    def wait_for(self, entry: Entry, kind: str, name: str) -> None:
+        """Have the Job looked at once another's object of this name is gone."""
+        self._waiting.setdefault((kind, entry.namespace, name), set()).add(entry.uid)
+
+    def _freed(self, kind: str, namespace: str, name: str) -> None:
+        for uid in self._waiting.pop((kind, namespace, name), ()):
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.retry_at = 0.0
+            self._wake(uid, SETTLE_SECONDS)
+
+    # Commands
+
+    def command_added(self, command: LeanCommand) -> None:
+        entry = self._target(command)
+        if entry is None:
+            self._early[command.metadata.uid] = command
+            return
+        uid = command.metadata.uid
+        entry.command_names[uid] = command.metadata.name
+        entry.observed.commands[uid] = Command(uid, command.action)
+        self._wake(entry.uid, 0.0)
+
+    def command_gone(self, command: LeanCommand) -> None:
+        self._early.pop(command.metadata.uid, None)
+        entry = self._target(command)
+        if entry is not None:
+            entry.observed.commands.pop(command.metadata.uid, None)
+            entry.command_names.pop(command.metadata.uid, None)
+
+    def _target(self, command: LeanCommand) -> Entry | None:
+        target = command.target
+        if target is None or target.kind not in ("", "Job"):
+            return None
+        entry = self.named(command.metadata.namespace, target.name)
+        return entry if entry is not None and target.uid in ("", entry.uid) else None
+
+    def _is_for(self, command: LeanCommand, entry: Entry) -> bool:
+        return self._target(command) is entry
+
+    def _entry(self, uid: str) -> Entry:
+        entry = self._entries.get(uid)
+        if entry is None:
+            entry = self._entries[uid] = Entry(uid)
+        return entry
+
+    def _sweep(self, entry: Entry) -> None:
+        if entry.empty:
+            self._entries.pop(entry.uid, None)
+
+
+def _version(found: LeanOwned) -> int:
+    return version_number(found.metadata.resource_version)
+
+
+def _content(found: LeanOwned) -> bytes:
+    """What we would mend. Of an object known by its metadata alone, any change may be one of its content."""
+    return bytes(found.spec) if isinstance(found, LeanSpecced) else found.metadata.resource_version.encode()
+
+
+def _group_phase(found: LeanOwned | None) -> str:
+    return found.status.phase if isinstance(found, LeanGroup) and found.status else ""

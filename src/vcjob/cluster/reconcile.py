@@ -1,0 +1,267 @@
+"""One look at one Job: observe, decide, write the status, do the steps. Everything else waits for the next look."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import msgspec
+
+from vcjob.cluster.admitting import Refused, admitted
+from vcjob.cluster.caches import Caches
+from vcjob.cluster.entry import Entry
+from vcjob.cluster.events import EventWriter
+from vcjob.cluster.execute import Executor
+from vcjob.cluster.gangs import Schedulers, gate
+from vcjob.cluster.objects import Objects
+from vcjob.cluster.observe import Board
+from vcjob.cluster.options import ControllerOptions
+from vcjob.cluster.persist import REFUSED, Outdated, failed_status, is_urgent, write_status
+from vcjob.cluster.telemetry import Telemetry
+from vcjob.kube.client import Client
+from vcjob.kube.queue import WorkQueue
+from vcjob.lifecycle.decide import decide
+from vcjob.lifecycle.decision import Decision
+from vcjob.lifecycle.observed import Blocked
+from vcjob.lifecycle.status import FINAL, Phase, Status
+from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
+from vcjob.lifecycle.turn import ACTIVE
+from vcjob.plan.gang import GANGS, GangName
+from vcjob.plan.names import queue as queue_of
+from vcjob.plan.plan import Plan
+from vcjob.spec.job import Job
+
+log = logging.getLogger(__name__)
+#: In status.controlledResources: the gang that the Job was started with.
+GANG = "vcjob.io/gang"
+#: What is refused (a quota, a name that is taken) is tried again after this, doubled each time.
+_FIRST_RETRY, _MOST_RETRY = 0.5, 15.0
+_ENDED = FINAL | {Phase.ABORTED}
+
+
+class Reconciler:
+    def __init__(
+        self,
+        client: Client,
+        board: Board,
+        queue: WorkQueue[str],
+        *,
+        schedulers: Schedulers,
+        events: EventWriter,
+        options: ControllerOptions,
+        telemetry: Telemetry,
+        caches: Caches,
+    ) -> None:
+        self._client = client
+        self._board = board
+        self._queue = queue
+        self._schedulers = schedulers
+        self._events = events
+        self._options = options
+        self._telemetry = telemetry
+        self._caches = caches
+        self._objects = Objects(client, board)
+        self._executor = Executor(client, board)
+
+    async def reconcile(self, uid: str) -> None:
+        entry = self._board.get(uid)
+        if entry is None or entry.lean is None or entry.lean.metadata.deletion_timestamp:
+            return  # what a deleted Job owns goes with it
+        try:
+            await self._look(entry)
+        except Outdated:
+            self._queue.add(uid)
+
+    async def _look(self, entry: Entry) -> None:
+        now = time.time()
+        status = entry.status
+        if status is None:
+            status = entry.status = Status.from_kube(entry.status_document())
+        if not await self._prepare(entry, status, now):
+            return
+        assert entry.job is not None and entry.status is not None
+        self._drop_ghosts(entry)
+        self._say_why_pending(entry, now)
+        decision = decide(entry.job, entry.status, entry.observed, now)
+        await self._settle_status(entry, decision)
+        if entry.forget_departed():
+            self._queue.add(entry.uid)
+            return
+        if decision.wake_at is not None:
+            self._queue.add_after(entry.uid, max(0.001, decision.wake_at - now))
+        await self._carry_out(entry, decision)
+
+    # What is to be run
+
+    async def _prepare(self, entry: Entry, status: Status, now: float) -> bool:
+        """Have the Job and its plan at hand. False: there is nothing to run."""
+        assert entry.lean is not None
+        generation = entry.lean.metadata.generation
+        if entry.job is None or entry.admitted_generation != generation:
+            if status.over and status.shape == REFUSED:
+                return False
+            try:
+                job = admitted(entry, status)
+            except Refused as refused:
+                await self._refuse(entry, status, refused.message, now)
+                return False
+            gang = self._gang(entry, status, job)
+            entry.job, entry.chosen_gang, entry.admitted_generation = job, gang, generation
+            entry.plan = Plan(
+                job, gang=gang, scheduler=self._options.scheduler, priorities=self._caches.priorities()
+            )
+        if GANG not in status.resources:
+            # Written with the first decision.
+            entry.status = msgspec.structs.replace(
+                status, resources={**status.resources, GANG: entry.chosen_gang}
+            )
+        return True
+
+    async def _refuse(self, entry: Entry, status: Status, message: str, now: float) -> None:
+        if status.shape:
+            self._events.tell(entry, "Warning", "InvalidUpdate", message)
+            return
+        await write_status(self._client, entry, failed_status(status, "InvalidJob", message, now))
+        self._events.tell(entry, "Warning", "InvalidJob", message)
+        self._telemetry.phase_changed("", Phase.FAILED)
+
+    def _gang(self, entry: Entry, status: Status, job: Job) -> GangName:
+        """The gang that the Job was started with, or the one that suits the cluster as it is now."""
+        kept = status.resources.get(GANG)
+        for gang in GANGS:
+            if gang == kept:
+                return gang
+        gang = self._schedulers.choose(job)
+        replaced = self._schedulers.replaced(job, gang)
+        if replaced:
+            self._events.tell(entry, "Normal", "SchedulerReplaced", replaced)
+        return gang
+
+    # What is seen
+
+    def _drop_ghosts(self, entry: Entry) -> None:
+        """Pods that we made, that the cache should show by now and does not: made and gone unseen."""
+        cache = self._caches.pods.of(entry.namespace)
+        if not entry.unseen or cache is None or cache.resource_version < entry.unseen_version:
+            return
+        for uid, name in list(entry.unseen.items()):
+            pod = cache.get(name, entry.namespace)
+            if pod is None or pod.metadata.uid != uid:
+                entry.forget_pod(uid)
+        entry.unseen.clear()
+
+    def _say_why_pending(self, entry: Entry, now: float) -> None:
+        observed = entry.observed
+        cause, wake_at = entry.causes.worst(now)
+        observed.blocked = entry.refusal or cause
+        if wake_at is not None:
+            self._queue.add_after(entry.uid, max(0.1, wake_at - now))
+        observed.held = entry.conflict or self._gate(entry)
+
+    def _gate(self, entry: Entry) -> Blocked | None:
+        group = entry.group
+        if entry.chosen_gang != "volcano" or group is None:
+            return None  # not made yet: it is looked at once it is
+        assert entry.job is not None
+        status = group.status
+        said = [c.message for c in (status.conditions if status else None) or () if c.message]
+        return gate(
+            entry.chosen_gang, status.phase if status else "", queue_of(entry.job), said[-1] if said else ""
+        )
+
+    # What is written
+
+    async def _settle_status(self, entry: Entry, decision: Decision) -> None:
+        """Write the status where it matters; let counters alone wait a moment for company."""
+        old, new = entry.status, decision.status
+        assert old is not None
+        first = not entry.status_document().get("state")
+        if new is old and not first:
+            entry.unsaved_since = None
+            return
+        hard = any(isinstance(step, KillPods | DeleteCommand | DeleteJob) for step in decision.steps)
+        if not (first or hard or entry.departed or is_urgent(old, new)):
+            now = time.monotonic()
+            if entry.unsaved_since is None:
+                entry.unsaved_since = now
+            left = entry.unsaved_since + self._options.status_delay - now
+            if left > 0:
+                self._queue.add_after(entry.uid, left)
+                return
+        await write_status(self._client, entry, new)
+        self._report(entry, old, new, first)
+
+    def _report(self, entry: Entry, old: Status, new: Status, first: bool) -> None:
+        if first or old.phase is not new.phase:
+            self._telemetry.phase_changed("" if first else old.phase, new.phase)
+            log.info(
+                "%s/%s is %s: %s", entry.namespace, entry.name, new.phase, new.state.message,
+                extra={"job": f"{entry.namespace}/{entry.name}", "uid": entry.uid},
+            )  # fmt: skip
+        for run in new.history[len(old.history) :]:
+            self._telemetry.restarted(run.reason)
+
+    # What is done
+
+    async def _carry_out(self, entry: Entry, decision: Decision) -> None:
+        steps = decision.steps
+        for step in steps:
+            match step:
+                case EmitEvent():
+                    self._events.tell(entry, step.type, step.reason, step.message)
+                case DeleteCommand():
+                    await self._executor.delete_command(entry, step.uid)
+                case KillPods():
+                    await self._executor.kill(entry, step)
+                case FailPods():
+                    await self._executor.fail(entry, step)
+                case DeleteJob():
+                    await self._executor.delete_job(entry)
+                    return
+                case _:
+                    pass  # creations come below; the PodGroup follows from the ready tasks
+        phase = decision.status.phase
+        if phase in ACTIVE:
+            await self._build(entry, decision)
+        elif phase in _ENDED:
+            await self._objects.drop_group(entry)
+            if not any(isinstance(step, KillPods) for step in steps) and decision.wake_at is None:
+                entry.release()
+
+    async def _build(self, entry: Entry, decision: Decision) -> None:
+        """Objects, then pods."""
+        if entry.retry_at > time.monotonic():
+            self._queue.add_after(entry.uid, entry.retry_at - time.monotonic())
+            return
+        was_blocked = entry.conflict or entry.refusal
+        conflict = await self._objects.ensure(entry, decision.ready_tasks)
+        creations = [step for step in decision.steps if isinstance(step, CreatePods)]
+        if conflict is None and creations:
+            held = self._gate(entry)
+            if held is not None:
+                if entry.observed.held != held:
+                    self._queue.add(entry.uid)  # for the reason to be shown
+                return
+        wanted = sum(len(step.indexes) for step in creations)
+        refused = None
+        if conflict is None and wanted:
+            # After a refusal one pod shows whether it still holds.
+            limit = 1 if entry.refusal else self._options.creation_chunk
+            made, refused = await self._executor.create(entry, creations, limit)
+            if refused is None:
+                self._queue.add(entry.uid)
+                if made >= wanted and entry.job is not None:
+                    self._telemetry.all_pods(entry.lean)
+        self._take_refusal(entry, refused, conflict)
+        if (entry.conflict or entry.refusal) != was_blocked:
+            self._queue.add(entry.uid)
+
+    def _take_refusal(self, entry: Entry, refused: Blocked | None, conflict: Blocked | None) -> None:
+        entry.refusal = refused
+        if refused is None and conflict is None:
+            entry.retry_at, entry.refusals = 0.0, 0
+            return
+        delay = min(_MOST_RETRY, _FIRST_RETRY * 2 ** min(entry.refusals, 8))
+        entry.refusals += 1
+        entry.retry_at = time.monotonic() + delay
+        self._queue.add_after(entry.uid, delay)

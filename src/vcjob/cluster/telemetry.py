@@ -1,0 +1,48 @@
+"""What the controller tells whoever counts."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from vcjob.cluster.kinds import LeanJob
+
+
+class Telemetry(Protocol):
+    def phase_changed(self, old: str, new: str) -> None:
+        """A Job went from one phase to another; "" before the first and after the last."""
+
+    def reconciled(self, seconds: float, failed: bool) -> None:
+        """One look at one Job."""
+
+    def waited(self, seconds: float) -> None:
+        """A Job stood in the queue for this long."""
+
+    def queue_length(self, length: int) -> None: ...
+
+    def all_pods(self, job: LeanJob | None) -> None:
+        """Every pod of a Job is there."""
+
+    def restarted(self, cause: str) -> None:
+        """Pods were replaced or restarted, and why."""
+
+
+class Silent:
+    """Nobody counts."""
+
+    def phase_changed(self, old: str, new: str) -> None:
+        pass
+
+    def reconciled(self, seconds: float, failed: bool) -> None:
+        pass
+
+    def waited(self, seconds: float) -> None:
+        pass
+
+    def queue_length(self, length: int) -> None:
+        pass
+
+    def all_pods(self, job: LeanJob | None) -> None:
+        pass
+
+    def restarted(self, cause: str) -> None:
+        pass
