@@ -62,7 +62,15 @@ def rounds(count: int) -> Iterator[tuple[str, int]]:
         yield TARGETS[number % len(TARGETS)], chance.randrange(1 << 30)
 
 
-@pytest.mark.parametrize(("target", "seed"), list(rounds(len(TARGETS))))
+@pytest.mark.parametrize(
+    ("target", "seed"),
+    [
+        pytest.param(
+            target, seed, marks=() if target in ("rank", "supervisor", "command") else pytest.mark.slow
+        )
+        for target, seed in rounds(len(TARGETS))
+    ],
+)
 def test_a_kill_at_a_random_moment(start: Start, tmp_path: Path, target: str, seed: int) -> None:
     one_round(tmp_path, target, seed)
 
@@ -245,3 +253,48 @@ def test_a_job_can_be_run_again_after_its_supervisor_was_killed(start: Start) ->
     again = start(job(task("a", "true")))
     assert again.wait(PATIENCE) == "Completed"
     assert left_behind(handle) == []
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_kills_at_random_moments_with_torch(tmp_path: Path) -> None:
+    """Real collectives: the ranks that hang behind a dead one are ended, not left to their timeouts."""
+    program = (
+        "import os, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "x = torch.ones(1000)\n"
+        "for step in range(400):\n"
+        "    dist.all_reduce(x)\n"
+        "    x /= dist.get_world_size()\n"
+        "    print('step', step, float(x[0]), flush=True)\n"
+    )
+    chance = random.Random(10)
+    for number in range(10):
+        document = job(
+            task("master", python(program)),
+            task("worker", python(program), replicas=2),
+            name=f"torch-{number}",
+        )
+        handle = vcjob.run(document, cwd=tmp_path)
+        eventually(
+            lambda handle=handle: any(line for line in handle.logs()), patience=120, what="the first step"
+        )
+        time.sleep(chance.uniform(0.0, 0.3))
+        victim = chance.randrange(3)
+        pod = next(pod for pod in handle.pods() if pod.rank == victim)
+        pid = pod.containers[-1].pid
+        killed = time.time()
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        phase = handle.wait(PATIENCE)
+        assert left_behind(handle) == []
+        if phase == "Failed":
+            assert time.time() - killed < 5
+            culprit = handle.failure().culprit
+            assert culprit and culprit.rank is not None
+        for rank in range(3):
+            steps = [
+                line.text.split()[1] for line in handle.logs(ranks=(rank,)) if line.text.startswith("step")
+            ]
+            assert steps == [str(n) for n in range(len(steps))]

@@ -14,7 +14,6 @@ import msgspec
 
 from vcjob.errors import JobFailed, UserError, WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.lifecycle.wire import rfc3339
 from vcjob.local.failure import FailureReport, explain
 from vcjob.local.follow import Follower
 from vcjob.local.logindex import offset_at
@@ -24,6 +23,7 @@ from vcjob.local.recover import settle
 from vcjob.local.run import Run
 from vcjob.local.start import start_supervisor
 from vcjob.local.store import Store
+from vcjob.sdk.events import as_event
 
 ACTIONS = {
     "suspend": "AbortJob",
@@ -109,7 +109,7 @@ class Handle:
     def events(self) -> list[dict[str, Any]]:
         """What happened, as Kubernetes Events, oldest first."""
         settle(self._run)
-        return [_event(self, number, event) for number, event in enumerate(self._run.events())]
+        return [as_event(self, number, event) for number, event in enumerate(self._run.events())]
 
     def notes(self) -> list[str]:
         """What of the Job means something else here than on a cluster."""
@@ -258,7 +258,7 @@ class Handle:
         status = settle(self._run)
         if status.over:
             raise UserError(
-                f"the job {self.name!r} is over ({status.phase}); it cannot {verb}",
+                f"the job {self.name!r} is over ({status.phase}): there is nothing to {verb}",
                 hint="start it anew with `vcjob run FILE`",
             )
         if verb == "resume" and status.phase not in (Phase.ABORTED, Phase.ABORTING):
@@ -294,30 +294,3 @@ def lines_of(chunk: Chunk) -> Iterator[LogLine]:
         yield LogLine(
             file.rank, file.task, file.index, file.container, file.attempt, file.stream, text, file.prefix
         )  # fmt: skip
-
-
-def _event(job: Handle, number: int, event: Any) -> dict[str, Any]:
-    moment = rfc3339(event.time)
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{job.name}.{number:x}",
-            "namespace": job.namespace,
-            "creationTimestamp": moment,
-        },
-        "type": event.type,
-        "reason": event.reason,
-        "message": event.message,
-        "count": 1,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "involvedObject": {
-            "apiVersion": "batch.volcano.sh/v1alpha1",
-            "kind": "Job",
-            "name": job.name,
-            "namespace": job.namespace,
-            "uid": job.uid,
-        },
-        "source": {"component": "vcjob"},
-    }

@@ -1,0 +1,38 @@
+"""What happened to a job, as Kubernetes Events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vcjob.lifecycle.wire import rfc3339
+from vcjob.local.run import Event
+
+if TYPE_CHECKING:
+    from vcjob.sdk.handle import Handle
+
+
+def as_event(job: Handle, number: int, event: Event) -> dict[str, Any]:
+    moment = rfc3339(event.time)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{job.name}.{number:x}",
+            "namespace": job.namespace,
+            "creationTimestamp": moment,
+        },
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "count": 1,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "involvedObject": {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "name": job.name,
+            "namespace": job.namespace,
+            "uid": job.uid,
+        },
+        "source": {"component": "vcjob"},
+    }
