@@ -155,6 +155,7 @@ class ControlPlane:
             f"--cluster-cidr={POD_NETWORK}",
             f"--service-cluster-ip-range={SERVICE_NETWORK}",
             "--allocate-node-cidrs=false",
+            f"--flex-volume-plugin-dir={self.cell.folder / 'volume-plugins'}",
             "--node-monitor-period=2s",
             "--node-monitor-grace-period=20s",
             # Nothing here is slow to start again; a quick view of the world is worth more than a gentle one.

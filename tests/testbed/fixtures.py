@@ -13,6 +13,7 @@ from .cluster import Cluster
 from .fake_nodes import remove_nodes
 from .node import Node
 from .part import Part
+from .volcano import Volcano
 
 
 def need(problem: str | None) -> None:
@@ -67,6 +68,14 @@ def fakes(api_server: Cluster) -> Iterator[Callable[..., list[str]]]:
 
     yield add
     remove_nodes(api_server.api, added)
+
+
+@pytest.fixture(scope="module")
+def volcano(api_server: Cluster) -> Iterator[Volcano]:
+    """Volcano itself (scheduler, job controller, webhooks) in the shared cluster, gone again after the module's tests."""
+    running = api_server.start_volcano("full")
+    yield running
+    running.stop()
 
 
 @pytest.fixture

@@ -26,6 +26,14 @@ BUSYBOX_NAMES = [BUSYBOX, "docker.io/library/busybox:latest", "docker.io/library
 SLEEPER = "docker.io/library/nginx:1.29.3-alpine"
 
 
+# Comes with Debian's torch by way of MPI and graphics cards, and is a third of the image.
+_LIBRARIES = "usr/lib/*-linux-gnu"
+UNUSED_BY_TORCH = (
+    "usr/lib/libtorch-test",
+    *(f"{_LIBRARIES}/{name}" for name in ("libLLVM*", "libamd*", "libhsa*", "gconv")),
+)
+
+
 def shell_layer() -> Path:
     """busybox for the tools, bash for /bin/sh: it opens /dev/tcp, which Volcano's wait for the master falls back to.
 
@@ -183,7 +191,7 @@ def _guide_by_sockets() -> Path:
 
 
 def _guide_by_torch() -> Path:
-    torch = debian_layer(["python3-torch"], "trixie")
+    torch = debian_layer(["python3-torch"], "trixie", UNUSED_BY_TORCH)
     return _image(
         "guide-torch", [GUIDE], [torch, shell_layer(), _guide_layer()], ["python3", "/opt/sendrecv.py"]
     )

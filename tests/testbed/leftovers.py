@@ -15,6 +15,16 @@ from pathlib import Path
 
 from . import keeper
 
+SYSTEM_FOLDERS = (
+    "/var/lib/kubelet",
+    "/var/log/pods",
+    "/var/log/containers",
+    "/var/lib/cni",
+    "/run/containerd",
+    "/etc/cni/net.d",
+    "/usr/libexec/kubernetes",
+)
+
 
 def is_held(folder: Path) -> bool:
     """Whether a keeper is alive: its lock dies with it, whatever kills it."""
@@ -70,36 +80,34 @@ def find(identity: str) -> list[str]:
 
 
 def machine_state() -> dict[str, set[str]]:
-    """A picture of what a testbed could have changed on the machine, to compare before and after."""
+    """A picture of what testbeds could have changed on the machine, to compare before and after.
+
+    What carries the name of a testbed is left out: ``find`` looks for that, and others may be running at the same time.
+    """
 
     def said(*argv: str) -> set[str]:
         done = subprocess.run(argv, capture_output=True, text=True)
-        return set(done.stdout.splitlines())
+        return {line for line in done.stdout.splitlines() if keeper.LINK_PREFIX not in line}
 
-    settings = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
-    forward = "net/ipv4/ip_forward"
+    settings = (
+        "vm/overcommit_memory",
+        "vm/panic_on_oom",
+        "kernel/panic",
+        "kernel/panic_on_oops",
+        "net/ipv4/ip_forward",
+    )
+    mounts = Path("/proc/mounts").read_text().splitlines()
     return {
-        "mounts": set(Path("/proc/mounts").read_text().splitlines()),
+        "mounts": {
+            line
+            for line in mounts
+            if any(word in line for word in ("kubelet", "containerd", "/cni-", "testbed "))
+        },
         "links": {line.split(":")[1].strip() for line in said("ip", "-o", "link")},
         "routes": said("ip", "route"),
         "packet rules": said("nft", "list", "ruleset"),
-        "kernel settings": {
-            f"{name}={Path('/proc/sys', name).read_text().strip()}" for name in (*settings, forward)
-        },
-        "control groups": {str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{keeper.CGROUP_PREFIX}*")},
-        "system folders": {
-            str(path)
-            for name in (
-                "/var/lib/kubelet",
-                "/var/log/pods",
-                "/var/log/containers",
-                "/var/lib/cni",
-                "/run/containerd",
-                "/etc/cni",
-            )
-            for path in (Path(name),)
-            if path.exists()
-        },
+        "kernel settings": {f"{name}={Path('/proc/sys', name).read_text().strip()}" for name in settings},
+        "system folders": {name for name in SYSTEM_FOLDERS if Path(name).exists()},
     }
 
 

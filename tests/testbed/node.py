@@ -96,7 +96,7 @@ class Node:
             str(program("kubelet")),
             f"--config={configuration}",
             f"--kubeconfig={kubeconfig}",
-            f"--root-dir={folder / 'root'}",
+            "--root-dir=/var/lib/kubelet",
             f"--cert-dir={folder / 'certificates'}",
             f"--hostname-override={NAME}",
             f"--node-ip={NODE_ADDRESS}",

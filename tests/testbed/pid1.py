@@ -62,6 +62,11 @@ def _divert_var_lib(folder: Path) -> None:
     _run("mount", "--bind", str(folder), str(layer / "folder"))
     options = f"lowerdir=/var/lib,upperdir={layer / 'upper'},workdir={layer / 'work'}"
     _run("mount", "-t", "overlay", "-o", options, "testbed", "/var/lib")
+    # The kubelet makes sockets in its folder, and the path of a socket must be short; so its folder has its usual name.
+    kubelet = folder / "var-lib-kubelet"
+    kubelet.mkdir()
+    Path("/var/lib/kubelet").mkdir(exist_ok=True)
+    _run("mount", "--bind", str(kubelet), "/var/lib/kubelet")
     if folder.is_relative_to("/var/lib"):  # containerd cannot put its own overlays on an overlay
         _run("mount", "--bind", str(layer / "folder"), str(folder))
 

@@ -123,4 +123,8 @@ def _unpack(packages: list[Path], root: Path, prune: tuple[str, ...]) -> None:
     }.items():
         (root / name).mkdir(exist_ok=True)
         (root / name).chmod(mode)
+    for library in (*root.glob("usr/lib/*/blas/lib*.so.*"), *root.glob("usr/lib/*/lapack/lib*.so.*")):
+        link = library.parent.parent / library.name  # on an installed system update-alternatives makes these
+        if not link.exists():
+            link.symlink_to(f"{library.parent.name}/{library.name}")
     subprocess.run(["ldconfig", "-r", str(root)], check=True)

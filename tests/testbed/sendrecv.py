@@ -15,6 +15,7 @@ def by_torch(rank: int, world: int) -> None:
     import torch
     import torch.distributed as dist
 
+    os.environ.setdefault("USE_LIBUV", "0")  # Debian's torch has no libuv, and asks for it all the same
     dist.init_process_group("gloo")
     for peer in range(1, world):
         value = torch.zeros(1)
@@ -68,6 +69,8 @@ if __name__ == "__main__":
         import torch.distributed  # noqa: F401
     except ImportError:
         by_sockets(rank, world, os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+        means = "sockets"
     else:
         by_torch(rank, world)
-    print(f"rank {rank} of {world} is done", flush=True)
+        means = "torch"
+    print(f"rank {rank} of {world} is done, by {means}", flush=True)
