@@ -18,6 +18,7 @@ $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml
 	@scripts/create-venv $(PYTHON) $(VENV)
 	$(PIP) install -q --require-hashes -r requirements/run.txt -r requirements/build.txt
 	$(PIP) install -q --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src/vcjob  # also where PYTHONDONTWRITEBYTECODE is set: it halves the start-up
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
@@ -58,8 +59,8 @@ format: $(VENV)/.dev  ## format and fix what can be fixed
 bench: $(VENV)/.dev  ## the speed claims, as ratios measured in one run
 	@scripts/run-benches $(BIN)/python
 
-mutants: $(VENV)/.dev  ## mutation testing of the core (see CONTRIBUTING)
-	@scripts/run-mutants $(BIN)/python
+mutants: $(VENV)/.dev  ## mutation testing of the core: SAMPLE=200 of each package, or all
+	@$(BIN)/python scripts/run-mutants $(SAMPLE)
 
 cluster: $(VENV)/.dev  ## a real Kubernetes here: NODE=real|none FAKES=n VOLCANO=off|scheduler|full
 	$(BIN)/python -m tests.testbed up
