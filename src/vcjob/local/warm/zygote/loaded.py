@@ -88,6 +88,7 @@ class Loaded:
             )
         self._files = {path: _identity(path) for path in paths}
         self._hidden = [self.hidden(folder) for folder in sys.path]
+        self._checked = time.monotonic()
 
     def stale(self) -> str | None:
         """What has changed since, if anything: the interpreter, a package, a module."""

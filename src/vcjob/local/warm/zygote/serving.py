@@ -68,18 +68,19 @@ def _close_others(ours: set[int]) -> None:
 
 
 def _settle() -> None:
-    """Leave as little as possible to be copied and nothing running.
+    """Leave nothing running, nothing written twice, and as little as possible to be copied.
 
     OpenBLAS starts threads when it is loaded, ends them before every fork and starts them anew when it computes:
-    one fork for nothing leaves it without threads, here and in the ranks.
+    one fork for nothing leaves it without threads, here and in the ranks. What the imports left as garbage is
+    kept: looking for it takes longer than a rank needs to start.
     """
-    gc.collect()
-    gc.enable()
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
     gc.freeze()
+    gc.enable()
+    if len(os.listdir("/proc/self/task")) > 1:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
 
