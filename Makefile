@@ -32,9 +32,9 @@ $(VENV)/.torch: $(VENV)/.run
 install: $(VENV)/.run  ## the command .venv/bin/vcjob
 	@echo "Ready: $(BIN)/vcjob --help"
 
-demo: $(VENV)/.run  ## the user guide's job: checked and rendered
-	$(BIN)/vcjob validate tests/guides/guide.en.yaml
-	$(BIN)/vcjob render tests/guides/guide.en.yaml
+demo: $(VENV)/.torch  ## the user guide's job, unmodified, as three real PyTorch ranks on this machine
+	$(BIN)/vcjob validate examples/01-guide/job.yaml
+	$(BIN)/vcjob run examples/01-guide/job.yaml
 
 test: $(VENV)/.dev $(VENV)/.torch  ## every test, the real torch and the real cluster included
 	@scripts/test-packages
