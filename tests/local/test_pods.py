@@ -254,7 +254,9 @@ def test_a_killed_shim_is_noticed_and_its_pod_leaves_nothing(start: Start) -> No
 
     detach = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
     handle = start(job(task("a", python(detach))))
-    eventually(lambda: len([p for p in left_behind(handle) if process.mark_of(p, process.MARK_CONTAINER)]) == 2)
+    eventually(
+        lambda: len([p for p in left_behind(handle) if process.mark_of(p, process.MARK_CONTAINER)]) == 2
+    )
     os.kill(eventually(lambda: handle.pods() and handle.pods()[0].shim), signal.SIGKILL)
     assert handle.wait(10) == "Failed"
     assert handle.pods()[0].reason == "PodLost"

@@ -107,8 +107,7 @@ class Supervisor:
         decision = decide(self.job, self.status, self.observed, time.time())
         try:
             if decision.status is not self.status:
-                if decision.status.over:
-                    self.pods.write()  # whoever reads that it is over also reads how
+                self.pods.write()  # first: whoever reads how many pods run also reads which
                 self.run.write_status(decision.status)
                 self.status = decision.status
             self._do(decision.steps)
