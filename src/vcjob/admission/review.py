@@ -125,4 +125,5 @@ def _update(
         if p.severity == "error"
     }
     kept = [problem for problem in problems if (problem.where, problem.message) not in before]
-    return [*kept, *check_update(old, new)]
+    unreadable = schema.examine(old, allow_unknown=allow_unknown).unreadable
+    return [*kept, *check_update(readable(dict(old), unreadable), new)]

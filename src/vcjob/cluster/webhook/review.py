@@ -1,0 +1,170 @@
+"""One AdmissionReview in, one out: defaults as a patch, problems as a refusal, warnings as warnings.
+
+Pure, and without effects: a dry run gets the same answer as a real one.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from vcjob.admission import Admission, admit
+from vcjob.admission.patch import json_patch
+from vcjob.admission.review import Queues
+from vcjob.cluster.kinds import JOB_GROUP
+from vcjob.spec.job import KIND
+from vcjob.spec.problem import Problem
+
+Purpose: TypeAlias = Literal["mutate", "validate"]
+
+API_VERSION = "admission.k8s.io/v1"
+#: More problems than this are counted, not told: an answer has to stay readable.
+MOST_PROBLEMS = 50
+#: The API server cuts a longer warning off, and drops warnings beyond 4096 characters in all.
+LONGEST_WARNING = 256
+_MOST_WARNING_TEXT = 4000
+_LONGEST_NAME = 253
+
+
+class Malformed(Exception):
+    """The body is no AdmissionReview about a Job; the message says why."""
+
+
+class _Kind(msgspec.Struct):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str
+    kind: _Kind
+    operation: str
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    request: _Request
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+
+
+def answer(body: bytes, purpose: Purpose, *, queues: Queues | None = None) -> bytes:
+    """The AdmissionReview that answers `body`. `queues` are the cluster's Queues, where it has any."""
+    try:
+        request = _read(body)
+        return _encode(_respond(request, purpose, queues))
+    except RecursionError as error:
+        raise Malformed("the document is nested too deeply") from error
+
+
+def _read(body: bytes) -> _Request:
+    try:
+        review = _decode(body)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Malformed(f"this is not an AdmissionReview: {error}") from error
+    if review.api_version != API_VERSION or review.kind != "AdmissionReview":
+        raise Malformed(f"this is a {review.kind} of {review.api_version}, not an AdmissionReview of v1")
+    kind = review.request.kind
+    if (kind.group, kind.kind) != (JOB_GROUP, KIND):
+        raise Malformed(f"this webhook looks at Jobs of {JOB_GROUP}, not at {kind.kind} of {kind.group}")
+    return review.request
+
+
+def _respond(request: _Request, purpose: Purpose, queues: Queues | None) -> dict[str, Any]:
+    response: dict[str, Any] = {"uid": request.uid, "allowed": True}
+    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
+        return response
+    if request.object is None or (request.operation == "UPDATE" and request.old_object is None):
+        raise Malformed(f"the review of a {request.operation} has no object")
+    document = _with_namespace(request.object, request.namespace)
+    admission = admit(
+        document,
+        ground="cluster",
+        queues=queues or None,
+        old=request.old_object if request.operation == "UPDATE" else None,
+    )
+    if not admission.valid:
+        return {**response, "allowed": False, "status": _refusal(request, admission)}
+    if purpose == "mutate":
+        patch = json_patch(request.object, {**admission.doc, "metadata": request.object.get("metadata", {})})
+        if patch:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
+    elif warnings := _warnings(admission.problems):  # told once: both webhooks see every Job
+        response["warnings"] = warnings
+    return response
+
+
+def _with_namespace(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """The Job as it will be stored; what is no mapping is left for the checks to say so."""
+    metadata = document.get("metadata")
+    if namespace and isinstance(metadata, dict) and not metadata.get("namespace"):
+        return {**document, "metadata": {**metadata, "namespace": namespace}}
+    return document
+
+
+def _refusal(request: _Request, admission: Admission) -> dict[str, Any]:
+    errors = [problem for problem in admission.problems if problem.severity == "error"]
+    told = [_sentence(problem) for problem in errors[:MOST_PROBLEMS]]
+    left = len(errors) - len(told)
+    lines = [f"- {where}: {words}" if where else f"- {words}" for where, words in told]
+    if left:
+        lines.append(f"- and {left} more")
+    count = "one problem" if len(errors) == 1 else f"{len(errors)} problems"
+    return {
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": "\n".join([f"the Job is not valid, {count}:", *lines]),
+        "details": {
+            "group": JOB_GROUP,
+            "kind": KIND,
+            "name": request.name or _name(request.object),
+            # kubectl prints these, one a line.
+            "causes": [
+                {"reason": "FieldValueInvalid", "field": where, "message": words} for where, words in told
+            ],
+        },
+    }
+
+
+def _name(document: dict[str, Any] | None) -> str:
+    metadata = (document or {}).get("metadata")
+    name = metadata.get("name") or metadata.get("generateName") or "" if isinstance(metadata, dict) else ""
+    return name[:_LONGEST_NAME] if isinstance(name, str) else ""
+
+
+def _sentence(problem: Problem) -> tuple[str, str]:
+    words = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
+    return problem.path, words
+
+
+def _warnings(problems: list[Problem]) -> list[str]:
+    told: list[str] = []
+    room = _MOST_WARNING_TEXT
+    for problem in problems:
+        if problem.severity != "warning":
+            continue
+        where, words = _sentence(problem)
+        text = f"{where}: {words}" if where else words
+        if len(text) > LONGEST_WARNING:
+            text = text[: LONGEST_WARNING - 1] + "…"
+        room -= len(text)
+        if room < 0:
+            break
+        told.append(text)
+    return told
+
+
+def _encode(response: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
