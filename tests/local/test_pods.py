@@ -281,3 +281,20 @@ def test_marks_are_in_the_environment_of_every_process(start: Start) -> None:
         lambda: handle.pods() and handle.pods()[0].containers and handle.pods()[0].containers[0].pid
     )
     assert process.mark_of(pid, process.MARK_POD) == handle.pods()[0].uid
+
+
+def test_a_stopped_shim_does_not_save_its_pod_from_a_kill(start: Start) -> None:
+    import os
+    import signal
+
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.pods() and handle.pods()[0].phase == "Running")
+    os.kill(handle.pods()[0].shim, signal.SIGSTOP)
+    handle.stop(now=True)
+    assert handle.wait(15) == "Terminated"
+    assert left_behind(handle) == []
+
+
+def test_the_reason_of_a_failed_job_carries_the_last_words_of_the_rank(finish: Start) -> None:
+    handle = finish(job(task("master", "echo noise; echo 'no such dataset' >&2; exit 2")))
+    assert "no such dataset" in handle.now().state.message

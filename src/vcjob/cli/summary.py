@@ -41,7 +41,7 @@ def summary(job: Handle, status: Status, style: Style) -> list[str]:
 
 def _failure(job: Handle, report: FailureReport, culprit: Culprit, style: Style) -> list[str]:
     lines = [f"  {style(f'{culprit.who} {culprit.how}', 'bold', 'red')}, in container {culprit.container}"]
-    if culprit.message:
+    if culprit.message and culprit.message not in "\n".join(culprit.stderr):
         lines.append(f"    {culprit.message}")
     if culprit.exception:
         lines.append(f"    {culprit.exception}")

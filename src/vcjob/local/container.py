@@ -14,6 +14,7 @@ from vcjob.local.loop import Loop, Timer
 from vcjob.local.podstate import ContainerState, Ended, Role
 from vcjob.local.probes import Checks, Probe
 
+LONGEST_WORDS = 300
 START_ERROR = 128  # the exit code that Kubernetes gives a container that could not be started
 
 
@@ -216,6 +217,8 @@ class Container:
         number = -code if code < 0 else None
         oom = number == signal.SIGKILL and self.host.oom_killed(self.spec.name)
         reason = "Completed" if code == 0 else "OOMKilled" if oom else "Error"
+        if code > 0 and not self._stopping:
+            self._reason = last_words(self.host.folder, self.spec.name, self.state.restarts)
         self._finish(Ended(
             exit_code=code if code >= 0 else 128 - code, signal=number, reason=reason,
             message=self._reason, finished_at=time.time(), started_at=self.state.started_at,
@@ -236,6 +239,17 @@ class Container:
         state.started = state.ready = False
         state.ended = ended
         self.host.ended(self)
+
+
+def last_words(folder: str, container: str, restart: int) -> str | None:
+    """The last line on its stderr: for most programs, why it gave up."""
+    try:
+        with open(os.path.join(folder, f"{container}.{restart}.err"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_WORDS * 4))
+            lines = file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return None
+    return next((line.strip()[:LONGEST_WORDS] for line in reversed(lines) if line.strip()), None)
 
 
 def open_log(folder: str, container: str, restart: int, stream: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from vcjob.local.shim import Order, ShimHandle, ShimWork, start_shim
 from vcjob.plan.plan import Plan
 
 Key = tuple[str, int, int]
+_PATIENCE = 3.0
 
 
 class Pods:
@@ -136,6 +138,12 @@ class Pods:
         """No patience any more: the grace periods end here."""
         for shim in self._shims.values():
             shim.order(Order(stop=True, grace=0.0))
+        self._loop.after(_PATIENCE, self._kill_shims)
+
+    def _kill_shims(self) -> None:
+        """A shim that does not obey (somebody stopped it): its death ends the pod all the same."""
+        for shim in self._shims.values():
+            os.kill(shim.pid, signal.SIGKILL)
 
     def _present(self, step: KillPods | FailPods) -> list[Key]:
         keys = ((step.task, index, step.attempt) for index in step.indexes)

@@ -20,7 +20,8 @@ from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.observed import Blocked, Command, Observed
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, EmitEvent, FailPods, KillPods, Step
-from vcjob.local import gpus, linux, surroundings
+from vcjob.local import linux, surroundings
+from vcjob.local.gang import GpuGang
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.limits import Limits
 from vcjob.local.loop import Loop, Timer
@@ -37,7 +38,7 @@ PORT_RESOURCE = "vcjob.io/master-port"
 
 _LOOK_FOR_COMMANDS = 1.0
 _RETRY_STORE = 1.0
-_RETRY_GPUS = 0.5
+_RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
 _SAMPLE_LOGS, _SAMPLE_QUIET_LOGS = 0.1, 0.5
 
@@ -55,7 +56,7 @@ class Supervisor:
         port, local_port, self._port_claim = surroundings.find_port(plan)
         place = surroundings.make_place(run, plan, setting, port, local_port)
         self._say_port(port, local_port)
-        self._gpus = gpus.GpuPool(self._list_gpus(setting.env))
+        self._gpus = GpuGang(self.job, setting.env, self.observed, self.loop, self._soon)
         limits = Limits(run.uid, self._note)
         self._warmth = Warmth(setting, self.job, run.uid, self._note, early)
         self.pods = Pods(
@@ -111,33 +112,36 @@ class Supervisor:
                 self.run.write_status(decision.status)
                 self.status = decision.status
             self._do(decision.steps)
-            self._write_pods_soon()
+            if self._done():
+                self._leave()
+                return
         except StoreError as error:
             self._store_trouble(error)
             return
-        if self._done():
-            self.pods.write()
-            if self.status.over:
-                self.run.forget_setting()
-            self.loop.stop()
-            return
+        self._write_pods_soon()
         if self._wake_timer:
             self._wake_timer.cancel()
         if decision.wake_at is not None:
             self._wake_timer = self.loop.after(decision.wake_at - time.time() + 0.001, self._soon)
+
+    def _leave(self) -> None:
+        self.pods.write()
+        if self.status.over:
+            self.run.forget_setting()
+        self.loop.stop()
 
     def _done(self) -> bool:
         ended = self.status.over or self.status.phase is Phase.ABORTED
         return ended and not self.pods.living and not self.observed.commands
 
     def _do(self, steps: tuple[Step, ...]) -> None:
-        if not self._have_gpus([step for step in steps if isinstance(step, CreatePods)]):
+        if not self._gpus.have([step for step in steps if isinstance(step, CreatePods)], self.pods.uid_of):
             self._soon()
             return
         for step in steps:
             match step:
                 case CreatePods():
-                    self.pods.create(step, self._gpus.of)
+                    self._create(step)
                 case KillPods():
                     self.pods.kill(step)
                 case FailPods():
@@ -150,6 +154,16 @@ class Supervisor:
                     self.run.add_event(Event(time.time(), step.type, step.reason, step.message))
                 case _:
                     pass  # no PodGroup here; the next verb removes what outlived its TTL
+
+    def _create(self, step: CreatePods) -> None:
+        try:
+            self.pods.create(step, self._gpus.of)
+            self.observed.blocked = None
+        except OSError as error:  # no process or memory to be had just now
+            self.observed.blocked = Blocked(
+                "CannotStartProcess", f"a pod cannot be started: {error.strerror}"
+            )
+            self.loop.after(_RETRY_PODS, self._soon)
 
     def _store_trouble(self, error: StoreError) -> None:
         """The store takes nothing just now: what runs goes on, nothing is decided until it does again."""
@@ -164,40 +178,6 @@ class Supervisor:
     def _write_pods_soon(self) -> None:
         if self.pods.dirty and (self._write_timer is None or not self._write_timer.waiting):
             self._write_timer = self.loop.after(_WRITE_PODS, self.pods.try_write)
-
-    # GPUs
-
-    def _list_gpus(self, env: dict[str, str]) -> list[str]:
-        return gpus.list_gpus(env) if gpus.gpus_at_once(self.job) else []
-
-    def _have_gpus(self, creations: list[CreatePods]) -> bool:
-        wishes: dict[str, int] = {}
-        for step in creations:
-            task = self.job.task(step.task)
-            count = gpus.gpus_of(task.pod_spec) if task else 0
-            for index in step.indexes:
-                wishes[self.pods.uid_of((step.task, index, step.attempt))] = count
-        if self._gpus.take(wishes):
-            self.observed.held = None
-            return True
-        needed, there = sum(wishes.values()), len(self._gpus.devices)
-        self.observed.held = Blocked(
-            "InsufficientGPUs",
-            f"the pods need {needed} GPUs at once; this machine has {there} for them and others hold some",
-        )
-
-        def again() -> None:
-            self.observed.held = None
-            if self._gpus.take(wishes):
-                self._soon()
-            else:
-                self.observed.held = Blocked(
-                    "InsufficientGPUs", f"waits for {needed} of {there} GPUs to be free"
-                )
-                self.loop.after(_RETRY_GPUS, again)
-
-        self.loop.after(_RETRY_GPUS, again)
-        return False
 
     # What comes from outside
 
@@ -228,7 +208,10 @@ class Supervisor:
 
     def _signalled(self, number: int) -> None:
         if number == signal.SIGTERM:
-            self.run.send("TerminateJob", time.time(), by="SIGTERM to the supervisor")
+            try:
+                self.run.send("TerminateJob", time.time(), by="SIGTERM to the supervisor")
+            except StoreError:
+                self.pods.kill_now()  # what cannot be written down can still be ended
             self._read_commands()
         else:
             _reap()
