@@ -101,6 +101,7 @@ async def test_a_large_job_does_not_keep_the_loop_waiting(webhook: Webhook) -> N
         ("/elsewhere", b"{}", 404),
         ("/healthz", b"{}", 405),
     ],
+    ids=["no JSON", "zeros", "brackets", "too large", "no such path", "no such method"],
 )
 async def test_a_bad_request_is_refused_in_one_line(
     webhook: Webhook, path: str, body: bytes, status: int

@@ -109,6 +109,11 @@ def _steps(data: Any, path: list[str | int]) -> Path:
     return tuple(steps)
 
 
+def job_schema() -> dict[str, Any]:
+    """The whole schema of a Job, with its `$defs`. Read-only."""
+    return _schema(KIND)
+
+
 @cache
 def _validator(kind: str) -> Any:
     import jsonschema_rs

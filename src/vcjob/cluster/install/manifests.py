@@ -1,0 +1,21 @@
+"""Everything that an installation is, in the order of application."""
+
+from __future__ import annotations
+
+from vcjob.cluster.install import crds
+from vcjob.cluster.install.hooks import webhook_objects
+from vcjob.cluster.install.roles import roles, service_account
+from vcjob.cluster.install.settings import Settings
+from vcjob.cluster.install.workload import POD_LABELS, namespace, workload
+from vcjob.kube.resources import Document
+
+
+def manifests(settings: Settings) -> list[Document]:
+    """The definitions first, what runs last."""
+    return [*crds.definitions(), namespace(settings), *controller_objects(settings)]
+
+
+def controller_objects(settings: Settings) -> list[Document]:
+    """All but the kinds and the namespace."""
+    hooks = webhook_objects(settings, POD_LABELS) if settings.webhook else []
+    return [service_account(settings), *roles(settings), *hooks, *workload(settings)]

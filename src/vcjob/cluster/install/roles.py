@@ -1,0 +1,110 @@
+"""What the controller may do: no wildcards, no Secret but its own, nothing that it does not use.
+
+Everything about Jobs stands in one list, which is granted in the whole cluster or in the served
+namespaces only. `tests/install/rights.txt` shows the sum as `kubectl auth can-i --list` does.
+"""
+
+from __future__ import annotations
+
+from vcjob.cluster.install.crds import NAMES
+from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, OURS, SECRET, Settings
+from vcjob.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    Document,
+    Resource,
+)
+
+Rule = dict[str, list[str]]
+
+_LOOK = ["get", "list", "watch"]
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def service_account(settings: Settings) -> Document:
+    return _labelled(SERVICE_ACCOUNTS.manifest(NAME, settings.namespace))
+
+
+def roles(settings: Settings) -> list[Document]:
+    """Roles and their bindings to the controller's account."""
+    found = _granted(settings, NAME, settings.namespace, _own_rules(settings))
+    found += _granted(settings, NAME, None, _cluster_rules(settings))
+    if settings.namespaces:
+        for namespace in settings.namespaces:
+            found += _granted(settings, f"{NAME}-jobs", namespace, job_rules())
+    else:
+        found += _granted(settings, f"{NAME}-jobs", None, job_rules())
+    return found
+
+
+def job_rules() -> list[Rule]:
+    """What the life of a Job takes, in every namespace that is served."""
+    return [
+        _rule("batch.volcano.sh", ["jobs"], [*_LOOK, "delete"]),  # deleted when its time to live is over
+        _rule("batch.volcano.sh", ["jobs/status"], ["patch"]),
+        # Where OwnerReferencesPermissionEnforcement is on, an owner that blocks its deletion needs this.
+        _rule("batch.volcano.sh", ["jobs/finalizers"], ["update"]),
+        _rule("bus.volcano.sh", ["commands"], [*_LOOK, "delete"]),
+        _rule("", ["pods"], [*_LOOK, "create", "patch", "delete"]),
+        _rule("", ["configmaps", "services"], [*_LOOK, "create", "patch"]),
+        _rule("", ["persistentvolumeclaims"], [*_LOOK, "create"]),
+        _rule("networking.k8s.io", ["networkpolicies"], [*_LOOK, "create", "patch"]),
+        _rule("scheduling.volcano.sh", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
+        _rule("scheduling.x-k8s.io", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
+        _rule("", ["events"], ["create"]),
+    ]
+
+
+def _own_rules(settings: Settings) -> list[Rule]:
+    """In the controller's own namespace: its Lease, and the one Secret with the webhook's certificate."""
+    rules = [
+        _rule("coordination.k8s.io", ["leases"], ["create"]),  # a right to create cannot name the object
+        _rule("coordination.k8s.io", ["leases"], ["get", "update"], LEASE),
+    ]
+    if settings.webhook:
+        rules.append(_rule("", ["secrets"], [*_LOOK, "update"], SECRET))
+    return rules
+
+
+def _cluster_rules(settings: Settings) -> list[Rule]:
+    """What belongs to no namespace, and what shows whether Volcano's own parts are alive."""
+    rules = [
+        _rule("scheduling.k8s.io", ["priorityclasses"], ["list", "watch"]),
+        _rule("scheduling.volcano.sh", ["queues"], ["list", "watch"]),
+        _rule("coordination.k8s.io", ["leases"], ["list", "watch"]),
+        _rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], *NAMES),
+    ]
+    if settings.namespaces:
+        rules.append(_rule("", ["pods"], ["list", "watch"]))
+    if settings.webhook:
+        kinds = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+        rules.append(_rule("admissionregistration.k8s.io", kinds, [*_LOOK, "patch"], CONFIGURATION))
+    return rules
+
+
+def _rule(group: str, resources: list[str], verbs: list[str], *names: str) -> Rule:
+    rule = {"apiGroups": [group], "resources": resources, "verbs": verbs}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def _granted(settings: Settings, name: str, namespace: str | None, rules: list[Rule]) -> list[Document]:
+    role, binding = (ROLES, ROLE_BINDINGS) if namespace else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": settings.namespace}
+    return [
+        _labelled(role.manifest(name, namespace, rules=rules)),
+        _labelled(
+            binding.manifest(name, namespace, roleRef=_reference(role, name), subjects=[account]),
+        ),
+    ]
+
+
+def _reference(role: Resource[Document], name: str) -> Document:
+    return {"apiGroup": _RBAC, "kind": role.kind, "name": name}
+
+
+def _labelled(document: Document) -> Document:
+    document["metadata"]["labels"] = dict(OURS)
+    return document

@@ -1,0 +1,50 @@
+"""What can be chosen about an installation, and the names and labels that it uses."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from vcjob._version import __version__
+from vcjob.cluster.options import GangChoice
+
+FailurePolicy: TypeAlias = Literal["Ignore", "Fail"]
+
+NAME = "vcjob-controller"
+NAMESPACE = "vcjob-system"
+IMAGE = f"vcjob:{__version__}"
+SERVICE = "vcjob-webhook"
+SECRET = "vcjob-webhook-tls"  # noqa: S105 - a name
+LEASE = "vcjob-controller"
+#: Of both webhook configurations.
+CONFIGURATION = "vcjob-jobs"
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+OURS = {MANAGED_BY: "vcjob", "app.kubernetes.io/part-of": "vcjob"}
+#: Selects everything of ours.
+SELECTOR = f"{MANAGED_BY}=vcjob,app.kubernetes.io/part-of=vcjob"
+#: On a definition that was somebody else's before: it stays when we go.
+REPLACED = "vcjob.io/replaced"
+
+WEBHOOK_PORT, HEALTH_PORT, METRICS_PORT = 8443, 8080, 8081
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    namespace: str = NAMESPACE
+    image: str = IMAGE
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    replicas: int = 2
+    #: The namespaces whose Jobs are served; empty: all.
+    namespaces: tuple[str, ...] = ()
+    gang: GangChoice = "auto"
+    volcano_namespace: str = "volcano-system"
+    beside_volcano: bool = False
+    webhook: bool = True
+    #: What the API server does with a Job when no replica answers (docs/decisions/0006).
+    failure_policy: FailurePolicy = "Ignore"
+    log_level: str = "info"
+    cpu: str = "100m"
+    memory: str = "128Mi"
+    memory_limit: str = "1Gi"

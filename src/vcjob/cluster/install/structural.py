@@ -1,0 +1,65 @@
+"""JSON Schema as we write it, in the "structural" form that a CustomResourceDefinition wants.
+
+There are no references there, a type has one name, null is a property of its own, and unknown fields are
+not refused but dropped (kubectl, which asks for strict checks, shows them to its user all the same).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+_KEPT = ("minimum", "maximum", "maxLength", "minLength", "minItems", "maxItems", "required", "description")
+#: Go's regular expressions look neither ahead nor behind.
+_LOOKING = ("(?=", "(?!", "(?<")
+
+
+def structural(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """The same schema without references. Pure."""
+    schema = _resolved(schema, definitions)
+    types = schema.get("type")
+    names = [types] if isinstance(types, str) else list(types or ())
+    wanted = [name for name in names if name != "null"]
+    result: Schema = {key: schema[key] for key in _KEPT if key in schema}
+    if "null" in names:
+        result["nullable"] = True
+    if len(wanted) > 1:  # a quantity, or a port by number or name
+        result["x-kubernetes-int-or-string"] = True
+        return result
+    result["type"] = wanted[0]
+    if "enum" in schema and None not in schema["enum"]:  # kubectl cannot read a list with null in it
+        result["enum"] = schema["enum"]
+    if "pattern" in schema and not any(mark in schema["pattern"] for mark in _LOOKING):
+        result["pattern"] = schema["pattern"]
+    if "properties" in schema:
+        result["properties"] = {
+            name: structural(inner, definitions) for name, inner in schema["properties"].items()
+        }
+    elif isinstance(schema.get("additionalProperties"), dict):
+        result["additionalProperties"] = structural(schema["additionalProperties"], definitions)
+    elif wanted == ["object"]:
+        result["x-kubernetes-preserve-unknown-fields"] = True  # free by its nature: no field of it is known
+    if "items" in schema:
+        result["items"] = structural(schema["items"], definitions)
+    return result
+
+
+def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    while "$ref" in schema:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **beside}
+    return schema
+
+
+def fields(schema: Schema, path: str = "", *, stop: frozenset[str] = frozenset()) -> set[str]:
+    """The paths of all fields that a structural schema knows, such as `tasks[].policies[].event`."""
+    found: set[str] = set()
+    for name, inner in (schema.get("properties") or {}).items():
+        here = f"{path}.{name}" if path else name
+        found.add(here)
+        if name not in stop:
+            found |= fields(inner, here, stop=stop)
+    if isinstance(schema.get("items"), dict):
+        found |= fields(schema["items"], f"{path}[]", stop=stop)
+    return found
