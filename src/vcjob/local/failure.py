@@ -14,6 +14,12 @@ from vcjob.local.podstate import ContainerState, Ended, PodState
 from vcjob.local.run import Run
 
 LAST_LINES = 20
+#: What ranks say when another one has gone: gloo, NCCL, the store, a plain socket, a signal from outside.
+_FELT_A_PEER = re.compile(
+    r"connection (closed|reset|refused|aborted)|broken ?pipe|peer|remote (process|error)|ncclRemoteError"
+    r"|socket timeout|timed ?out|watchdog|SignalException|KeyboardInterrupt|connectFullMesh",
+    re.IGNORECASE,
+)
 _FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (.+))?$')
 
 
@@ -59,56 +65,75 @@ class FailureReport(msgspec.Struct, rename="camel"):
 
 
 def explain(run: Run, status: Status, pods: list[PodState]) -> FailureReport:
-    failed = sorted(
-        ((ended.finished_at, pod, container, ended) for pod, container, ended in _failures(pods)),
-        key=lambda failure: failure[0],
-    )
-    if not failed:
+    """Who began it. Not simply who ended first: a rank that raised an error may take a second to end, and its peers
+    notice the closed connection and are gone before it. So an error of one's own counts before the complaint about
+    a lost peer, and an earlier one before a later one.
+    """
+    suspects = [_Suspect(run, pod, *first) for pod in _last_tries(pods) if (first := pod.first_failure())]
+    suspects = [suspect for suspect in suspects if suspect.failed_by_itself]
+    if not suspects:
         return FailureReport(None, [])
     known = status.culprit
-    chosen = failed[0]
-    for failure in failed:
-        pod = failure[1]
-        if known and (pod.task, pod.index, pod.attempt) == (known.task, known.index, known.attempt):
-            chosen = failure
-            break
-    _, pod, container, ended = chosen
-    victims = [other for other in pods if other.uid != pod.uid and _suffered(other, ended, pod)]
-    return FailureReport(_culprit(run, pod, container, ended), [_name(victim) for victim in victims])
+    at = (known.task, known.index, known.attempt) if known else None
+    culprit = min(suspects, key=lambda s: (s.felt_a_peer, round(s.moment, 2), s.key != at, s.moment))
+    victims = [
+        pod for pod in _last_tries(pods) if pod.uid != culprit.pod.uid and _suffered(pod, culprit.moment)
+    ]
+    return FailureReport(culprit.describe(), [_name(victim) for victim in victims])
 
 
-def _failures(pods: list[PodState]) -> list[tuple[PodState, ContainerState, Ended]]:
-    """Of the last version: who failed by itself, not because it was ended."""
-    found = []
-    newest = max((pod.version for pod in pods), default=0)
-    for pod in pods:
-        first = pod.first_failure()
-        if pod.version != newest or first is None or pod.phase != "Failed":
-            continue
-        if not first[1].stopped:
-            found.append((pod, *first))
-    return found
+def _last_tries(pods: list[PodState]) -> list[PodState]:
+    """The last attempt of every index, of the last version."""
+    newest = {(pod.task, pod.index): pod for pod in sorted(pods, key=lambda pod: pod.attempt)}
+    version = max((pod.version for pod in pods), default=0)
+    return [pod for pod in newest.values() if pod.version == version]
 
 
-def _suffered(pod: PodState, ended: Ended, culprit: PodState) -> bool:
-    if pod.version != culprit.version or pod.phase == "Succeeded":
-        return False
-    return pod.finished_at is None or pod.finished_at >= ended.finished_at
+class _Suspect:
+    """A pod that failed, with its last words."""
+
+    def __init__(self, run: Run, pod: PodState, container: ContainerState, ended: Ended) -> None:
+        self.pod, self.container, self.ended = pod, container, ended
+        self.key = (pod.task, pod.index, pod.attempt)
+        restart = container.restarts if container.ended is ended else max(0, container.restarts - 1)
+        base = os.path.join(run.pod_folder(pod.name, pod.attempt), f"{container.name}.{restart}")
+        self.lines = last_lines(f"{base}.err", LAST_LINES)
+        self.frame, self.exception = last_frame(self.lines)
+        #: When it failed: with its last words on stderr, or with its end.
+        self.moment = min(ended.finished_at, _written(f"{base}.err")) if self.exception else ended.finished_at
+        if not self.lines:
+            self.lines = last_lines(f"{base}.out", LAST_LINES)
+
+    @property
+    def failed_by_itself(self) -> bool:
+        if self.pod.phase != "Failed" or self.ended.reason == "ContainerStatusUnknown":
+            return False
+        # One that was ended, but had raised an error before, was only slow to end.
+        return not self.ended.stopped or (self.exception is not None and not self.felt_a_peer)
+
+    @property
+    def felt_a_peer(self) -> bool:
+        return _FELT_A_PEER.search(self.exception or (self.lines or [""])[-1]) is not None
+
+    def describe(self) -> Culprit:
+        pod, ended = self.pod, self.ended
+        return Culprit(
+            pod=pod.name, task=pod.task, index=pod.index, rank=pod.rank, attempt=pod.attempt,
+            container=self.container.name, exit_code=ended.exit_code, reason=ended.reason,
+            signal=_signal_name(ended.signal), message=ended.message or pod.message, finished_at=ended.finished_at,
+            frame=self.frame, exception=self.exception, stderr=self.lines,
+        )  # fmt: skip
 
 
-def _culprit(run: Run, pod: PodState, container: ContainerState, ended: Ended) -> Culprit:
-    restart = container.restarts if container.ended is ended else max(0, container.restarts - 1)
-    folder = run.pod_folder(pod.name, pod.attempt)
-    lines = last_lines(os.path.join(folder, f"{container.name}.{restart}.err"), LAST_LINES)
-    if not lines:
-        lines = last_lines(os.path.join(folder, f"{container.name}.{restart}.out"), LAST_LINES)
-    frame, exception = last_frame(lines)
-    return Culprit(
-        pod=pod.name, task=pod.task, index=pod.index, rank=pod.rank, attempt=pod.attempt,
-        container=container.name, exit_code=ended.exit_code, reason=ended.reason,
-        signal=_signal_name(ended.signal), message=ended.message or pod.message, finished_at=ended.finished_at,
-        frame=frame, exception=exception, stderr=lines,
-    )  # fmt: skip
+def _suffered(pod: PodState, moment: float) -> bool:
+    return pod.phase != "Succeeded" and (pod.finished_at is None or pod.finished_at >= moment)
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return float("inf")
 
 
 def last_lines(path: str, count: int) -> list[str]:

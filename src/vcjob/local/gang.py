@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.step import CreatePods
 from vcjob.local import gpus
-from vcjob.local.loop import Loop
+from vcjob.local.loop import Loop, Timer
 from vcjob.spec.job import Job
 
 _RETRY = 0.5
@@ -24,6 +24,8 @@ class GpuGang:
         self._loop = loop
         self._changed = changed
         self._pool = gpus.GpuPool(gpus.list_gpus(env) if gpus.gpus_at_once(job) else [])
+        self._waiting: dict[str, int] = {}
+        self._retry: Timer | None = None
         self.of = self._pool.of
         self.give_back = self._pool.give_back
 
@@ -35,18 +37,22 @@ class GpuGang:
             count = gpus.gpus_of(task.pod_spec) if task else 0
             for index in step.indexes:
                 wishes[uid_of((step.task, index, step.attempt))] = count
+        for stale in self._waiting.keys() - wishes.keys():
+            self._pool.give_back(stale)  # the job was restarted while it waited: those pods will never be
+        self._waiting = wishes
         if self._pool.take(wishes):
             return True
         needed, there = sum(wishes.values()), len(self._pool.devices)
         self._observed.held = Blocked(
             "InsufficientGPUs", f"the pods need {needed} GPUs at once; of the {there} here others hold some"
         )
-        self._loop.after(_RETRY, lambda: self._again(wishes))
+        if self._retry is None or not self._retry.waiting:
+            self._retry = self._loop.after(_RETRY, self._again)
         return False
 
-    def _again(self, wishes: dict[str, int]) -> None:
-        if self._pool.take(wishes):
+    def _again(self) -> None:
+        if self._pool.take(self._waiting):
             self._observed.held = None
             self._changed()
         else:
-            self._loop.after(_RETRY, lambda: self._again(wishes))
+            self._retry = self._loop.after(_RETRY, self._again)

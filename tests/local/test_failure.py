@@ -1,0 +1,103 @@
+"""Who began it: the first rank that failed is told apart from those that only felt it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.local.conftest import Start, eventually, job, left_behind, python, ranks, task
+from vcjob.local.failure import _FELT_A_PEER
+
+#: Rank 1 raises, closes its connection and takes its time to end; the others notice at once and are gone first.
+SLOW_TO_END = """
+import atexit, os, socket, time
+rank, place = int(os.environ['RANK']), ('127.0.0.1', int(os.environ['MASTER_PORT']))
+if rank == 0:
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind(place)
+    server.listen()
+    peer = server.accept()[0]
+    if not peer.recv(1):
+        raise RuntimeError('Connection closed by peer [127.0.0.1]')
+else:
+    while True:
+        try:
+            peer = socket.create_connection(place)
+            break
+        except OSError:
+            time.sleep(0.02)
+    def linger():
+        peer.close()
+        time.sleep(30)
+    atexit.register(linger)
+    time.sleep(0.2)
+    raise ValueError('the loss is NaN')
+"""
+
+
+def test_a_rank_that_is_slow_to_end_is_still_the_one_that_began_it(finish: Start) -> None:
+    handle = finish(job(task("master", python(SLOW_TO_END)), task("worker", python(SLOW_TO_END))))
+    assert handle.phase == "Failed"
+    report = handle.failure()
+    assert report.culprit and report.culprit.rank == 1
+    assert report.culprit.exception == "ValueError: the loss is NaN"
+    assert report.victims == ["rank 0 (master-0)"]
+
+
+def test_a_killed_rank_is_named_with_its_signal(start: Start) -> None:
+    handle = start(job(*ranks("sleep 60")))
+    eventually(lambda: handle.now().running == 3)
+    pod = eventually(
+        lambda: next((p for p in handle.pods() if p.rank == 2 and p.containers and p.containers[0].pid), None)
+    )
+    os.kill(pod.containers[0].pid, signal.SIGKILL)
+    assert handle.wait(20) == "Failed"
+    culprit = handle.failure().culprit
+    assert culprit and (culprit.rank, culprit.signal, culprit.exit_code) == (2, "SIGKILL", 137)
+    assert culprit.how == "was killed by SIGKILL"
+
+
+def test_a_lost_supervisor_accuses_no_rank(start: Start) -> None:
+    handle = start(job(*ranks("sleep 60")))
+    eventually(lambda: handle.now().running == 3)
+    supervisor = next(
+        p for p in left_behind(handle) if Path(f"/proc/{p}/comm").read_text() == "vcjob-supervise\n"
+    )
+    os.kill(supervisor, signal.SIGKILL)
+    eventually(lambda: not handle.supervised)
+    assert handle.phase == "Failed"
+    assert handle.failure().culprit is None
+
+
+def test_only_the_last_attempt_counts(finish: Start) -> None:
+    program = "if [ -e again ]; then exit 9; else touch again; exit 3; fi"
+    handle = finish(
+        job(task("a", program, policies=[{"event": "PodFailed", "action": "RestartPod"}]), maxRetry=2)
+    )
+    assert handle.phase == "Failed"
+    culprit = handle.failure().culprit
+    assert culprit and (culprit.exit_code, culprit.attempt) == (9, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234",
+        "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "BrokenPipeError: [Errno 32] Broken pipe",
+    ],
+)
+def test_complaints_about_a_lost_peer_are_known(line: str) -> None:
+    assert _FELT_A_PEER.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["ValueError: bad shape", "torch.OutOfMemoryError: CUDA out of memory", "KeyError: 'x'"]
+)
+def test_errors_of_one_s_own_are_not_taken_for_them(line: str) -> None:
+    assert not _FELT_A_PEER.search(line)
