@@ -67,6 +67,7 @@ def test_volcano_completes_the_guides_job_and_makes_the_pods_of_the_reference(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_volcano_completes_the_guides_job_with_real_torch(
     api_server: Cluster, namespace: str, node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,7 +75,7 @@ def test_volcano_completes_the_guides_job_with_real_torch(
     node.load_image("guide-torch")
     loaded = time.monotonic() - began
     try:
-        run_guide(api_server, namespace)
+        run_guide(api_server, namespace, 240)
         assert "rank 0 of 3 is done, by torch" in log_of_master(api_server, namespace)
     finally:
         node.load_image("guide")

@@ -79,13 +79,13 @@ def volcano(api_server: Cluster) -> Iterator[Volcano]:
 
 
 @pytest.fixture
-def fresh_cluster() -> Iterator[Callable[[], Cluster]]:
+def fresh_cluster() -> Iterator[Callable[..., Cluster]]:
     """Makes clusters that a test may break: ``cluster = fresh_cluster()``; each ends with the test."""
     need(support.control_plane_problem())
     started: list[Cluster] = []
 
-    def start() -> Cluster:
-        started.append(Cluster.start())
+    def start(**options: Any) -> Cluster:
+        started.append(Cluster.start(**options))
         return started[-1]
 
     yield start
