@@ -13,7 +13,7 @@ from vcjob.kube.client import Client
 from vcjob.kube.config import load
 from vcjob.kube.lease import LeaseSettings
 
-QUICK_LEASE = LeaseSettings(lease_seconds=1.5, renew_seconds=1.0, retry_seconds=0.3)
+QUICK_LEASE = LeaseSettings(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.3)
 
 
 async def main(kubeconfig: str, namespace: str) -> None:

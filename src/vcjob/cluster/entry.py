@@ -138,11 +138,12 @@ class Entry:
         self.unseen.pop(uid, None)
         self.failing.discard(uid)
 
-    def forget_departed(self) -> bool:
-        gone, self.departed = self.departed, []
-        for uid in gone:
+    def forget(self, departed: list[str]) -> bool:
+        """Forget pods whose end is written down."""
+        for uid in departed:
+            self.departed.remove(uid)
             self.forget_pod(uid)
-        return bool(gone)
+        return bool(departed)
 
     def mark(self, key: ObjectKey) -> None:
         if self.dirty != "all":

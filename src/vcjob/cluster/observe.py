@@ -66,7 +66,7 @@ class Board:
         if entry is not None:
             entry.lean = None
             entry.release()
-            entry.forget_departed()
+            entry.forget(list(entry.departed))
             self._sweep(entry)
 
     # Pods

@@ -76,20 +76,30 @@ class Reconciler:
         now = time.time()
         status = entry.status
         if status is None:
-            status = entry.status = Status.from_kube(entry.status_document())
+            status = entry.status = self._read_status(entry)
         if not await self._prepare(entry, status, now):
             return
         assert entry.job is not None and entry.status is not None
         self._drop_ghosts(entry)
         self._say_why_pending(entry, now)
         decision = decide(entry.job, entry.status, entry.observed, now)
+        departed = list(entry.departed)
         await self._settle_status(entry, decision)
-        if entry.forget_departed():
-            self._queue.add(entry.uid)
-            return
         if decision.wake_at is not None:
             self._queue.add_after(entry.uid, max(0.001, decision.wake_at - now))
+        if entry.forget(departed):
+            self._queue.add(entry.uid)  # what their places are to be filled with is decided without them
         await self._carry_out(entry, decision)
+
+    def _read_status(self, entry: Entry) -> Status:
+        document = entry.status_document()
+        try:
+            return Status.from_kube(document)
+        except (ValueError, TypeError, KeyError) as error:
+            # Somebody wrote into it. What the pods show brings most of it back.
+            self._events.tell(entry, "Warning", "StatusUnreadable", f"the status is read anew: {error}")
+            kept = {"state": {"phase": "Pending"}, "version": document.get("version")}
+            return Status.from_kube(kept)
 
     # What is to be run
 

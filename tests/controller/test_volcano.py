@@ -1,0 +1,64 @@
+"""Beside Volcano: its scheduler places gangs, its job controller must be off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.testbed.cluster import Cluster
+
+from .conftest import Controller, Ground
+from .jobs import job, task
+
+pytestmark = pytest.mark.cluster
+Serve = Callable[..., Controller]
+
+
+@pytest.fixture
+def volcano(api_server: Cluster, crds: None) -> Iterator[Callable[..., None]]:
+    started = []
+
+    def start(mode: str, *flags: str) -> None:
+        started.append(api_server.start_volcano(mode, *flags))
+
+    yield start
+    for found in started:
+        found.stop()
+
+
+def test_a_gang_is_placed_by_volcanos_scheduler(
+    ground: Ground, serve: Serve, volcano: Callable[..., None], fakes: Callable[..., Any]
+) -> None:
+    fakes(2)
+    volcano("scheduler")
+    serve()
+    groups = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{ground.namespace}/podgroups"
+    ground.create(job("gang", task("a", 2, after="3s"), task("b", 1, after="3s")))
+    ground.wait_phase("gang", "Running")
+    (group,) = ground.api.list(groups)
+    assert group["spec"]["minMember"] == 3
+    assert group["spec"]["minTaskMember"] == {"a": 2, "b": 1}
+    assert {pod["spec"]["schedulerName"] for pod in ground.pods()} == {"volcano"}
+    ground.wait_phase("gang", "Completed")
+    ground.api.wait(groups, lambda seen: not seen["items"], what="gone with the Job's end")
+    big = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "30"}}}]}
+    ground.create(job("wide", task("a", 3, pod=big, after=None)))
+    message = ground.wait_reason("wide", "WaitingInQueue")
+    assert "queue default" in message
+    assert not [pod for pod in ground.pods() if pod["metadata"]["name"].startswith("wide")]
+    fakes(2)
+    ground.wait_phase("wide", "Running")
+
+
+def test_it_refuses_to_run_beside_volcanos_job_controller(
+    ground: Ground, serve: Serve, volcano: Callable[..., None]
+) -> None:
+    volcano("full")
+    controller = serve()
+    controller._thread.join(60)
+    error, controller.error = controller.error, None
+    assert error is not None
+    assert "Volcano's own job controller is running" in str(error)
+    assert "--controllers=*,-job-controller" in error.hint  # type: ignore[attr-defined]
