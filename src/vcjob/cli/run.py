@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,14 @@ import click
 
 from vcjob.cli.options import allow_unknown_option, namespace_option, output_option, path_of
 from vcjob.cli.style import Style
-from vcjob.errors import Interrupted, JobFailed
+from vcjob.errors import Interrupted, JobFailed, UserError
 
 if TYPE_CHECKING:
     from vcjob.cli.screen import Screen
     from vcjob.local.follow import Follower
     from vcjob.sdk.handle import Handle
+
+_NOTES_EVERY = 0.25
 
 
 @click.command("run")
@@ -85,12 +88,13 @@ def follow(job: Handle, interrupts: Interrupts, output: str) -> None:
 
 
 def _watch(job: Handle, follower: Follower, screen: Screen, interrupts: Interrupts) -> None:
-    notes = trouble = 0
-    answered = 0
+    notes = trouble = answered = 0
+    asked = 0.0
     while not follower.ended:
         screen.logs(follower.look())
         screen.state(follower.status, follower.pods)
-        notes = _tell_notes(job, screen, notes)
+        if time.monotonic() - asked > _NOTES_EVERY:
+            notes, asked = _tell_notes(job, screen, notes), time.monotonic()
         if follower.stuck() and not trouble:
             trouble = 1
             screen.note(job.trouble())
@@ -109,13 +113,11 @@ def _tell_notes(job: Handle, screen: Screen, told: int) -> int:
     return len(notes)
 
 
-def _interrupt(job: Handle, screen: Screen, time: int) -> None:
-    if time == 1:
-        screen.note("ending the job; press Ctrl-C again to kill it")
-        job.stop()
-    elif time == 2:
-        screen.note("killing the job")
-        job.stop(now=True)
+def _interrupt(job: Handle, screen: Screen, number: int) -> None:
+    screen.note("ending the job; press Ctrl-C again to kill it" if number == 1 else "killing the job")
+    if number <= 2:
+        with suppress(UserError):  # it has just ended by itself
+            job.stop(now=number == 2)
     else:
         raise Interrupted(f"left while the job {job.name!r} is being killed")
 
