@@ -53,6 +53,9 @@ def main() -> None:
             print(f"epoch {epoch}: loss {total.item() / world / len(batches):.4f}", flush=True)
             save(options.checkpoint, bare, optimizer, epoch + 1)
     dist.barrier()
+    if rank == 0:
+        os.replace(options.checkpoint, "model.pt")  # done: the next run begins anew
+        print("trained: model.pt", flush=True)
     dist.destroy_process_group()
 
 

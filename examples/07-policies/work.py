@@ -9,4 +9,5 @@ if not os.path.exists(mark):
     with open(mark, "w"):
         print(f"worker {index} is not ready, exit code 3", flush=True)
     sys.exit(3)
+os.unlink(mark)
 print(f"worker {index} did its work at the second try", flush=True)
