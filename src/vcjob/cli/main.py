@@ -36,6 +36,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "complete": ("vcjob.cli.complete", "End the pods of a job and call it Completed."),
     "stop": ("vcjob.cli.stop", "End a job."),
     "delete": ("vcjob.cli.delete", "End a job and forget it."),
+    "doctor": ("vcjob.cli.doctor", "Say what this machine and this cluster can run, and what is missing."),
+    "install": ("vcjob.cli.install", "Put the controller into a cluster, or bring it up to date."),
+    "uninstall": ("vcjob.cli.uninstall", "Take the controller out of a cluster."),
+    "controller": ("vcjob.cli.controller", "Serve the Jobs of a cluster (what `install` runs there)."),
     "completion": ("vcjob.cli.completion", "Print the completion script for a shell."),
 }
 

@@ -1,0 +1,117 @@
+"""`vcjob controller`: the process that `vcjob install` runs in the cluster."""
+
+from __future__ import annotations
+
+import click
+
+from vcjob.cli.cluster_options import cluster_options
+
+_PORT = click.IntRange(0, 65535)
+
+
+@click.command("controller")
+@cluster_options
+@click.option(
+    "-n", "--namespace", "namespaces", metavar="NAME", multiple=True,
+    help="Serve the Jobs of this namespace only; may be given several times.  [default: all]",
+)  # fmt: skip
+@click.option(
+    "--gang",
+    type=click.Choice(["auto", "none", "volcano", "coscheduling"]),
+    default="auto",
+    show_default=True,
+    help="Who places a Job's pods as one group.",
+)
+@click.option(
+    "--scheduler", metavar="NAME", help="Who places pods that ask for Volcano's scheduler where it is not."
+)
+@click.option(
+    "--volcano-namespace",
+    default="volcano-system",
+    show_default=True,
+    metavar="NAME",
+    help="Where Volcano's own parts live.",
+)
+@click.option("--beside-volcano", is_flag=True, help="Run although Volcano's controller manager is alive.")
+@click.option("--workers", type=click.IntRange(1, 1000), default=16, show_default=True, help="Jobs at once.")
+@click.option("--lease-name", default="vcjob-controller", show_default=True, metavar="NAME")
+@click.option(
+    "--lease-namespace",
+    default="vcjob-system",
+    show_default=True,
+    metavar="NAME",
+    help="The controller's own namespace: its Lease, its Service and its Secret are there.",
+)
+@click.option(
+    "--webhook/--no-webhook",
+    default=True,
+    show_default=True,
+    help="Answer the API server's questions about Jobs.",
+)
+@click.option(
+    "--host", default="", metavar="ADDRESS", help="Listen on this address only.  [default: every address]"
+)
+@click.option("--webhook-port", type=_PORT, default=8443, show_default=True)
+@click.option("--health-port", type=_PORT, default=8080, show_default=True)
+@click.option("--metrics-port", type=_PORT, default=8081, show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
+@click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
+@click.option(
+    "--profile", metavar="FILE", help="Write where the time went to this file at the end (for pstats)."
+)
+def command(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespaces: tuple[str, ...],
+    gang: str,
+    scheduler: str | None,
+    volcano_namespace: str,
+    beside_volcano: bool,
+    workers: int,
+    lease_name: str,
+    lease_namespace: str,
+    webhook: bool,
+    host: str,
+    webhook_port: int,
+    health_port: int,
+    metrics_port: int,
+    log_level: str,
+    log_format: str,
+    profile: str | None,
+) -> None:
+    """Serve the Jobs of a cluster: the controller, and the webhook that checks them.
+
+    `vcjob install` runs this in the cluster. Any number of replicas may run: one of them leads, all of
+    them answer. Ends with SIGTERM.
+    """
+    import msgspec
+
+    from vcjob.cluster.options import ControllerOptions
+    from vcjob.cluster.serve import run
+    from vcjob.kube.config import load
+
+    options = {
+        "namespaces": namespaces or None,
+        "gang": gang,
+        "scheduler": scheduler,
+        "volcano_namespace": volcano_namespace,
+        "beside_volcano": beside_volcano,
+        "workers": workers,
+        "lease_name": lease_name,
+        "lease_namespace": lease_namespace,
+        "webhook": webhook,
+        "host": host,
+        "webhook_port": webhook_port,
+        "health_port": health_port,
+        "metrics_port": metrics_port,
+        "log_level": log_level,
+        "log_json": log_format == "json",
+        "profile": profile,
+    }
+    run(load(kubeconfig, context), msgspec.convert(options, ControllerOptions))

@@ -1,0 +1,61 @@
+"""Waiting until the controller runs, and saying why it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from vcjob.cluster.install.settings import NAME, Settings
+from vcjob.cluster.install.workload import POD_LABELS
+from vcjob.errors import GroundError
+from vcjob.kube.client import Client
+from vcjob.kube.resources import DEPLOYMENTS, PODS, Document
+
+
+async def wait_for_rollout(client: Client, settings: Settings, seconds: float) -> None:
+    """Return when every replica of this version is available."""
+    deadline = time.monotonic() + seconds
+    while not is_rolled_out(await client.get(DEPLOYMENTS, NAME, settings.namespace)):
+        if time.monotonic() > deadline:
+            raise GroundError(
+                f"the controller is installed but does not run after {seconds:.0f} s: "
+                + await _why_not(client, settings.namespace),
+                hint=f"`kubectl -n {settings.namespace} describe pods` and `logs deploy/{NAME}` say more",
+            )
+        await asyncio.sleep(0.5)
+
+
+def is_rolled_out(deployment: Document) -> bool:
+    wanted: int = (deployment.get("spec") or {}).get("replicas") or 0
+    status: dict[str, Any] = deployment.get("status") or {}
+    return bool(
+        (status.get("observedGeneration") or 0) >= deployment["metadata"].get("generation", 0)
+        and (status.get("updatedReplicas") or 0) == wanted
+        and (status.get("replicas") or 0) == wanted
+        and (status.get("availableReplicas") or 0) == wanted
+    )
+
+
+async def _why_not(client: Client, namespace: str) -> str:
+    selector = ",".join(f"{key}={value}" for key, value in POD_LABELS.items())
+    reasons = [
+        reason for pod in await client.list(PODS, namespace, labels=selector) if (reason := pod_trouble(pod))
+    ]
+    return "; ".join(dict.fromkeys(reasons)) or "no pod has been made yet"
+
+
+def pod_trouble(pod: Document) -> str:
+    """Why a pod is not ready, in its own words; empty where it is."""
+    status: dict[str, Any] = pod.get("status") or {}
+    for container in status.get("containerStatuses") or []:
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason"))
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            return ""
+    return f"a pod is {status.get('phase', 'Pending')} and not ready"
