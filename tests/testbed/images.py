@@ -81,7 +81,7 @@ def _python_version(layer: Path) -> str:
 def vcjob_layers(base: Path) -> list[Path]:
     """What our wheel needs, and the wheel itself in a layer of its own, for that one changes all the time."""
     version = _python_version(base)
-    needs = cache_folder() / "layers" / f"vcjob-needs-{version}-{_hash(REPOSITORY / 'pyproject.toml')}.tar"
+    needs = cache_folder() / "layers" / f"vcjob-needs-cluster-{version}-{_hash(REPOSITORY / 'pyproject.toml')}.tar"
     sources = sorted(
         path for path in (REPOSITORY / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     )
@@ -104,7 +104,7 @@ def vcjob_layers(base: Path) -> list[Path]:
                     "--target",
                     str(work / "needs" / site),
                 ]
-                _pip(*fetch, str(wheel))
+                _pip(*fetch, f"{wheel}[cluster]")
                 for path in (work / "needs" / site).glob("vcjob*"):
                     shutil.rmtree(path)
                 pack_layer(needs, work / "needs")
