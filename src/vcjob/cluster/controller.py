@@ -35,6 +35,7 @@ class Controller:
         self._telemetry = telemetry
         self.queue: WorkQueue[str] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
         self.board = Board(self.queue.add_after)
+        telemetry.count_phases(self.board.phases)
         self._caches = Caches(client, options.namespaces)
         self._schedulers = Schedulers(client, options)
         self._events = EventWriter(client, identity)
@@ -116,6 +117,7 @@ async def run_controller(
             options.lease_namespace,
             identity=options.identity,
             settings=options.lease,
+            on_leader=telemetry.leads,
         )
         leads = False
 

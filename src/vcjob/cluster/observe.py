@@ -3,6 +3,7 @@ large the Job, and only what a Job owns by uid counts for it. Labels alone never
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from vcjob.cluster.entry import Entry, ObjectKey
@@ -41,6 +42,10 @@ class Board:
 
     def get(self, uid: str) -> Entry | None:
         return self._entries.get(uid)
+
+    def phases(self) -> Counter[str]:
+        """How many Jobs are in which phase; those that nobody has looked at yet are left out."""
+        return Counter(str(entry.status.phase) for entry in self._entries.values() if entry.status)
 
     def named(self, namespace: str, name: str) -> Entry | None:
         uid = self._by_name.get((namespace, name))

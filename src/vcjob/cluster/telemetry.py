@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from vcjob.cluster.kinds import LeanJob
 
 
 class Telemetry(Protocol):
+    def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
+        """Who knows how many Jobs are in which phase."""
+
+    def leads(self, leading: bool) -> None:
+        """Whether this replica holds the Lease."""
+
     def phase_changed(self, old: str, new: str) -> None:
         """A Job went from one phase to another; "" before the first and after the last."""
 
@@ -28,6 +35,12 @@ class Telemetry(Protocol):
 
 class Silent:
     """Nobody counts."""
+
+    def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
+        pass
+
+    def leads(self, leading: bool) -> None:
+        pass
 
     def phase_changed(self, old: str, new: str) -> None:
         pass

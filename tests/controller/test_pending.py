@@ -1,0 +1,83 @@
+"""Why pods do not run, and which of many reasons is told."""
+
+from __future__ import annotations
+
+from vcjob.cluster.pending import UNNOTICED_SECONDS, Causes, cause_of
+
+from .pods import EPOCH, ended, pod, waiting
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+PLACED = {"nodeName": "n1"}
+
+
+def reason(found: object) -> str:
+    return getattr(found, "reason", "")
+
+
+def test_the_schedulers_own_words() -> None:
+    cause = cause_of(pod(conditions=[UNSCHEDULABLE]))
+    assert cause is not None
+    assert (cause.reason, cause.message) == ("Unschedulable", "0/3 nodes")
+
+
+def test_an_image_that_cannot_be_pulled() -> None:
+    cause = cause_of(
+        pod(spec=PLACED, containerStatuses=[waiting("c", "ImagePullBackOff", "Back-off pulling x")])
+    )
+    assert cause is not None
+    assert cause.reason == "ImagePull" and "Back-off pulling x" in cause.message
+
+
+def test_a_running_pod_in_a_crash_loop_and_its_last_words() -> None:
+    status = waiting("c", "CrashLoopBackOff", lastState=ended("c", 3, 5, message="a\nboom\n")["state"])
+    cause = cause_of(pod("Running", spec=PLACED, containerStatuses=[status]))
+    assert cause is not None
+    assert cause.reason == "CrashLoop" and "exit code 3, boom" in cause.message
+
+
+def test_an_init_step_is_named() -> None:
+    running = {"name": "fetch-data", "state": {"running": {}}}
+    cause = cause_of(pod(spec=PLACED, initContainerStatuses=[running]))
+    assert cause is not None
+    assert cause.reason == "InitStep" and "fetch-data" in cause.message
+
+
+def test_the_wait_for_the_master_is_told_in_words() -> None:
+    running = {"name": "wait-for-master", "state": {"running": {}}}
+    cause = cause_of(pod(spec=PLACED, initContainerStatuses=[running]))
+    assert cause is not None and cause.message == "waits for the master's port"
+
+
+def test_a_pod_on_its_way_has_no_cause() -> None:
+    assert cause_of(pod(spec=PLACED, containerStatuses=[waiting("c", "ContainerCreating")])) is None
+    assert cause_of(pod("Running", spec=PLACED)) is None
+    assert (
+        cause_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:00:40Z"}, conditions=[UNSCHEDULABLE]))
+        is None
+    )
+
+
+def test_nobody_schedules_it_is_said_only_after_a_while() -> None:
+    causes = Causes()
+    causes.put(pod(spec={"schedulerName": "nobody"}))
+    assert causes.worst(EPOCH + 1) == (None, EPOCH + UNNOTICED_SECONDS)
+    cause, wake_at = causes.worst(EPOCH + UNNOTICED_SECONDS)
+    assert reason(cause) == "NoSuchScheduler" and wake_at is None
+
+
+def test_what_a_user_must_mend_comes_first() -> None:
+    causes = Causes()
+    causes.put(pod(uid="1", index=1, conditions=[UNSCHEDULABLE]))
+    causes.put(pod(uid="2", index=2, spec=PLACED, containerStatuses=[waiting("c", "ErrImagePull", "gone")]))
+    causes.put(pod(uid="3", index=3, conditions=[UNSCHEDULABLE]))
+    assert reason(causes.worst(EPOCH)[0]) == "ImagePull"
+    causes.drop("2")
+    cause, _ = causes.worst(EPOCH)
+    assert cause is not None and cause.message == "j-a-1: 0/3 nodes (and 1 more pods)"
+
+
+def test_a_cause_goes_when_the_pod_runs() -> None:
+    causes = Causes()
+    causes.put(pod(conditions=[UNSCHEDULABLE]))
+    causes.put(pod("Running", spec=PLACED))
+    assert causes.worst(EPOCH) == (None, None)
