@@ -245,6 +245,19 @@ def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_swee
     assert left_behind(handle) == []
 
 
+def test_a_new_run_ends_what_the_old_one_left_before_it_starts(start: Start) -> None:
+    detached = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
+    old = start(job(task("a", python(detached))))
+    eventually(lambda: len(left_behind(old)) >= 4)
+    for pid in [p for p in left_behind(old) if _name(p).startswith("vcjob-")]:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not old.supervised)
+    new = start(job(task("a", "true")))
+    assert left_behind(old) == []
+    assert new.wait(PATIENCE) == "Completed"
+    assert old.phase == "Failed"
+
+
 def test_a_job_can_be_run_again_after_its_supervisor_was_killed(start: Start) -> None:
     handle = start(job(task("a", "sleep 60")))
     eventually(lambda: handle.phase == "Running")

@@ -11,6 +11,7 @@ from typing import Any
 
 from vcjob.errors import JobExists, NoSuchJob, StoreError
 from vcjob.local import files, home
+from vcjob.local.recover import settle
 from vcjob.local.run import Run, Setting
 
 
@@ -48,6 +49,8 @@ class Store:
                     hint=f"see it with `vcjob status {name}`, end it with `vcjob stop {name}`, "
                     "or give this one another name (metadata.name)",
                 )
+            if before is not None:
+                settle(before)  # what a killed supervisor left must not meet the new run
             run = Run(os.path.join(folder, uid))
             files.make_folder(run.folder)
             files.write_atomic(run.path("given.yaml"), given.encode())
