@@ -93,7 +93,11 @@ def test_new_names_get_a_new_certificate_of_the_same_authority() -> None:
 
 
 @pytest.mark.parametrize("part", ["bundle", "authority_key", "certificate", "key"])
-@pytest.mark.parametrize("broken", [b"", b"no pem", make_authority(NOW).certificate, make_authority(NOW).key])
+@pytest.mark.parametrize(
+    "broken",
+    [b"", b"no pem", make_authority(NOW).certificate, make_authority(NOW).key],
+    ids=["empty", "no pem", "another's certificate", "another's key"],
+)
 def test_a_damaged_state_is_made_good(part: str, broken: bytes) -> None:
     state = fresh()
     parts = {
