@@ -6,6 +6,7 @@ numbering. A gang gets all it needs or nothing.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,12 @@ from vcjob.spec.job import Job
 
 RESOURCE = "nvidia.com/gpu"
 _LINE = re.compile(r"^\s*(GPU|MIG)\b.*\(UUID:\s*([^)\s]+)\)")
+
+
+def has_nvidia(env: Mapping[str, str]) -> bool:
+    """Is there a driver that could be asked?"""
+    folders = (env.get("PATH") or os.defpath).split(os.pathsep)
+    return any(os.access(os.path.join(folder, "nvidia-smi"), os.X_OK) for folder in folders)
 
 
 def list_gpus(env: Mapping[str, str]) -> list[str]:

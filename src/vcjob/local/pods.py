@@ -16,7 +16,7 @@ from vcjob.local import files, observe, process
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.logindex import LogIndex
 from vcjob.local.loop import Loop
-from vcjob.local.podstate import Ended, PodState
+from vcjob.local.podstate import PodState, mark_lost
 from vcjob.local.prepare import Preparer
 from vcjob.local.run import Run
 from vcjob.local.shim import Order, ShimHandle, ShimWork, start_shim
@@ -213,20 +213,6 @@ class Pods:
             self.write()
         except StoreError as error:
             self._run.set_trouble(error.message)
-
-
-def mark_lost(state: PodState, message: str) -> None:
-    """Nobody saw how it ended."""
-    now = time.time()
-    for container in state.containers:
-        if container.ended is None and container.started_at is not None:
-            container.ended = Ended(
-                137, "ContainerStatusUnknown", now, message=message, started_at=container.started_at
-            )
-        container.pid = container.pid_start = None
-        container.ready = container.started = False
-    state.phase, state.reason, state.message = "Failed", "PodLost", message
-    state.finished_at = now
 
 
 def _rank(pod: dict[str, Any]) -> int | None:

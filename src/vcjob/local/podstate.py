@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import msgspec
@@ -88,3 +89,17 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
         """The container whose failing end came first, init containers included."""
         failures = [(container, ended) for container in self.containers if (ended := container.failure)]
         return min(failures, key=lambda failure: (failure[1].stopped, failure[1].finished_at), default=None)
+
+
+def mark_lost(state: PodState, message: str) -> None:
+    """Nobody saw how it ended."""
+    now = time.time()
+    for container in state.containers:
+        if container.ended is None and container.started_at is not None:
+            container.ended = Ended(
+                137, "ContainerStatusUnknown", now, message=message, started_at=container.started_at
+            )
+        container.pid = container.pid_start = None
+        container.ready = container.started = False
+    state.phase, state.reason, state.message = "Failed", "PodLost", message
+    state.finished_at = now

@@ -8,13 +8,9 @@ import time
 import msgspec
 
 from vcjob.errors import StoreError
-from vcjob.lifecycle.decide import decide
-from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.status import Condition, Phase, State, Status
-from vcjob.local import files, observe, process
-from vcjob.local.limits import Limits
-from vcjob.local.pods import mark_lost
-from vcjob.local.podstate import PodState
+from vcjob.local import files, process
+from vcjob.local.podstate import PodState, mark_lost
 from vcjob.local.run import Event, Run
 
 REASON = "SupervisorLost"
@@ -68,12 +64,19 @@ def sweep(run_uid: str, pods: list[PodState]) -> list[int]:
         pids.update(pid for pid, started in known if started is not None and process.is_same(pid, started))
         return sorted(pids)
 
+    from vcjob.local.limits import Limits
+
     remaining = process.kill_until_gone(left)
     Limits(run_uid, lambda _note: None).remove()
     return remaining
 
 
 def _after_loss(run: Run, status: Status, pods: list[PodState]) -> Status:
+    # Loaded only here: every verb asks for the status, and hardly ever is anything lost.
+    from vcjob.lifecycle.decide import decide
+    from vcjob.lifecycle.observed import Observed
+    from vcjob.local import observe
+
     job, now = run.job(), time.time()
     observed = Observed()
     lost = 0

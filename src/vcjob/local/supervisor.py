@@ -20,7 +20,7 @@ from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.observed import Blocked, Command, Observed
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, EmitEvent, FailPods, KillPods, Step
-from vcjob.local import linux, surroundings
+from vcjob.local import gpus, linux, surroundings
 from vcjob.local.gang import GpuGang
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.limits import Limits
@@ -69,7 +69,7 @@ class Supervisor:
                 image_map=setting.images,
                 claims=surroundings.claim_folders(run, plan),
                 limits=limits,
-                hide_gpus="CUDA_VISIBLE_DEVICES" not in setting.env and surroundings.has_nvidia(setting.env),
+                hide_gpus="CUDA_VISIBLE_DEVICES" not in setting.env and gpus.has_nvidia(setting.env),
             ),
             self.observed,
             launcher=self._launcher,

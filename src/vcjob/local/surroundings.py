@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -92,7 +91,3 @@ def claim_folders(run: Run, plan: Plan) -> Callable[[str], str]:
         return run.path("claims", name) if name in made else os.path.join(shared, name)
 
     return folder
-
-
-def has_nvidia(env: Mapping[str, str]) -> bool:
-    return shutil.which("nvidia-smi", path=env.get("PATH")) is not None
