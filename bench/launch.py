@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -102,9 +103,7 @@ class Bench:
         process, out = self.start(who, ranks)
         self._all_done(process, out, ranks)
         time.sleep(0.3)
-        pids = family(out.name)
-        if who == "kept":
-            pids |= {int(words[0]) for words in self._servers()}
+        pids = family(out.name, self._servers() if who == "kept" else set())
         everything = sum(pss(pid) for pid in pids)
         agent = (
             pss(process.pid)
@@ -128,13 +127,10 @@ class Bench:
         finally:
             subprocess.run([*VCJOB, "warm", "stop"], env=self.kept_env, check=True, stdout=subprocess.DEVNULL)
 
-    def _servers(self) -> list[list[str]]:
-        import json
-
-        shown = subprocess.run(
-            [*VCJOB, "warm", "status", "-o", "json"], env=self.kept_env, check=True, stdout=subprocess.PIPE
-        )
-        return [[str(entry["pid"])] for entry in json.loads(shown.stdout)["servers"]]
+    def _servers(self) -> set[int]:
+        command = [*VCJOB, "warm", "status", "-o", "json"]
+        shown = subprocess.run(command, env=self.kept_env, check=True, stdout=subprocess.PIPE)
+        return {entry["pid"] for entry in json.loads(shown.stdout)["servers"]}
 
     def _all_done(self, process: subprocess.Popen[bytes], out: Path, ranks: int) -> float:
         files = [out / f"done-{rank}" for rank in range(ranks)]
@@ -178,10 +174,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def family(mark: str) -> set[int]:
-    """Every process that carries the mark, and every descendant of one."""
+def family(mark: str, roots: set[int]) -> set[int]:
+    """Every process that carries the mark or is one of the roots, and every descendant of one."""
     parents: dict[int, int] = {}
-    found: set[int] = set()
+    found = set(roots)
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             parents[int(name)] = int(Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()[1])
