@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.options import job_argument, output_option
+
+if TYPE_CHECKING:
+    from vcjob.sdk.grounds import Where
 
 
 def acting_command(verb: str, help_text: str, done: str) -> click.Command:
@@ -16,10 +20,10 @@ def acting_command(verb: str, help_text: str, done: str) -> click.Command:
     @click.command(verb, help=help_text)
     @job_argument
     @output_option(("table", "json", "yaml"))
-    def command(name: str, namespace: str | None, output: str) -> None:
+    def command(name: str, where: Where, output: str) -> None:
         from vcjob.sdk.finding import find
 
-        job = find(name, namespace=namespace)
+        job = find(name, **where)
         act: Callable[[], None] = getattr(job, verb)
         act()
         job.wait_for_command()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.options import job_argument, output_option
 
+if TYPE_CHECKING:
+    from vcjob.sdk.grounds import Where
+
 
 @click.command("delete")
 @job_argument
 @output_option(("table", "json", "yaml"))
-def command(name: str, namespace: str | None, output: str) -> None:
+def command(name: str, where: Where, output: str) -> None:
     """End a job if it runs, and remove it with all its runs and logs."""
     from vcjob.sdk.finding import find
 
-    job = find(name, namespace=namespace)
+    job = find(name, **where)
     document = job.status()
     job.delete()
     if output == "table":

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vcjob.cli.options import job_argument, output_option
 
+if TYPE_CHECKING:
+    from vcjob.sdk.grounds import Where
+
 
 @click.command("events")
 @job_argument
 @output_option(("table", "json", "yaml"))
-def command(name: str, namespace: str | None, output: str) -> None:
+def command(name: str, where: Where, output: str) -> None:
     """Show what happened to a job, oldest first."""
     from vcjob.sdk.finding import find
 
-    events = find(name, namespace=namespace).events()
+    events = find(name, **where).events()
     if output != "table":
         from vcjob.cli.objects import as_list, write_object
 
@@ -24,5 +28,17 @@ def command(name: str, namespace: str | None, output: str) -> None:
         return
     from vcjob.cli.looks import table
 
-    rows = [(e["lastTimestamp"], e["type"], e["reason"], e["message"].replace("\n", " ")) for e in events]
+    rows = [(_when(e), e.get("type") or "-", e.get("reason") or "-", _message(e)) for e in events]
     sys.stdout.write("\n".join(table(("TIME", "TYPE", "REASON", "MESSAGE"), rows)) + "\n")
+
+
+def _when(event: dict[str, Any]) -> str:
+    moment = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+    return f"{moment[:19]}Z"
+
+
+def _message(event: dict[str, Any]) -> str:
+    """On one line, and with the object where it is not the Job itself."""
+    about = event.get("involvedObject") or {}
+    who = "" if about.get("kind") == "Job" else f"{about.get('kind', '?').lower()} {about.get('name', '?')}: "
+    return who + " ".join((event.get("message") or "").split("\n"))

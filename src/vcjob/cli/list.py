@@ -1,23 +1,28 @@
-"""`vcjob list`: the jobs of this machine."""
+"""`vcjob list`: the jobs of this machine, or of a cluster."""
 
 from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import output_option
+from vcjob.cli.options import ground_options, output_option
+
+if TYPE_CHECKING:
+    from vcjob.sdk.grounds import Where
 
 
 @click.command("list")
-@click.option("-n", "--namespace", help="Only jobs of this namespace.")
+@ground_options("Only jobs of this namespace; on a cluster the context's own is the default.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="On a cluster: the jobs of all namespaces.")
 @output_option(("table", "json", "yaml"))
-def command(namespace: str | None, output: str) -> None:
-    """Show the jobs of this machine, running and ended, oldest first."""
+def command(where: Where, all_namespaces: bool, output: str) -> None:
+    """Show the jobs of this machine (or of a cluster), running and ended, oldest first."""
     from vcjob.sdk.finding import jobs
 
-    found = jobs(namespace)
+    found = jobs(**where, all_namespaces=all_namespaces)
     if output != "table":
         from vcjob.cli.objects import as_list, write_object
 
@@ -29,7 +34,7 @@ def command(namespace: str | None, output: str) -> None:
     rows = []
     for job in found:
         status = job.now()
-        began, ended = status.started, status.finished
+        began, ended = status.started or job.created, status.finished
         took = None if began is None else (ended or time.time()) - began
         up = status.running + status.succeeded
         rows.append((

@@ -13,6 +13,7 @@ from vcjob.errors import UserError
 
 if TYPE_CHECKING:
     from vcjob.local.logs import Chunk
+    from vcjob.sdk.grounds import Where
 
 
 @click.command("logs")
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
 @click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank.")
 @click.option("--task", "tasks", multiple=True, help="Only this task.")
-@click.option("-c", "--container", "containers", multiple=True, help="Only this container.")
+@click.option(
+    "-c",
+    "--container",
+    "containers",
+    multiple=True,
+    help="Only this container; on a cluster the rank's own is the default.",
+)
 @click.option("--attempt", type=int, help="This attempt instead of the last.")
 @click.option("-p", "--previous", is_flag=True, help="The try before the last, of each container.")
 @click.option("--since", help="Only newer lines: 10m, 30s, or a moment.")
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 def command(
     *,
     name: str,
-    namespace: str | None,
+    where: Where,
     follow: bool,
     ranks: tuple[int, ...],
     tasks: tuple[str, ...],
@@ -48,14 +55,18 @@ def command(
     from vcjob.local.logs import LogFilter
     from vcjob.sdk.finding import find
 
-    job = find(name, namespace=namespace)
+    job = find(name, **where)
     _check(job.replicas_by_task(), tasks)
     colours = sys.stdout.isatty()
     chosen = LogFilter(ranks, tasks, containers, attempt, previous)
     sys.stdout.flush()
     out = sys.stdout.buffer
     for step in job.log_chunks(
-        chosen, follow=follow, since=None if since is None else moment_of(since), tail=tail
+        chosen,
+        follow=follow,
+        since=None if since is None else moment_of(since),
+        tail=tail,
+        on_note=_show_note,
     ):
         if isinstance(step, float):
             out.flush()
@@ -71,6 +82,10 @@ def command(
             )
         if follow:
             out.flush()
+
+
+def _show_note(note: str) -> None:
+    sys.stderr.write(f"vcjob: {note}\n")
 
 
 def _json_lines(chunk: Chunk) -> bytes:

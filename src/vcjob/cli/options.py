@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -19,10 +20,36 @@ allow_unknown_option = click.option(
 namespace_option = click.option("-n", "--namespace", help="The namespace of Jobs that name none.")
 
 
+def ground_options(namespace_help: str) -> Callable[[Function], Function]:
+    """Where: the ground, the namespace and the cluster, handed to the verb as one `where` (see `sdk.grounds`)."""
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def with_where(*arguments: Any, **options: Any) -> Any:
+            names = ("on", "namespace", "context", "kubeconfig")
+            return function(*arguments, where={name: options.pop(name) for name in names}, **options)
+
+        decorated: Any = with_where
+        for option in (
+            click.option("--kubeconfig", metavar="FILE", help="Which cluster: a kubeconfig file."),
+            click.option("--context", help="Which cluster: a context of the kubeconfig."),
+            click.option("-n", "--namespace", help=namespace_help),
+            click.option(
+                "--on",
+                type=click.Choice(["local", "cluster"]),
+                help="This machine (the default), or a Kubernetes cluster.",
+            ),
+        ):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
 def job_argument(function: Function) -> Function:
-    """The job that a verb is about, as `name` and `namespace`."""
-    option = click.option("-n", "--namespace", help="The namespace of the job (default: default).")
-    return click.argument("name", metavar="JOB")(option(function))
+    """The job that a verb is about, as `name` and `where`."""
+    options = ground_options("The namespace of the job (default: default, or the context's).")
+    return click.argument("name", metavar="JOB")(options(function))
 
 
 def output_option(formats: Sequence[str]) -> Callable[[Function], Function]:

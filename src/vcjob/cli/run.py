@@ -11,47 +11,58 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import allow_unknown_option, namespace_option, output_option, path_of
+from vcjob.cli.options import allow_unknown_option, ground_options, output_option, path_of
 from vcjob.cli.style import Style
 from vcjob.errors import Interrupted, JobFailed, UserError
 
 if TYPE_CHECKING:
     from vcjob.cli.screen import Screen
-    from vcjob.local.follow import Follower
-    from vcjob.sdk.handle import Handle
+    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.handle import Follower, Handle
 
 _NOTES_EVERY = 0.25
 
 
 @click.command("run")
 @click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
-@namespace_option
+@ground_options("The namespace of a Job that names none.")
 @click.option("-d", "--detach", is_flag=True, help="Return at once; the job goes on by itself.")
 @click.option(
     "--image",
     "images",
     metavar="IMAGE=COMMAND",
     multiple=True,
-    help="What to run for an image without a command.",
+    help="On this machine: what to run for an image without a command.",
 )
-@click.option("--warm", is_flag=True, help="Import torch once and fork the ranks from there.")
+@click.option("--warm", is_flag=True, help="On this machine: import torch once and fork the ranks.")
 @allow_unknown_option
 @output_option(("table", "json", "yaml"))
 def command(
     *,
     file: str,
-    namespace: str | None,
+    where: Where,
     detach: bool,
     images: tuple[str, ...],
     warm: bool,
     allow_unknown: bool,
     output: str,
 ) -> None:
-    """Run a Job on this machine: start it, follow it, and say what came of it.
+    """Run a Job: start it, follow it, and say what came of it.
 
-    Its ranks are processes, its images are not used: `command` and `args` are. Ctrl-C ends the job cleanly,
-    a second Ctrl-C at once. Closing the terminal does not end it.
+    On this machine its ranks are processes and its images are not used: `command` and `args` are. On a
+    cluster (--on cluster) its ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C at once. Closing
+    the terminal does not end it.
     """
+    if where["on"] == "cluster" or where["context"] or where["kubeconfig"]:
+        _run_on_cluster(
+            file,
+            where,
+            detach=detach,
+            local={"--image": images, "--warm": warm},
+            allow_unknown=allow_unknown,
+            output=output,
+        )
+        return
     from vcjob.local.seat import Seat
 
     # First of all: the supervisor loads while we do.
@@ -64,12 +75,39 @@ def command(
         show_problems(loaded.warnings, sys.stderr)
         with Interrupts() as interrupts:
             job = start(
-                loaded, namespace=namespace, image_commands=images, warm=warm, given=_text_of(file), seat=seat
+                loaded,
+                namespace=where["namespace"],
+                image_commands=images,
+                warm=warm,
+                given=_text_of(file),
+                seat=seat,
             )
-            if detach and not interrupts.count:
-                _show_started(job, output)
-                return
-            follow(job, interrupts, output)
+            _see_through(job, interrupts, detach, output)
+
+
+def _run_on_cluster(
+    file: str, where: Where, *, detach: bool, local: dict[str, object], allow_unknown: bool, output: str
+) -> None:
+    from vcjob.cli.frames import show_problems
+    from vcjob.sdk.grounds import open_ground
+    from vcjob.sdk.loading import load
+    from vcjob.sdk.running import refuse_local_options
+
+    refuse_local_options(local)
+    loaded = load(path_of(file), allow_unknown=allow_unknown, ground="cluster")
+    show_problems(loaded.warnings, sys.stderr)
+    ground = open_ground(where["on"], where["context"], where["kubeconfig"])
+    assert ground is not None
+    with Interrupts() as interrupts:
+        job = ground.start(loaded, where["namespace"], strict=not allow_unknown)
+        _see_through(job, interrupts, detach, output)
+
+
+def _see_through(job: Handle, interrupts: Interrupts, detach: bool, output: str) -> None:
+    if detach and not interrupts.count:
+        _show_started(job, output)
+    else:
+        follow(job, interrupts, output)
 
 
 def follow(job: Handle, interrupts: Interrupts, output: str) -> None:
@@ -141,8 +179,9 @@ def _finish(job: Handle, output: str, interrupts: Interrupts) -> None:
 
 def _show_started(job: Handle, output: str) -> None:
     if output == "table":
+        name = f"{job.name}{job.options}"
         sys.stdout.write(
-            f"{job.name} started; follow it with `vcjob logs -f {job.name}`, end it with `vcjob stop {job.name}`\n"
+            f"{job.name} started; follow it with `vcjob logs -f {name}`, end it with `vcjob stop {name}`\n"
         )
         return
     from vcjob.cli.objects import write_object

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.options import job_argument, output_option
 
+if TYPE_CHECKING:
+    from vcjob.sdk.grounds import Where
+
 
 @click.command("status")
 @job_argument
 @output_option(("table", "json", "yaml"))
-def command(name: str, namespace: str | None, output: str) -> None:
-    """Show a job: its phase and reason, and every rank. JOB is a name or the uid of a run."""
-    from vcjob.sdk.finding import earlier, find
+def command(name: str, where: Where, output: str) -> None:
+    """Show a job: its phase and reason, and every rank. JOB is a name, or on this machine also the uid of a run."""
+    from vcjob.sdk.finding import find
 
-    job = find(name, namespace=namespace)
+    job = find(name, **where)
     if output != "table":
         from vcjob.cli.objects import write_object
 
@@ -44,7 +48,7 @@ def command(name: str, namespace: str | None, output: str) -> None:
         if port:
             lines.append(f"  the ranks meet at 127.0.0.1:{port}")
         lines += ["", *(f"  {line}" for line in pod_table(job.pods()))]
-    older = earlier(job)
+    older = job.earlier()
     if older:
         lines += ["", f"  earlier runs: {', '.join(f'{run.uid} ({run.phase})' for run in older[:5])}"]
     sys.stdout.write("\n".join(lines) + "\n")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.options import job_argument, output_option
+
+if TYPE_CHECKING:
+    from vcjob.sdk.grounds import Where
 
 
 @click.command("stop")
@@ -14,11 +18,11 @@ from vcjob.cli.options import job_argument, output_option
 @click.option("--now", is_flag=True, help="Kill its ranks instead of giving them their grace period.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the last rank has ended.")
 @output_option(("table", "json", "yaml"))
-def command(name: str, namespace: str | None, now: bool, no_wait: bool, output: str) -> None:
+def command(name: str, where: Where, now: bool, no_wait: bool, output: str) -> None:
     """End a job (TerminateJob) and wait until none of its processes is left."""
     from vcjob.sdk.finding import find
 
-    job = find(name, namespace=namespace)
+    job = find(name, **where)
     job.stop(now=now)
     if no_wait:
         job.wait_for_command()

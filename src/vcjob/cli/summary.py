@@ -35,7 +35,7 @@ def summary(job: Handle, status: Status, style: Style) -> list[str]:
         lines.append("")
         lines += [f"  {line}" for line in pod_table(pods)]
     if phase == "Aborted":
-        lines.append(f"  resume it with `vcjob resume {job.name}`")
+        lines.append(f"  resume it with `vcjob resume {job.name}{job.options}`")
     return lines
 
 
@@ -53,5 +53,5 @@ def _failure(job: Handle, report: FailureReport, culprit: Culprit, style: Style)
     if report.victims:
         lines.append(f"  only victims, ended after it: {', '.join(report.victims)}")
     which = f"--rank {culprit.rank}" if culprit.rank is not None else f"--task {culprit.task}"
-    lines.append(f"  all of its output: vcjob logs {job.name} {which}")
+    lines.append(f"  all of its output: vcjob logs {job.name} {which}{job.options}")
     return lines

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.options import job_argument, output_option
 from vcjob.errors import JobFailed
 
+if TYPE_CHECKING:
+    from vcjob.sdk.grounds import Where
+
 
 @click.command("wait")
 @job_argument
 @click.option("--timeout", type=str, help="Give up after this time (30, 90s, 1h30m) with exit code 124.")
 @output_option(("table", "json", "yaml"))
-def command(name: str, namespace: str | None, timeout: str | None, output: str) -> None:
+def command(name: str, where: Where, timeout: str | None, output: str) -> None:
     """Wait for the end of a job: exit code 0 if it completed, 1 if it did not."""
     from vcjob.cli.times import seconds_of
     from vcjob.sdk.finding import find
 
-    job = find(name, namespace=namespace)
+    job = find(name, **where)
     phase = job.wait(None if timeout is None else seconds_of(timeout))
     if output == "table":
         reason = job.now().state.message

@@ -141,7 +141,9 @@ class Client:
         self, resource: Resource[T], body: Body, namespace: str | None = None, **options: Any
     ) -> T:
         """Create an object. Where the answer to a first try was lost and a second finds the name taken by
-        an object with our labels, annotations and owners, that first try had gone well."""
+        an object with our labels, annotations and owners, that first try had gone well.
+
+        `field_validation="Strict"` has the server refuse (BadRequest) a field it does not know."""
         path = resource.path(namespace)
         name, metadata = _name_in(body)
         call = self._write("POST", "create", resource, path, body, idempotent=name is not None, **options)
@@ -319,10 +321,12 @@ class Client:
         dry_run: bool = False,
         force: bool = False,
         manager: bool = True,
+        field_validation: str | None = None,
         **options: Any,
     ) -> Call:
         search = query(
             fieldManager=self.field_manager if manager else None,
+            fieldValidation=field_validation,
             dryRun="All" if dry_run else None,
             force=force or None,
         )

@@ -1,4 +1,4 @@
-"""The jobs of this machine: all of them, or one by its name."""
+"""The jobs of a ground: all of them, or one by its name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,26 @@ from vcjob.lifecycle.status import Phase
 from vcjob.local.recover import settle
 from vcjob.local.run import Run
 from vcjob.local.store import Store
+from vcjob.sdk.grounds import GroundName, open_ground
 from vcjob.sdk.handle import Handle
+from vcjob.sdk.local_handle import LocalHandle
 
 
-def find(name: str, *, namespace: str | None = None) -> Handle:
-    """The newest run of the job of that name, or the run of that uid."""
+def find(
+    name: str,
+    *,
+    namespace: str | None = None,
+    on: GroundName | None = None,
+    context: str | None = None,
+    kubeconfig: str | None = None,
+) -> Handle:
+    """The newest run of the job of that name; on this machine also the run of that uid.
+
+    on: the ground, "local" or "cluster". context, kubeconfig: which cluster, as kubectl takes them.
+    """
+    ground = open_ground(on, context, kubeconfig)
+    if ground is not None:
+        return ground.find(name, namespace)
     store = Store()
     by_uid = store.by_uid(name) if len(name) == 36 else None
     run = by_uid or store.current(name, namespace or "default")
@@ -23,11 +38,24 @@ def find(name: str, *, namespace: str | None = None) -> Handle:
             f"no job {name!r} here: it had ended, and its ttlSecondsAfterFinished is over",
             hint="`vcjob list` shows the jobs that are here",
         )
-    return Handle(run)
+    return LocalHandle(run)
 
 
-def jobs(namespace: str | None = None) -> list[Handle]:
-    """The newest run of every job, oldest first."""
+def jobs(
+    namespace: str | None = None,
+    *,
+    on: GroundName | None = None,
+    context: str | None = None,
+    kubeconfig: str | None = None,
+    all_namespaces: bool = False,
+) -> list[Handle]:
+    """Every job, oldest first; on this machine the newest run of each.
+
+    Without a namespace: on this machine those of all, on a cluster those of the context's own.
+    """
+    ground = open_ground(on, context, kubeconfig)
+    if ground is not None:
+        return ground.jobs(namespace, all_namespaces=all_namespaces)
     store = Store()
     found = []
     for run in store.all(namespace):
@@ -35,12 +63,7 @@ def jobs(namespace: str | None = None) -> list[Handle]:
             store.delete(run)
         else:
             found.append(run)
-    return [Handle(run) for run in sorted(found, key=Run.created)]
-
-
-def earlier(job: Handle) -> list[Handle]:
-    """Earlier runs of the same name, newest first."""
-    return [Handle(run) for run in Store().older(job.name, job.namespace)]
+    return [LocalHandle(run) for run in sorted(found, key=Run.created)]
 
 
 def _expired(run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""A job on this machine, by its handle: look at it, wait for it, act on it, from any program.
+"""A job by its handle: look at it, wait for it, act on it, from any program, on whichever ground it runs.
 
 What waits exists twice, for programs with and without an event loop (`wait` and `wait_async`); both drive the
 same steps, so neither knows anything the other does not.
@@ -7,23 +7,17 @@ same steps, so neither knows anything the other does not.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import Any, Protocol
 
 import msgspec
 
-from vcjob.errors import JobFailed, UserError, WaitTimeout
+from vcjob.errors import JobFailed, UserError
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.local.failure import FailureReport, explain
-from vcjob.local.follow import Follower
-from vcjob.local.logindex import offset_at
-from vcjob.local.logs import Chunk, LogFilter, find_files, read_all
+from vcjob.local.failure import FailureReport
+from vcjob.local.logs import Chunk, LogFilter
 from vcjob.local.podstate import PodState
-from vcjob.local.recover import settle
-from vcjob.local.run import Run
-from vcjob.local.start import start_supervisor
-from vcjob.local.store import Store
-from vcjob.sdk.events import as_event
 
 ACTIONS = {
     "suspend": "AbortJob",
@@ -32,8 +26,8 @@ ACTIONS = {
     "complete": "CompleteJob",
     "stop": "TerminateJob",
 }
-
-_NOTED = ("NotAsOnACluster", "PortReplaced", "CommandRefused")
+#: Whole lines in pieces, and, where there is nothing new, the seconds to wait before going on.
+LogSteps = Generator[list[Chunk] | float, None, None]
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -52,77 +46,90 @@ class LogLine(msgspec.Struct, frozen=True):
         return f"{self.prefix} {self.text}"
 
 
-class Handle:
-    """A job that was started here, running or over."""
+class Follower(Protocol):
+    """A job as it happens: call `look` again and again, and `rest` in between, until `ended`."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        metadata = run.job().metadata
-        self.name = metadata.name
-        self.namespace = metadata.namespace or "default"
-        self.uid = run.uid
+    status: Status
+    pods: list[PodState]
+    ended: bool
+
+    def look(self) -> list[Chunk]:
+        """Take in what is new; returns new log lines."""
+
+    def stuck(self) -> bool:
+        """Is there trouble that the handle's `trouble` tells of?"""
+
+    def rest(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Handle(ABC):
+    """A job, running or over."""
+
+    name: str
+    namespace: str
+    uid: str
+    #: What a command line needs beside the name to find the job again: " --on cluster -n team".
+    options: str = ""
 
     def __repr__(self) -> str:
-        return f"<Handle {self.namespace}/{self.name} {self.phase}>"
-
-    @property
-    def folder(self) -> str:
-        """Where its files are."""
-        return self._run.folder
-
-    @property
-    def supervised(self) -> bool:
-        """Does its supervisor live?"""
-        return self._run.supervised()
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
 
     # Looking
 
     @property
     def phase(self) -> str:
-        return str(settle(self._run).phase)
+        return str(self.now().phase)
 
     @property
-    def done(self) -> bool:
-        """Has it ended, with none of its processes left? A suspended job has not."""
-        return settle(self._run).over and not self._run.supervised()
+    @abstractmethod
+    def created(self) -> float:
+        """When it was made (epoch seconds)."""
 
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Has it ended? A suspended job has not."""
+
+    @abstractmethod
     def now(self) -> Status:
         """The status in the terms of the lifecycle."""
-        return settle(self._run)
 
     @property
     def replicas(self) -> int:
         return sum(self.replicas_by_task().values())
 
-    def replicas_by_task(self) -> dict[str, int]:
-        return {task.name: task.replicas for task in self._run.job().tasks}
+    @abstractmethod
+    def replicas_by_task(self) -> dict[str, int]: ...
 
+    @abstractmethod
     def status(self) -> dict[str, Any]:
         """The Job object with its `.status`, as Kubernetes would return it."""
-        return {**self._run.job().doc, "status": settle(self._run).to_kube()}
 
+    @abstractmethod
     def pods(self) -> list[PodState]:
-        """Every pod of every attempt, as last seen."""
-        settle(self._run)
-        return self._run.pods()
+        """Every pod that is known, as last seen."""
 
+    @abstractmethod
     def events(self) -> list[dict[str, Any]]:
         """What happened, as Kubernetes Events, oldest first."""
-        settle(self._run)
-        return [as_event(self, number, event) for number, event in enumerate(self._run.events())]
 
+    @abstractmethod
     def notes(self) -> list[str]:
-        """What of the Job means something else here than on a cluster."""
-        return [event.message for event in self._run.events() if event.reason in _NOTED]
+        """What a user should be told beside the job's own state."""
 
+    @abstractmethod
     def failure(self) -> FailureReport:
         """The first rank that failed, how, its last words, and who was only a victim."""
-        status = settle(self._run)
-        return explain(self._run, status, self._run.pods())
 
     def trouble(self) -> str:
-        """Why the job store cannot be written just now, if so."""
-        return self._run.trouble()
+        """Why the ground itself is in trouble just now, if so."""
+        return ""
+
+    def earlier(self) -> list[Handle]:
+        """Earlier runs of the same name, newest first."""
+        return []
 
     # Logs
 
@@ -157,67 +164,36 @@ class Handle:
                 for line in lines_of(chunk):
                     yield line
 
+    @abstractmethod
     def log_chunks(
-        self, chosen: LogFilter, *, follow: bool = False, since: float | None = None, tail: int | None = None
-    ) -> Generator[list[Chunk] | float, None, None]:
-        """Whole lines in pieces, and, where there is nothing new, the seconds to wait before going on."""
-        settle(self._run)
-        if not follow:
-            for chunk in read_all(find_files(self._run, self._run.pods(), chosen), since=since, tail=tail):
-                yield [chunk]
-            return
-        follower = Follower(self._run, chosen)
-        try:
-            # What is there already, in its order; then only what is new.
-            follower.attach()
-            for old in follower.attached():
-                if since is not None:
-                    old.skip_to(offset_at(old.file.path, since))
-                if tail is not None:
-                    old.skip_to_tail(tail)
-            while not follower.ended:
-                chunks = follower.look()
-                yield chunks if chunks else follower.pause
-        finally:
-            follower.close()
+        self,
+        chosen: LogFilter,
+        *,
+        follow: bool = False,
+        since: float | None = None,
+        tail: int | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> LogSteps:
+        """Whole lines in pieces; `on_note` is told of logs that cannot be read."""
 
+    @abstractmethod
     def follow(self, chosen: LogFilter | None = None) -> Follower:
         """Everything as it happens: log lines, pods and status."""
-        return Follower(self._run, chosen or LogFilter(every_try=True))
 
     # Waiting
 
+    @abstractmethod
     def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
         """Wait for its end and return the phase; `check` raises JobFailed unless it completed."""
-        for pause in self._waiting(timeout):
-            time.sleep(pause)
-        return self._ended(check)
 
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - ends cleanly by itself
-        import asyncio
+    @abstractmethod
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109
 
-        for pause in self._waiting(timeout):
-            await asyncio.sleep(pause)
-        return self._ended(check)
-
-    def _waiting(self, timeout: float | None) -> Generator[float, None, None]:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        pause = 0.01
-        while not self.done:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise WaitTimeout(f"the job {self.name!r} is still {self.phase} after {timeout:g} s")
-            left = pause if deadline is None else max(0.0, deadline - time.monotonic())
-            yield min(pause, left)
-            pause = 0.01 if settle(self._run).over else min(pause * 1.3, 0.1)
-
+    @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
         """Until what was asked for is recorded: from then on no crash can lose it."""
-        deadline = time.monotonic() + timeout
-        while self._run.commands() and self._run.supervised() and time.monotonic() < deadline:
-            time.sleep(0.01)
 
-    def _ended(self, check: bool) -> str:
-        status = settle(self._run)
+    def _ended(self, status: Status, check: bool) -> str:
         if check and status.phase is not Phase.COMPLETED:
             raise JobFailed(
                 f"the job {self.name!r} is {status.phase}: {status.state.message or status.state.reason}"
@@ -245,42 +221,33 @@ class Handle:
         """End it: its pods get their grace period, or none at all with `now`."""
         self._act("stop")
         if now:
-            self._run.send("Kill", time.time())
+            self._kill()
 
+    @abstractmethod
     def delete(self) -> None:
-        """End it at once if it runs, and forget it with all its runs and logs."""
-        if self._run.supervised():
-            self.stop(now=True)
-            self.wait()
-        Store.of(self._run).delete(self._run)
+        """End it if it runs, and forget it."""
 
     def _act(self, verb: str) -> None:
-        status = settle(self._run)
+        status = self.now()
         if status.over:
             raise UserError(
                 f"the job {self.name!r} is over ({status.phase}): there is nothing to {verb}",
-                hint="start it anew with `vcjob run FILE`",
+                hint=f"start it anew with `vcjob run FILE{self.options}`",
             )
         if verb == "resume" and status.phase not in (Phase.ABORTED, Phase.ABORTING):
             raise UserError(f"the job {self.name!r} is not suspended: it is {status.phase}")
-        self._run.send(ACTIONS[verb], time.time(), by=f"vcjob {verb}")
-        self._supervise()
+        self._send(verb)
 
-    def _supervise(self) -> None:
-        """A suspended job has no supervisor; what is asked of it now needs one."""
-        for _ in range(100):
-            if not self._run.commands():
-                return
-            lock = self._run.lock()
-            if lock is not None:
-                start_supervisor(self._run, lock)
-                return
-            if (self._run.status() or Status()).phase is not Phase.ABORTED:
-                return  # its supervisor is there and will see the request
-            time.sleep(0.02)  # it may be about to end
+    @abstractmethod
+    def _send(self, verb: str) -> None:
+        """Ask whoever runs the job for the action of this verb."""
+
+    @abstractmethod
+    def _kill(self) -> None:
+        """End what still runs without its grace period."""
 
 
-def _drive(steps: Generator[list[Chunk] | float, None, None]) -> Iterator[list[Chunk]]:
+def _drive(steps: LogSteps) -> Iterator[list[Chunk]]:
     for step in steps:
         if isinstance(step, float):
             time.sleep(step)

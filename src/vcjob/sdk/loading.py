@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from vcjob.admission import admit
 from vcjob.errors import InvalidJob, UserError
 from vcjob.spec import bundle
-from vcjob.spec.job import Job
+from vcjob.spec.job import Ground, Job
 from vcjob.spec.problem import Problem, has_errors
 
 #: A path (`-` is standard input), YAML or JSON text, a Job as a dictionary, or a Job that was loaded before.
@@ -19,21 +19,24 @@ Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Job
 class Loaded:
     """What a source holds: its Jobs after admission, what stands beside them, and what was found."""
 
-    __slots__ = ("claims", "config_maps", "file", "jobs", "problems", "secrets")
+    __slots__ = ("claims", "config_maps", "file", "given", "jobs", "problems", "secrets")
 
-    def __init__(self, source: Source, *, allow_unknown: bool = False) -> None:
+    def __init__(self, source: Source, *, allow_unknown: bool = False, ground: Ground | None = None) -> None:
         found = bundle.load(source.doc if isinstance(source, Job) else source)
         self.file = found.file
         self.config_maps = found.config_maps
         self.secrets = found.secrets
         self.claims = found.claims
         self.jobs: list[Job] = []
+        #: The same Jobs as the user wrote them, without defaults.
+        self.given: list[dict[str, Any]] = []
         self.problems: list[Problem] = list(found.problems)
         for document in found.jobs:
-            admission = admit(document, allow_unknown=allow_unknown)
+            admission = admit(document, allow_unknown=allow_unknown, ground=ground)
             self.problems += admission.problems
             if admission.job is not None:
                 self.jobs.append(admission.job)
+                self.given.append(document.data)
 
     @property
     def warnings(self) -> list[Problem]:
@@ -51,12 +54,12 @@ class Loaded:
         return self.jobs[0]
 
 
-def load(source: Source, *, allow_unknown: bool = False) -> Loaded:
+def load(source: Source, *, allow_unknown: bool = False, ground: Ground | None = None) -> Loaded:
     """The Jobs of a source, checked and defaulted; InvalidJob with every problem where one is wrong.
 
-    With `allow_unknown`, fields that the schema does not know pass.
+    With `allow_unknown`, fields that the schema does not know pass. `ground`: where it is going to run.
     """
-    loaded = Loaded(source, allow_unknown=allow_unknown)
+    loaded = Loaded(source, allow_unknown=allow_unknown, ground=ground)
     if has_errors(loaded.problems):
         raise InvalidJob(loaded.problems)
     return loaded

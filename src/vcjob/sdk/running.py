@@ -1,4 +1,4 @@
-"""`vcjob.run()`: a Job started on this machine, and the handle to it."""
+"""`vcjob.run()`: a Job started, and the handle to it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 
 from vcjob.errors import GroundError, UserError
 from vcjob.lifecycle.wire import rfc3339
-from vcjob.local import gpus, images, surroundings
+from vcjob.local import gpus, images
 from vcjob.local.caller import caller_environment
 from vcjob.local.run import Setting
 from vcjob.local.seat import Seat
 from vcjob.local.start import start_supervisor
 from vcjob.local.store import Store
+from vcjob.sdk.grounds import GroundName, open_ground
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import Loaded, Source, load
+from vcjob.sdk.local_handle import LocalHandle
 from vcjob.sdk.yaml_text import to_yaml
 from vcjob.spec.job import Job
 
@@ -28,20 +30,30 @@ def run(
     source: Source,
     *,
     namespace: str | None = None,
+    on: GroundName | None = None,
+    context: str | None = None,
+    kubeconfig: str | None = None,
     image_commands: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     warm: bool = False,
     allow_unknown: bool = False,
 ) -> Handle:
-    """Start the Job of a source as processes of this machine, and return at once.
+    """Start the Job of a source, and return at once: as processes of this machine, or on a cluster.
 
     The job lives on its own: it goes on when this program ends, and every shell can see it.
 
-    image_commands: what to run for an image without a command, as `IMAGE=COMMAND`.
-    env, cwd: what ranks inherit, where it is not what this program has. warm: fork the ranks from one
+    on: the ground, "local" or "cluster". context, kubeconfig: which cluster, as kubectl takes them.
+    On this machine alone: image_commands: what to run for an image without a command, as `IMAGE=COMMAND`;
+    env, cwd: what ranks inherit, where it is not what this program has; warm: fork the ranks from one
     process that has imported torch.
     """
+    ground = open_ground(on, context, kubeconfig)
+    if ground is not None:
+        refuse_local_options({"image_commands": image_commands, "env": env, "cwd": cwd, "warm": warm})
+        return ground.start(
+            load(source, allow_unknown=allow_unknown, ground="cluster"), namespace, strict=not allow_unknown
+        )
     return start(
         load(source, allow_unknown=allow_unknown),
         namespace=namespace,
@@ -50,6 +62,16 @@ def run(
         cwd=os.fspath(cwd) if cwd is not None else None,
         warm=warm,
     )
+
+
+def refuse_local_options(given: Mapping[str, object]) -> None:
+    """What only means something on this machine is refused elsewhere, never ignored."""
+    for name, value in given.items():
+        if value:
+            raise UserError(
+                f"{name} is for jobs on this machine; on a cluster the Job itself says what runs",
+                hint="leave it out, or run the Job here",
+            )
 
 
 def start(
@@ -62,8 +84,8 @@ def start(
     warm: bool = False,
     given: str | None = None,
     seat: Seat | None = None,
-) -> Handle:
-    """The same for a source that is already loaded.
+) -> LocalHandle:
+    """The same on this machine, for a source that is already loaded.
 
     given: its text as the user wrote it. seat: a supervisor that was started in advance.
     """
@@ -86,7 +108,7 @@ def start(
     except BaseException:
         store.delete(made, older_too=False)
         raise
-    return Handle(made)
+    return LocalHandle(made)
 
 
 def check_gpus(job: Job, env: Mapping[str, str]) -> None:
@@ -94,7 +116,7 @@ def check_gpus(job: Job, env: Mapping[str, str]) -> None:
     needed = gpus.gpus_at_once(job)
     if not needed:
         return
-    there = len(gpus.list_gpus(env)) if surroundings.has_nvidia(env) else 0
+    there = len(gpus.list_gpus(env)) if gpus.has_nvidia(env) else 0
     if needed > there:
         limited = " (CUDA_VISIBLE_DEVICES counts)" if "CUDA_VISIBLE_DEVICES" in env else ""
         raise GroundError(

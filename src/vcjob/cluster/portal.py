@@ -1,0 +1,61 @@
+"""An event loop on a thread of its own, so that programs without one (and notebooks, which have one that is
+busy) can use what is asynchronous here."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Portal:
+    """Runs coroutines for other threads. `at_end` is awaited before the loop closes with the program."""
+
+    def __init__(self, at_end: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._at_end = at_end
+        self._thread = threading.Thread(target=self._loop.run_forever, name="vcjob-cluster", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it to its end. Ctrl-C in the caller ends it."""
+        future = self.start(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for a caller with an event loop of its own."""
+        return await asyncio.wrap_future(self.start(work))
+
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        atexit.unregister(self.close)
+        if self._loop.is_closed():
+            return
+        try:
+            self.start(self._end()).result(timeout=5.0)
+        except (TimeoutError, concurrent.futures.CancelledError):
+            return  # a daemon thread: the program's end takes it along
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5.0)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    async def _end(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._at_end is not None:
+            await self._at_end()

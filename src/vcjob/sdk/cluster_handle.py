@@ -1,0 +1,280 @@
+"""A job on a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from vcjob.admission import defaults
+from vcjob.cluster.follow_job import JobFollower
+from vcjob.cluster.ground import Ground, JobKey
+from vcjob.cluster.log_source import Choice, Sink, moment_of
+from vcjob.cluster.portal import Portal
+from vcjob.cluster.read_logs import LogReader
+from vcjob.errors import JobFailed, NoSuchJob, UserError, VcjobError, WaitTimeout
+from vcjob.lifecycle.status import Phase, State, Status
+from vcjob.local.failure import LAST_LINES, FailureReport
+from vcjob.local.logs import Chunk, LogFilter
+from vcjob.local.podstate import PodState
+from vcjob.sdk.cluster_pods import failure_report, log_file, pod_state
+from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.spec.job import Job
+
+#: A controller sees a Job within milliseconds; one without a status for this long has none.
+_UNNOTICED_SECONDS = 5.0
+_PAUSE = 0.05
+_FRESH_SECONDS = 1.0
+#: Events of the Job that its state does not tell anyway.
+_NOTED = ("SchedulerReplaced", "CommandRefused", "InvalidUpdate")
+
+
+class ClusterHandle(Handle):
+    def __init__(self, ground: Ground, portal: Portal, job: dict[str, Any], options: str) -> None:
+        self._ground = ground
+        self._portal = portal
+        self._job = job
+        self._key = JobKey.of(job)
+        self._command: JobKey | None = None
+        self._notes: list[str] | None = None
+        self._fresh_until = time.monotonic() + _FRESH_SECONDS
+        self.name, self.namespace, self.uid = self._key.name, self._key.namespace, self._key.uid
+        self.options = f"{options} -n {self.namespace}"
+
+    # Looking
+
+    @property
+    def created(self) -> float:
+        return _created(self._job)
+
+    @property
+    def done(self) -> bool:
+        return self.now().over
+
+    def now(self) -> Status:
+        return status_of(self.status())
+
+    def replicas_by_task(self) -> dict[str, int]:
+        return {task.name: task.replicas for task in Job(defaults.apply(self._job)).tasks}
+
+    def status(self) -> dict[str, Any]:
+        """The Job object as it is now."""
+        if time.monotonic() >= self._fresh_until:
+            self._job = self._portal.call(self._ground.job(self.name, self.namespace, self.uid))
+        self._fresh_until = 0.0  # what has just been read is not read again, but only once
+        return self._job
+
+    def pods(self) -> list[PodState]:
+        """Every pod that is there, as last seen."""
+        return [pod_state(pod) for pod in self._portal.call(self._ground.pods(self._key))]
+
+    def events(self) -> list[dict[str, Any]]:
+        """What happened to the Job and to its pods, as long as the cluster keeps it (an hour, as a rule)."""
+        found = self._portal.call(self._ground.events(self._key))
+        return [{"apiVersion": "v1", "kind": "Event", **event} for event in found]
+
+    def notes(self) -> list[str]:
+        if self._notes is not None:
+            return self._notes
+        return [event["message"] for event in self.events() if is_note(event, self.uid)]
+
+    def failure(self) -> FailureReport:
+        status = self.now()
+        return failure_report(self.name, status, self.pods(), self._last_lines(status))
+
+    def _last_lines(self, status: Status) -> list[str]:
+        culprit = status.culprit
+        if culprit is None or culprit.failure is None or not culprit.failure.container:
+            return []
+        chosen = LogFilter(
+            tasks=(culprit.task,), containers=(culprit.failure.container,), attempt=culprit.attempt
+        )
+        try:
+            lines: list[bytes] = []
+            for step in self.log_chunks(chosen, tail=LAST_LINES):
+                if isinstance(step, float):
+                    time.sleep(step)
+                    continue
+                for chunk in step:
+                    if chunk.file.index == culprit.index:
+                        lines += chunk.data.splitlines()
+        except VcjobError:
+            return []  # the pod is gone, or its logs are not ours to read
+        return [line.decode(errors="replace").rsplit("\r", 1)[-1] for line in lines][-LAST_LINES:]
+
+    # Logs
+
+    def log_chunks(
+        self,
+        chosen: LogFilter,
+        *,
+        follow: bool = False,
+        since: float | None = None,
+        tail: int | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> LogSteps:
+        sink, choice = Sink(), Choice(*chosen)
+        start = None if since is None else moment_of(since)
+        if follow and choice.previous:
+            raise UserError(
+                "an earlier try does not go on: it cannot be followed", hint="leave -f or --previous out"
+            )
+        work: JobFollower | LogReader
+        if follow:
+            work = JobFollower(self._ground, self._key, choice, sink, since=start, tail=tail)
+        else:
+            work = LogReader(self._ground, self._key, choice, sink, since=start, tail=tail)
+        running = self._portal.start(work.run())
+        try:
+            while True:
+                over = running.done()
+                chunks = [Chunk(log_file(source), data) for source, data in sink.take()]
+                for note in sink.take_notes():
+                    if on_note is not None:
+                        on_note(note)
+                if chunks:
+                    yield chunks
+                elif over:
+                    running.result()
+                    return
+                else:
+                    yield _PAUSE
+        finally:
+            running.cancel()
+
+    def follow(self, chosen: LogFilter | None = None) -> ClusterFollower:
+        sink = Sink()
+        choice = Choice(*(chosen or LogFilter(every_try=True)))
+        follower = JobFollower(self._ground, self._key, choice, sink)
+        self._notes = []
+        return ClusterFollower(self, follower, portal=self._portal, sink=sink, notes=self._notes)
+
+    # Waiting
+
+    def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
+        return self._ended(self._portal.call(self._until_over(timeout)), check)
+
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - ends cleanly by itself
+        return self._ended(await self._portal.call_async(self._until_over(timeout)), check)
+
+    async def _until_over(self, timeout: float | None) -> Status:  # noqa: ASYNC109
+        try:
+            async with asyncio.timeout(timeout):
+                job = await self._ground.wait_for(self._key, lambda status: status.over)
+        except TimeoutError:
+            now = status_of(await self._ground.job(self.name, self.namespace, self.uid))
+            raise WaitTimeout(f"the job {self.name!r} is still {now.phase} after {timeout:g} s") from None
+        except NoSuchJob:
+            raise JobFailed(f"the job {self.name!r} was deleted before its end") from None
+        self._job, self._fresh_until = job, time.monotonic() + _FRESH_SECONDS
+        return status_of(job)
+
+    def wait_for_command(self, timeout: float = 10.0) -> None:
+        if self._command is not None:
+            self._portal.call(self._ground.wait_taken(self._command, timeout))
+
+    # Acting
+
+    def delete(self) -> None:
+        """Have it go, with its pods and their logs."""
+        self._portal.call(self._ground.delete(self._key))
+
+    def _send(self, verb: str) -> None:
+        self._command = self._portal.call(self._ground.send(self._key, ACTIONS[verb]))
+
+    def _kill(self) -> None:
+        self.wait_for_command()
+        self._portal.call(self._ground.kill_pods(self._key))
+
+
+class ClusterFollower:
+    """See `handle.Follower`."""
+
+    def __init__(
+        self, handle: ClusterHandle, follower: JobFollower, *, portal: Portal, sink: Sink, notes: list[str]
+    ) -> None:
+        job = handle.status()
+        self.status = status_of(job)
+        self.pods: list[PodState] = []
+        self.ended = False
+        self._handle = handle
+        self._follower = follower
+        self._sink = sink
+        self._job = job
+        self._notes = notes
+        self._by_uid: dict[str, PodState] = {}
+        self._told: set[str] = set()
+        self._running = portal.start(follower.run())
+
+    def look(self) -> list[Chunk]:
+        over = self._running.done()
+        job, pods, events = self._follower.seen.take()
+        self._job = job or self._job
+        self.status = status_of(self._job)
+        for uid, pod in pods.items():
+            if pod is not None:
+                self._by_uid[uid] = pod_state(pod)
+            elif uid in self._by_uid:
+                self._by_uid[uid] = _gone(self._by_uid[uid])
+        if pods:
+            self.pods = list(self._by_uid.values())
+        self._take_notes(events)
+        chunks = [Chunk(log_file(source), data) for source, data in self._sink.take()]
+        if over and not chunks:
+            self.ended = True
+            self._running.result()
+            if self._follower.deleted:
+                raise JobFailed(f"the job {self._handle.name!r} was deleted before its end")
+        return chunks
+
+    def _take_notes(self, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            if is_note(event, self._handle.uid) and event["metadata"]["uid"] not in self._told:
+                self._told.add(event["metadata"]["uid"])
+                self._notes.append(event["message"])
+        self._notes += self._sink.take_notes()
+
+    def stuck(self) -> bool:
+        return False
+
+    def rest(self) -> None:
+        if not self.ended:
+            self._sink.wait(0.2)
+
+    def close(self) -> None:
+        self._running.cancel()
+
+
+def status_of(job: dict[str, Any]) -> Status:
+    status = Status.from_kube(job.get("status"))
+    if (job.get("status") or {}).get("state") or not _is_old(job):
+        return status
+    message = (
+        "no controller has looked at it yet: does vcjob's run in this cluster? `vcjob install` brings it"
+    )
+    return msgspec.structs.replace(status, state=State(Phase.PENDING, "NoController", message))
+
+
+def _is_old(job: dict[str, Any]) -> bool:
+    return time.time() > _created(job) + _UNNOTICED_SECONDS
+
+
+def _created(job: dict[str, Any]) -> float:
+    return datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
+
+
+def is_note(event: dict[str, Any], uid: str) -> bool:
+    return (event.get("involvedObject") or {}).get("uid") == uid and event.get("reason") in _NOTED
+
+
+def _gone(pod: PodState) -> PodState:
+    """A pod that is there no more: what it was doing has ended."""
+    if pod.finished:
+        return pod
+    return msgspec.structs.replace(
+        pod, phase="Failed", deleted_at=pod.deleted_at or time.time(), finished_at=time.time()
+    )

@@ -1,0 +1,137 @@
+"""Pods of a cluster in the words in which those of this machine are told of."""
+
+from __future__ import annotations
+
+import signal
+from datetime import datetime
+from typing import cast
+
+from vcjob.cluster.facts import fact_of
+from vcjob.cluster.kinds import ContainerStatus, Terminated
+from vcjob.cluster.log_source import Source
+from vcjob.cluster.seen import SeenPod
+from vcjob.lifecycle.status import Status
+from vcjob.local.failure import Culprit, FailureReport, last_frame
+from vcjob.local.logs import LogFile
+from vcjob.local.podstate import ContainerState, Ended, Phase, PodState, Role
+
+
+def pod_state(pod: SeenPod) -> PodState:
+    fact = fact_of(pod)
+    steps = {step.name: step for step in pod.spec.init_containers}
+    containers = []
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        step = steps.get(status.name)
+        role: Role = "main" if step is None else "sidecar" if step.restart_policy == "Always" else "init"
+        containers.append(_container(status, role))
+    told_to_go = pod.metadata.deletion_timestamp
+    return PodState(
+        task=pod.task,
+        index=pod.index,
+        name=pod.name,
+        uid=pod.uid,
+        version=pod.version,
+        attempt=pod.attempt,
+        rank=pod.rank,
+        phase=cast(Phase, pod.status.phase),
+        reason=pod.status.reason or None,
+        message=pod.status.message or None,
+        created_at=_epoch(pod.metadata.creation_timestamp) or 0.0,
+        started_at=fact.started if fact else None,
+        finished_at=fact.finished if fact else None,
+        deleted_at=_epoch(told_to_go),
+        containers=containers,
+    )
+
+
+def log_file(source: Source) -> LogFile:
+    """Standard output and error are one on a cluster."""
+    return LogFile(
+        path="",
+        rank=source.rank,
+        task=source.task,
+        index=source.index,
+        attempt=source.attempt,
+        container=source.container,
+        main=source.own,
+        restart=source.restart,
+        stream="out",
+    )
+
+
+def failure_report(job: str, status: Status, pods: list[PodState], last_lines: list[str]) -> FailureReport:
+    """The pod that decided, as the controller wrote it down, with the last lines of its log."""
+    known = status.culprit
+    if known is None or known.failure is None:
+        return FailureReport(None, [])
+    failure = known.failure
+    frame, exception = last_frame(last_lines)
+    culprit = Culprit(
+        pod=f"{job}-{known.task}-{known.index}",
+        task=known.task,
+        index=known.index,
+        rank=known.rank,
+        attempt=known.attempt,
+        container=failure.container or "?",
+        exit_code=failure.exit_code if failure.exit_code is not None else 1,
+        reason=failure.reason,
+        signal=_signal_name(failure.signal),
+        message=failure.message or None,
+        finished_at=failure.at,
+        frame=frame,
+        exception=exception,
+        stderr=last_lines,
+    )
+    victims = [
+        f"rank {pod.rank} ({pod.task}-{pod.index})" if pod.rank is not None else f"{pod.task}-{pod.index}"
+        for pod in pods
+        if (pod.task, pod.index) != (known.task, known.index) and _suffered(pod, failure.at)
+    ]
+    return FailureReport(culprit, victims)
+
+
+def _suffered(pod: PodState, at: float | None) -> bool:
+    if pod.phase == "Succeeded":
+        return False
+    # A cluster counts whole seconds.
+    return pod.finished_at is None or at is None or pod.finished_at >= int(at)
+
+
+def _container(status: ContainerStatus, role: Role) -> ContainerState:
+    state, waiting = status.state, status.state.waiting
+    return ContainerState(
+        name=status.name,
+        role=role,
+        started_at=_epoch(state.running.started_at) if state.running else None,
+        waiting=waiting.reason or None if waiting else None,
+        waiting_message=waiting.message or None if waiting else None,
+        started=state.running is not None,
+        restarts=status.restart_count,
+        ended=_ended(state.terminated),
+        last=_ended(status.last_state.terminated),
+    )
+
+
+def _ended(ended: Terminated | None) -> Ended | None:
+    if ended is None:
+        return None
+    code = ended.exit_code
+    return Ended(
+        exit_code=code,
+        reason=ended.reason,
+        finished_at=_epoch(ended.finished_at) or 0.0,
+        signal=code - 128 if 128 < code < 193 else None,
+        message=ended.message or None,
+        started_at=_epoch(ended.started_at),
+    )
+
+
+def _signal_name(number: int | None) -> str | None:
+    try:
+        return None if number is None else signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _epoch(at: datetime | None) -> float | None:
+    return at.timestamp() if at is not None else None

@@ -1,0 +1,182 @@
+"""A job on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from vcjob.errors import WaitTimeout
+from vcjob.lifecycle.status import Phase, Status
+from vcjob.local.failure import FailureReport, explain
+from vcjob.local.follow import Follower
+from vcjob.local.logindex import offset_at
+from vcjob.local.logs import LogFilter, find_files, read_all
+from vcjob.local.podstate import PodState
+from vcjob.local.recover import settle
+from vcjob.local.run import Run
+from vcjob.local.start import start_supervisor
+from vcjob.local.store import Store
+from vcjob.sdk.events import as_event
+from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+
+_NOTED = ("NotAsOnACluster", "PortReplaced", "CommandRefused")
+
+
+class LocalHandle(Handle):
+    """A job that was started here, running or over."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        metadata = run.job().metadata
+        self.name = metadata.name
+        self.namespace = metadata.namespace or "default"
+        self.uid = run.uid
+        if self.namespace != "default":
+            self.options = f" -n {self.namespace}"
+
+    @property
+    def folder(self) -> str:
+        """Where its files are."""
+        return self._run.folder
+
+    @property
+    def supervised(self) -> bool:
+        """Does its supervisor live?"""
+        return self._run.supervised()
+
+    # Looking
+
+    @property
+    def created(self) -> float:
+        return self._run.created() / 1e9
+
+    @property
+    def done(self) -> bool:
+        """Has it ended, with none of its processes left?"""
+        return settle(self._run).over and not self._run.supervised()
+
+    def now(self) -> Status:
+        return settle(self._run)
+
+    def replicas_by_task(self) -> dict[str, int]:
+        return {task.name: task.replicas for task in self._run.job().tasks}
+
+    def status(self) -> dict[str, Any]:
+        return {**self._run.job().doc, "status": settle(self._run).to_kube()}
+
+    def pods(self) -> list[PodState]:
+        """Every pod of every attempt, as last seen."""
+        settle(self._run)
+        return self._run.pods()
+
+    def events(self) -> list[dict[str, Any]]:
+        settle(self._run)
+        return [as_event(self, number, event) for number, event in enumerate(self._run.events())]
+
+    def notes(self) -> list[str]:
+        """What of the Job means something else here than on a cluster."""
+        return [event.message for event in self._run.events() if event.reason in _NOTED]
+
+    def failure(self) -> FailureReport:
+        status = settle(self._run)
+        return explain(self._run, status, self._run.pods())
+
+    def trouble(self) -> str:
+        """Why the job store cannot be written just now, if so."""
+        return self._run.trouble()
+
+    def earlier(self) -> list[Handle]:
+        return [LocalHandle(run) for run in Store().older(self.name, self.namespace)]
+
+    # Logs
+
+    def log_chunks(
+        self,
+        chosen: LogFilter,
+        *,
+        follow: bool = False,
+        since: float | None = None,
+        tail: int | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> LogSteps:
+        settle(self._run)
+        if not follow:
+            for chunk in read_all(find_files(self._run, self._run.pods(), chosen), since=since, tail=tail):
+                yield [chunk]
+            return
+        follower = Follower(self._run, chosen)
+        try:
+            # What is there already, in its order; then only what is new.
+            follower.attach()
+            for old in follower.attached():
+                if since is not None:
+                    old.skip_to(offset_at(old.file.path, since))
+                if tail is not None:
+                    old.skip_to_tail(tail)
+            while not follower.ended:
+                chunks = follower.look()
+                yield chunks if chunks else follower.pause
+        finally:
+            follower.close()
+
+    def follow(self, chosen: LogFilter | None = None) -> Follower:
+        return Follower(self._run, chosen or LogFilter(every_try=True))
+
+    # Waiting
+
+    def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
+        for pause in self._waiting(timeout):
+            time.sleep(pause)
+        return self._ended(settle(self._run), check)
+
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - ends cleanly by itself
+        import asyncio
+
+        for pause in self._waiting(timeout):
+            await asyncio.sleep(pause)
+        return self._ended(settle(self._run), check)
+
+    def _waiting(self, timeout: float | None) -> Generator[float, None, None]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = 0.01
+        while not self.done:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise WaitTimeout(f"the job {self.name!r} is still {self.phase} after {timeout:g} s")
+            left = pause if deadline is None else max(0.0, deadline - time.monotonic())
+            yield min(pause, left)
+            pause = 0.01 if settle(self._run).over else min(pause * 1.3, 0.1)
+
+    def wait_for_command(self, timeout: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout
+        while self._run.commands() and self._run.supervised() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    # Acting
+
+    def delete(self) -> None:
+        """End it at once if it runs, and forget it with all its runs and logs."""
+        if self._run.supervised():
+            self.stop(now=True)
+            self.wait()
+        Store.of(self._run).delete(self._run)
+
+    def _send(self, verb: str) -> None:
+        self._run.send(ACTIONS[verb], time.time(), by=f"vcjob {verb}")
+        self._supervise()
+
+    def _kill(self) -> None:
+        self._run.send("Kill", time.time())
+
+    def _supervise(self) -> None:
+        """A suspended job has no supervisor; what is asked of it now needs one."""
+        for _ in range(100):
+            if not self._run.commands():
+                return
+            lock = self._run.lock()
+            if lock is not None:
+                start_supervisor(self._run, lock)
+                return
+            if (self._run.status() or Status()).phase is not Phase.ABORTED:
+                return  # its supervisor is there and will see the request
+            time.sleep(0.02)  # it may be about to end
