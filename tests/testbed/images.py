@@ -14,7 +14,7 @@ from . import debian
 from .archive import pack_layer, write_image, write_layer
 from .paths import PACKAGE, REPOSITORY, cache_folder
 from .progress import Progress
-from .rootfs import debian_layer
+from .rootfs import compile_python, debian_layer
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PAUSE = "testbed.invalid/pause:1"
@@ -66,7 +66,7 @@ def merged_usr_layer() -> Path:
 
 
 def python_layer() -> Path:
-    return debian_layer(["python3", "ca-certificates"])
+    return debian_layer(["python3", "ca-certificates"], compiled=True)
 
 
 def _python_version(layer: Path) -> str:
@@ -81,11 +81,19 @@ def _python_version(layer: Path) -> str:
 def vcjob_layers(base: Path) -> list[Path]:
     """What our wheel needs, and the wheel itself in a layer of its own, for that one changes all the time."""
     version = _python_version(base)
-    needs = cache_folder() / "layers" / f"vcjob-needs-cluster-{version}-{_hash(REPOSITORY / 'pyproject.toml')}.tar"
+    needs = (
+        cache_folder()
+        / "layers"
+        / f"vcjob-needs-compiled-{version}-{_hash(REPOSITORY / 'pyproject.toml')}.tar"
+    )
     sources = sorted(
         path for path in (REPOSITORY / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     )
-    ours = cache_folder() / "layers" / f"vcjob-{version}-{_hash(*sources, REPOSITORY / 'pyproject.toml')}.tar"
+    ours = (
+        cache_folder()
+        / "layers"
+        / f"vcjob-compiled-{version}-{_hash(*sources, REPOSITORY / 'pyproject.toml')}.tar"
+    )
     site = "usr/lib/python3/dist-packages"
     if not needs.exists() or not ours.exists():
         with (
@@ -98,6 +106,7 @@ def vcjob_layers(base: Path) -> list[Path]:
                 fetch = [
                     "install",
                     "-q",
+                    "--no-compile",
                     "--only-binary=:all:",
                     "--python-version",
                     version,
@@ -107,11 +116,13 @@ def vcjob_layers(base: Path) -> list[Path]:
                 _pip(*fetch, f"{wheel}[cluster]")
                 for path in (work / "needs" / site).glob("vcjob*"):
                     shutil.rmtree(path)
+                compile_python(work / "needs")
                 pack_layer(needs, work / "needs")
             _pip(
                 "install",
                 "-q",
                 "--no-deps",
+                "--no-compile",
                 "--python-version",
                 version,
                 "--only-binary=:all:",
@@ -126,6 +137,7 @@ def vcjob_layers(base: Path) -> list[Path]:
                 "#!/usr/bin/python3\nimport sys\nfrom vcjob.cli.main import main\nsys.exit(main())\n"
             )
             program.chmod(0o755)
+            compile_python(work / "ours")
             pack_layer(ours, work / "ours")
     return [needs, ours]
 

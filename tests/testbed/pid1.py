@@ -21,6 +21,7 @@ from typing import Any
 
 BRIDGE = "cni0"
 BRIDGE_ADDRESS = "10.88.0.1/16"
+SERVICE_NETWORK = "10.96.0.0/16"
 CONTROL_SOCKET = "control.sock"
 
 # A kubelet writes these machine-wide settings unless they already read so. Showing it files that do keeps the machine as it is.
@@ -51,6 +52,8 @@ def prepare(folder: Path) -> None:
     _run("ip", "link", "add", BRIDGE, "type", "bridge")
     _run("ip", "addr", "add", BRIDGE_ADDRESS, "dev", BRIDGE)
     _run("ip", "link", "set", BRIDGE, "up")
+    # Where there is no way to a Service's address, the API server cannot even ask kube-proxy's rules for one.
+    _run("ip", "route", "add", SERVICE_NETWORK, "dev", BRIDGE)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 

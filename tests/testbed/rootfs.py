@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,11 +26,15 @@ UNNEEDED = (
 )
 
 
-def debian_layer(packages: list[str], release: str | None = None, prune: tuple[str, ...] = ()) -> Path:
-    """A layer with ``packages`` and all they need, from this machine's Debian or from another ``release`` of it."""
-    key = hashlib.sha256(repr((packages, release or _own_release(), UNNEEDED, prune)).encode()).hexdigest()[
-        :12
-    ]
+def debian_layer(
+    packages: list[str], release: str | None = None, prune: tuple[str, ...] = (), compiled: bool = False
+) -> Path:
+    """A layer with ``packages`` and all they need, from this machine's Debian or from another ``release`` of it.
+
+    ``compiled``: with Python's byte code, without which every start on a read-only root would compile it anew.
+    """
+    inputs = (packages, release or _own_release(), UNNEEDED, prune, *(["compiled"] if compiled else []))
+    key = hashlib.sha256(repr(inputs).encode()).hexdigest()[:12]
     target = cache_folder() / "layers" / f"debian-{'-'.join(packages)}-{key}.tar"
     if target.exists():
         return target
@@ -41,8 +46,22 @@ def debian_layer(packages: list[str], release: str | None = None, prune: tuple[s
         fetched = _fetch(packages, release, Path(workplace))
         root = Path(workplace) / "root"
         _unpack(fetched, root, prune)
+        if compiled:
+            compile_python(root)
         pack_layer(target, root)
     return target
+
+
+def compile_python(root: Path) -> None:
+    """Byte code for what this very version of Python can compile. It is not checked against times, for a layer has none."""
+    own = f"python3.{sys.version_info.minor}"
+    compiler = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
+    for folder in (root / "usr/lib" / own, root / "usr/lib/python3/dist-packages"):
+        if folder.is_dir():
+            # A file that Python cannot compile is one that nobody imports.
+            subprocess.run(
+                [*compiler, "-s", str(root), "-p", "/", str(folder)], check=False, stdout=subprocess.DEVNULL
+            )
 
 
 def _own_release() -> str:

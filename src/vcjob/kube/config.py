@@ -45,7 +45,7 @@ def load(
         return _from_files([Path(kubeconfig)], context, environ, must_exist=True)
     named = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     files = named or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
-    if any(file.exists() for file in files):
+    if any(_is_there(file) for file in files):
         return _from_files(files, context, environ, must_exist=False)
     if context is None and (service_account / "token").exists() and environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(environ=environ, service_account=service_account)
@@ -155,6 +155,14 @@ def _find(entries: Mapping[str, T], name: str, what: str, origin: str) -> T:
 
 def _choices(lead: str, entries: Mapping[str, object]) -> str | None:
     return f"{lead}: {', '.join(sorted(entries)[:20])}" if entries else None
+
+
+def _is_there(file: Path) -> bool:
+    """Whether there is such a file; in a home that is not ours to look into there is none for us."""
+    try:
+        return file.exists()
+    except PermissionError:
+        return False
 
 
 def _read(path: Path, what: str) -> bytes:

@@ -12,6 +12,8 @@ from vcjob.errors import GroundError
 from vcjob.kube.client import Client
 from vcjob.kube.resources import DEPLOYMENTS, PODS, Document
 
+_WORDS = 600
+
 
 async def wait_for_rollout(client: Client, settings: Settings, seconds: float) -> None:
     """Return when every replica of this version is available."""
@@ -51,7 +53,9 @@ def pod_trouble(pod: Document) -> str:
     for container in status.get("containerStatuses") or []:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+            ended = (container.get("lastState") or {}).get("terminated") or {}
+            words = str(ended.get("message") or waiting.get("message") or "").strip()
+            return f"{waiting['reason']}: {words[-_WORDS:]}".rstrip(": ")
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("message") or condition.get("reason"))

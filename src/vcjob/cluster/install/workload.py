@@ -122,7 +122,9 @@ def _container(settings: Settings) -> Document:
         "image": settings.image,
         "imagePullPolicy": settings.image_pull_policy,
         "args": arguments(settings),
+        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - the one place that can be written
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "startupProbe": _probe("/healthz", period=1, failures=60),
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=2, failures=2),
