@@ -40,7 +40,9 @@ if rank == 0:
     server.listen()
     peers = []
     while len(peers) < world - 1:
-        peers.append(server.accept()[0])
+        peer = server.accept()[0]
+        if peer.recv(1) == b'r':  # not a probe of wait-for-master
+            peers.append(peer)
 else:
     while True:
         try:
@@ -48,6 +50,7 @@ else:
             break
         except OSError:
             time.sleep(0.02)
+    peer.sendall(b'r')
 counter = os.open(f'counter-{rank}', os.O_CREAT | os.O_WRONLY, 0o644)
 for number in range(1, 61):
     print('line', number, 'x' * 100, flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import uuid
@@ -109,6 +110,13 @@ def test_trouble_can_be_told_without_any_room() -> None:
     assert run.trouble() == "no room" and os.stat(run.path("trouble")).st_size == size
     run.set_trouble("")
     assert run.trouble() == ""
+
+
+def test_a_run_whose_folder_is_removed_ends_with_all_its_processes(start: Start) -> None:
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.phase == "Running")
+    shutil.rmtree(Path(handle.folder).parent)
+    eventually(lambda: not left_behind(handle), patience=10)
 
 
 def _verb(*words: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -190,6 +190,9 @@ class Supervisor:
         self._read_commands()
 
     def _look_for_commands(self) -> None:
+        if not os.path.isdir(self.run.folder):
+            self.loop.stop()  # somebody removed the run: nobody will ever ask for it again, so all of it ends
+            return
         self._read_commands()
         self.loop.after(_LOOK_FOR_COMMANDS, self._look_for_commands)
 
