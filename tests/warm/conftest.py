@@ -14,7 +14,8 @@ import pytest
 from vcjob.local.launch import Child, Launcher, LaunchRequest, PlainLauncher
 from vcjob.local.warm.client import WarmLauncher
 
-PYTHON = sys.executable
+#: The interpreter of the jobs: any other than ours will do, and need not have vcjob.
+PYTHON = os.environ.get("VCJOB_TEST_JOB_PYTHON") or sys.executable
 
 
 class Outcome(NamedTuple):

@@ -273,3 +273,17 @@ def test_an_interpreter_without_vcjob_is_served_too(tmp_path: Path) -> None:
     assert said == []
     assert python != sys.executable
     launcher.close()
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.10"])
+def test_an_interpreter_that_is_too_old_is_left_to_the_plain_way(tmp_path: Path, version: str) -> None:
+    pattern = Path.home() / ".pyenv" / "versions"
+    found = sorted(pattern.glob(f"{version}.*/bin/python"))
+    if not found:
+        pytest.skip(f"no Python {version} on this machine")
+    said: list[str] = []
+    launcher = WarmLauncher(say=said.append, folder=str(tmp_path / "warm"), imports=())
+    (tmp_path / "p.py").write_text("print('hello')")
+    assert Starter(launcher, tmp_path).run(str(found[0]), "p.py").out == "hello\n"
+    assert said == ["not started warm: the process that was to start it died (it needs Python 3.11 or later)"]
+    launcher.close()

@@ -6,6 +6,8 @@ interpreter itself prints the traceback, waits for threads, runs atexit function
 
 import sys
 
+if sys.version_info < (3, 11):  # noqa: UP036 - the interpreter is the job's, of any age; the plain way is taken
+    sys.exit("it needs Python 3.11 or later")
 _BASELINE = frozenset(sys.modules)  # what an interpreter has before it runs anything
 if not (getattr(sys.flags, "safe_path", False) or sys.flags.isolated):
     # What -P does, without leaving a flag behind that the ranks would see. Nothing was imported from there.
