@@ -47,7 +47,7 @@ def job_rules() -> list[Rule]:
         _rule("batch.volcano.sh", ["jobs/status"], ["patch"]),
         # Where OwnerReferencesPermissionEnforcement is on, an owner that blocks its deletion needs this.
         _rule("batch.volcano.sh", ["jobs/finalizers"], ["update"]),
-        _rule("bus.volcano.sh", ["commands"], [*_LOOK, "delete"]),
+        _rule("bus.volcano.sh", ["commands"], ["list", "watch", "delete"]),
         _rule("", ["pods"], [*_LOOK, "create", "patch", "delete"]),
         _rule("", ["configmaps", "services"], [*_LOOK, "create", "patch"]),
         _rule("", ["persistentvolumeclaims"], [*_LOOK, "create"]),

@@ -1,0 +1,53 @@
+"""Definitions that somebody else made."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from vcjob.cluster.install import crds
+from vcjob.cluster.install.served import judge, notes_on, refuse_if_poor
+from vcjob.errors import GroundError
+from vcjob.kube.resources import Document
+
+
+@pytest.fixture
+def theirs() -> Document:
+    definition = copy.deepcopy(crds.definitions()[0])
+    del definition["metadata"]["labels"]
+    return definition
+
+
+def _spec(definition: Document) -> Document:
+    found: Document = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return found["properties"]  # type: ignore[no-any-return]
+
+
+def test_ours_lacks_nothing() -> None:
+    served = judge(crds.JOBS, crds.definitions()[0])
+    assert (served.whose, served.lacking) == ("ours", ())
+    assert notes_on(served) == []
+
+
+def test_volcanos_lacks_our_extensions_and_may_stay(theirs: Document) -> None:
+    for name in ("suspend", "activeDeadlineSeconds"):
+        del _spec(theirs)[name]
+    served = judge(crds.JOBS, theirs)
+    refuse_if_poor(served)
+    assert served.whose == "theirs"
+    (note,) = notes_on(served)
+    assert "spec.activeDeadlineSeconds, spec.suspend" in note
+
+
+def test_an_older_volcanos_is_refused_with_the_way_out(theirs: Document) -> None:
+    del _spec(theirs)["tasks"]["items"]["properties"]["partitionPolicy"]
+    with pytest.raises(GroundError, match=r"spec\.tasks\[\]\.partitionPolicy") as refused:
+        refuse_if_poor(judge(crds.JOBS, theirs))
+    assert "--replace-crds" in (refused.value.hint or "")
+
+
+def test_a_definition_without_a_schema_lacks_everything(theirs: Document) -> None:
+    del theirs["spec"]["versions"][0]["schema"]
+    with pytest.raises(GroundError, match="more"):
+        refuse_if_poor(judge(crds.JOBS, theirs))
