@@ -154,9 +154,7 @@ def test_keys_keep_their_order_and_every_field_its_value() -> None:
     )
 
 
-@settings(
-    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(jobs())
 def test_every_drawn_job_is_admitted_and_its_defaults_are_stable(doc: dict[str, Any]) -> None:
     first = admitted(doc)
@@ -165,9 +163,7 @@ def test_every_drawn_job_is_admitted_and_its_defaults_are_stable(doc: dict[str, 
     assert again.valid
 
 
-@settings(
-    max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(jobs())
 def test_no_field_of_a_drawn_job_is_lost(doc: dict[str, Any]) -> None:
     assert _holds(admitted(doc).doc, doc, ())

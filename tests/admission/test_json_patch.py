@@ -83,9 +83,7 @@ def test_defaults_are_added_where_they_belong() -> None:
     assert {operation["op"] for operation in patch} == {"add"}
 
 
-@settings(
-    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(jobs())
 def test_the_patch_of_a_drawn_job_gives_the_admitted_one(doc: dict[str, Any]) -> None:
     after = admitted(doc).doc

@@ -188,9 +188,7 @@ def test_many_changes_are_not_all_listed(old: dict[str, Any]) -> None:
     assert len(check_update(change(old, *where, to=env), change(old, *where, to=other))) == 20
 
 
-@settings(
-    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(jobs())
 def test_a_drawn_job_applied_again_is_no_change(doc: dict[str, Any]) -> None:
     stored = admitted(doc).doc

@@ -19,7 +19,7 @@ from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job
 
 of_kubernetes = {"ConfigMap", "Service", "NetworkPolicy", "PersistentVolumeClaim", "Pod"}
-properties = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+properties = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def admitted(document: dict[str, Any]) -> Job:

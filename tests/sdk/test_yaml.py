@@ -49,14 +49,14 @@ spaced = [
 tricky = st.sampled_from([*words.split(), *"!|>%@`'\"", "---", "...", *spaced])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(st.dictionaries(texts | tricky, values | tricky, max_size=5))
 def test_what_is_written_is_read_back_equal(document: dict[str, Any]) -> None:
     assert yaml.load(to_yaml(document), yaml.CSafeLoader) == document
     assert yaml.load(to_yaml(document), yaml.SafeLoader) == document
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(st.lists(tricky | texts, max_size=6))
 def test_our_own_loader_reads_text_back_as_text(items: list[str]) -> None:
     [document] = load_documents(to_yaml({"items": items}))
