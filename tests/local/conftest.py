@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from vcjob.local import process
+from vcjob.sdk.finding import jobs
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.running import run
 
@@ -78,8 +79,6 @@ def job(
 
 def ranks(command: str | dict[str, Any], workers: int = 2, **fields: Any) -> list[dict[str, Any]]:
     """A master and workers that run the same."""
-    spec = fields.pop("job", {})
-    del spec
     return [task("master", command, **fields), task("worker", command, replicas=workers, **fields)]
 
 
@@ -102,23 +101,26 @@ def texts(handle: Handle, **filters: Any) -> list[str]:
     return [line.text for line in handle.logs(**filters)]
 
 
+@pytest.fixture(autouse=True)
+def nothing_runs_on(own_home: None) -> Iterator[None]:
+    """Whatever a test has left running, also when it failed half-way, is ended after it."""
+    yield
+    for handle in jobs():
+        if handle.supervised:
+            handle.stop(now=True)
+            handle.wait(PATIENCE)
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts jobs in a folder of their own; whatever a test leaves running is ended after it."""
-    started: list[Handle] = []
+def start(tmp_path: Path) -> Start:
+    """Starts jobs in a folder of their own."""
 
     def starting(document: dict[str, Any], **options: Any) -> Handle:
         options.setdefault("cwd", tmp_path)
         options.setdefault("warm", WARM)
-        handle = run(document, **options)
-        started.append(handle)
-        return handle
+        return run(document, **options)
 
-    yield starting
-    for handle in started:
-        if os.path.isdir(handle.folder) and handle.supervised:
-            handle.stop(now=True)
-            handle.wait(PATIENCE)
+    return starting
 
 
 @pytest.fixture
