@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+import re
 import shutil
 import subprocess
 import sys
@@ -44,7 +46,7 @@ def shell_layer() -> Path:
     applets = subprocess.run(
         [str(busybox), "--list"], capture_output=True, text=True, check=True
     ).stdout.split()
-    target = cache_folder() / "layers" / f"shell-{_hash(busybox, bash, Path(__file__))}.tar"
+    target = cache_folder() / "layers" / f"shell-{_hash(busybox, bash, inspect.getsource(shell_layer))}.tar"
     if not target.exists():
         taken = {"busybox", "sh", "bash", "nc", "python3"}
         write_layer(
@@ -229,11 +231,20 @@ def _image(name: str, names: list[str], layers: list[Path], command: list[str]) 
     target = cache_folder() / "images" / f"{name}-{key}.tar"
     if not target.exists():
         write_image(target, names, layers, command, {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/root"})
+        _forget_the_oldest(target.parent, rf"{name}-\w+\.tar")
+        _forget_the_oldest(cache_folder() / "layers", r"vcjob-[\d.]+-\w+\.tar")
     return target
 
 
-def _hash(*files: Path) -> str:
+def _forget_the_oldest(folder: Path, pattern: str, keep: int = 4) -> None:
+    """Our own image is a new one after every change of the sources; the cache must not grow for ever."""
+    found = [path for path in folder.iterdir() if re.fullmatch(pattern, path.name)]
+    for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-keep]:
+        path.unlink(missing_ok=True)
+
+
+def _hash(*inputs: Path | str) -> str:
     content = hashlib.sha256()
-    for file in files:
-        content.update(file.resolve().read_bytes())
+    for given in inputs:
+        content.update(given.encode() if isinstance(given, str) else given.resolve().read_bytes())
     return content.hexdigest()[:12]
