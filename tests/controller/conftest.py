@@ -146,6 +146,24 @@ class Ground:
         )
 
 
+class Births:
+    """Every pod that was ever created in a namespace, from a watch of its own."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        listing = ground.api.get(f"{ground.core}/pods")
+        self._version = listing["metadata"]["resourceVersion"]
+
+    def counted(self) -> Counter[tuple[str, ...]]:
+        """By Job, pod name and attempt."""
+        seen: Counter[tuple[str, ...]] = Counter()
+        for event in self._ground.api.watch(f"{self._ground.core}/pods", self._version, seconds=2):
+            if event["type"] == "ADDED":
+                meta = event["object"]["metadata"]
+                seen[meta["ownerReferences"][0]["uid"], meta["name"], meta["labels"]["vcjob.io/attempt"]] += 1
+        return seen
+
+
 @pytest.fixture(scope="session")
 def crds(api_server: Cluster) -> None:
     Volcano(api_server.cell, api_server.control_plane).install_crds()
@@ -161,8 +179,8 @@ def serve(ground: Ground) -> Iterator[Callable[..., Controller]]:
     """``serve()`` starts a controller for the test's namespace; it ends with the test."""
     started: list[Controller] = []
 
-    def start(**options: Any) -> Controller:
-        started.append(Controller(ground.cluster.kubeconfig, ground.namespace, **options))
+    def start(kubeconfig: Path | None = None, **options: Any) -> Controller:
+        started.append(Controller(kubeconfig or ground.cluster.kubeconfig, ground.namespace, **options))
         return started[-1]
 
     yield start

@@ -10,6 +10,7 @@ import pytest
 from vcjob.cluster.entry import Entry
 from vcjob.cluster.kinds import LeanCommand, LeanJob, LeanSpecced
 from vcjob.cluster.observe import Board
+from vcjob.lifecycle.status import Status
 
 from .pods import OWNER, ended, pod
 
@@ -171,3 +172,21 @@ def test_a_command_that_comes_before_its_job_waits_for_it(board: Board) -> None:
     assert list(entry_of(board).observed.commands) == ["c"]
     board.command_gone(command({"kind": "Job", "name": "j", "uid": "job-uid"}))
     assert not entry_of(board).observed.commands
+
+
+def test_a_change_that_overtook_our_own_write_is_not_lost(board: Board) -> None:
+    board.job_changed(lean(1))
+    board.job_changed(lean(3, generation=2))
+    entry = entry_of(board)
+    entry.wrote(lean(2), Status())
+    assert entry.lean is not None and entry.lean.metadata.generation == 2
+    assert entry.status is None, "it is read from the newer one"
+
+
+def test_our_own_write_is_known_without_reading_it(board: Board) -> None:
+    board.job_changed(lean(1))
+    entry = entry_of(board)
+    status = Status(version=7)
+    entry.wrote(lean(2), status)
+    board.job_changed(lean(2))
+    assert entry.status is status

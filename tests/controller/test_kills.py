@@ -6,34 +6,16 @@ import random
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from .conftest import Controller, Ground
+from .conftest import Births, Controller, Ground
 from .jobs import job, task, trio
 
 pytestmark = pytest.mark.cluster
 Spawn = Callable[[], "subprocess.Popen[bytes]"]
-
-
-class Births:
-    """Every pod that was ever created in a namespace, from a watch of its own."""
-
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        listing = ground.api.get(f"{ground.core}/pods")
-        self._version = listing["metadata"]["resourceVersion"]
-
-    def counted(self) -> Counter[tuple[str, ...]]:
-        seen: Counter[tuple[str, ...]] = Counter()
-        for event in self._ground.api.watch(f"{self._ground.core}/pods", self._version, seconds=2):
-            if event["type"] == "ADDED":
-                meta = event["object"]["metadata"]
-                seen[meta["ownerReferences"][0]["uid"], meta["name"], meta["labels"]["vcjob.io/attempt"]] += 1
-        return seen
 
 
 def test_killed_at_random_moments_the_jobs_end_as_they_would(

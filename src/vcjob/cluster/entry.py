@@ -21,12 +21,13 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 class Entry:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "command_names", "conflict", "departed", "dirty", "failing", "grouped_tasks",
-        "job", "lean", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "status", "told", "uid", "unsaved_since",
+        "job", "lean", "name", "namespace", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
+        self.name = self.namespace = ""
         #: The Job as last read or written, and its version as a number; None: only pods of it are known.
         self.lean: LeanJob | None = None
         self.version = 0
@@ -66,14 +67,6 @@ class Entry:
         self.told: dict[str, float] = {}
 
     @property
-    def name(self) -> str:
-        return self.lean.metadata.name if self.lean else "?"
-
-    @property
-    def namespace(self) -> str:
-        return self.lean.metadata.namespace if self.lean else "?"
-
-    @property
     def group(self) -> LeanGroup | None:
         for (kind, _), found in self.owned.items():
             if kind == "PodGroup" and isinstance(found, LeanGroup):
@@ -88,18 +81,22 @@ class Entry:
     def take(self, lean: LeanJob, *, even_if_older: bool = False) -> bool:
         """A Job as the server gave it. False: we know a newer one, our own last write."""
         version = version_number(lean.metadata.resource_version)
+        if version == self.version and self.lean is not None:
+            self.lean = lean  # what we wrote, as the cache keeps it: one copy is enough
         if version <= self.version and not even_if_older:
             return False
         if self.lean is None or self.lean.metadata.generation != lean.metadata.generation:
             self.dirty = "all"
         self.lean, self.version = lean, version
+        self.name, self.namespace = lean.metadata.name, lean.metadata.namespace
         self.status = None
         return True
 
     def wrote(self, lean: LeanJob, status: Status) -> None:
-        """Our own write of the status came back."""
-        self.take(lean, even_if_older=True)
-        self.status = status
+        """Our own write of the status came back. Where the watch was faster, what it brought may be newer."""
+        self.take(lean)
+        if self.version == version_number(lean.metadata.resource_version):
+            self.status = status
         self.unsaved_since = None
 
     def document(self) -> dict[str, Any]:

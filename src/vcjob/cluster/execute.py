@@ -15,13 +15,13 @@ import msgspec
 from vcjob.cluster.entry import Entry
 from vcjob.cluster.kinds import COMMANDS, JOBS, LEAN_PODS, controller_of
 from vcjob.cluster.observe import Board
+from vcjob.cluster.persist import Outdated
 from vcjob.cluster.refusals import is_refusal, refusal
 from vcjob.kube.client import Client
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.pod import PodFact
 from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
-from vcjob.plugins.hosts import pod_name
 
 #: Requests of one Job that are under way at once; the client's window bounds those of all Jobs together.
 AT_ONCE = 128
@@ -52,7 +52,8 @@ class Executor:
         return made, refused
 
     async def _create_one(self, entry: Entry, step: CreatePods, index: int) -> Blocked | None:
-        assert entry.plan is not None
+        if entry.plan is None:
+            raise Outdated  # the Job was deleted meanwhile
         body = entry.plan.pod_json(
             step.task, index, version=step.version, attempt=step.attempt, retries=step.retries
         )
@@ -72,10 +73,7 @@ class Executor:
 
     async def _meet(self, entry: Entry, task: str, index: int) -> Blocked | None:
         """The name is taken: by a pod of ours that we did not know of, or by another's."""
-        assert entry.job is not None
-        found_task = entry.job.task(task)
-        assert found_task is not None
-        name = pod_name(entry.job, found_task, index)
+        name = _name(entry, task, index)
         try:
             pod = await self._client.get(LEAN_PODS, name, entry.namespace)
         except NotFound:
@@ -100,12 +98,14 @@ class Executor:
         await self._each(entry, step, end)
 
     async def _delete(self, entry: Entry, fact: PodFact) -> None:
-        name = self._name(entry, fact)
+        name = _name(entry, fact.task, fact.index)
         try:
             await self._client.delete(LEAN_PODS, name, entry.namespace, uid=fact.uid)
         except Conflict:
             pass  # a namesake stands there: ours is gone
-        entry.observed.put(msgspec.structs.replace(fact, terminating=True, since=time.time()))
+        known = entry.observed.pod(fact.task, fact.index, fact.attempt)
+        if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
+            entry.observed.put(msgspec.structs.replace(known, terminating=True, since=time.time()))
 
     async def fail(self, entry: Entry, step: FailPods) -> None:
         """A pod deadline of one second: the kubelet ends the pod as Failed and keeps its logs."""
@@ -115,7 +115,9 @@ class Executor:
                 return
             patch = {"metadata": {"uid": fact.uid}, "spec": {"activeDeadlineSeconds": 1}}
             try:
-                await self._client.patch(LEAN_PODS, self._name(entry, fact), patch, entry.namespace)
+                await self._client.patch(
+                    LEAN_PODS, _name(entry, fact.task, fact.index), patch, entry.namespace
+                )
             except (NotFound, Conflict):
                 pass  # gone by itself
             entry.failing.add(fact.uid)
@@ -151,8 +153,9 @@ class Executor:
 
         await _together(work for _ in range(min(len(step.indexes), AT_ONCE)))
 
-    def _name(self, entry: Entry, fact: PodFact) -> str:
-        return f"{entry.name}-{fact.task}-{fact.index}"
+
+def _name(entry: Entry, task: str, index: int) -> str:
+    return f"{entry.name}-{task}-{index}"
 
 
 def _pods(steps: Iterable[CreatePods], limit: int) -> Iterator[tuple[CreatePods, int]]:

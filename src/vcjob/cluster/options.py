@@ -30,7 +30,7 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease: LeaseSettings = LeaseSettings()
 
     #: Seconds for which counters alone may wait before the status is written.
-    status_delay: float = 0.5
+    status_delay: float = 1.0
     #: Pods that are created in one go before the Job is looked at again.
     creation_chunk: int = 500
 

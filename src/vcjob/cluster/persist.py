@@ -62,14 +62,16 @@ async def write_status(client: Client, entry: Entry, status: Status) -> None:
 
 
 async def read_again(client: Client, entry: Entry) -> None:
-    """Read the Job as it stands at the server now."""
+    """Read the Job as it stands at the server now. What was known may lie ahead of it, as after a restored
+    backup; unless the watch brought that just now."""
+    before = entry.version
     try:
         lean = await client.get(LEAN_JOBS, entry.name, entry.namespace)
     except NotFound:
         entry.lean = None
         return
     if lean.metadata.uid == entry.uid:
-        entry.take(lean, even_if_older=True)
+        entry.take(lean, even_if_older=entry.version == before)
     else:
         entry.lean = None  # deleted, and made anew under its name
 
