@@ -36,6 +36,14 @@ def test_a_pod_told_to_go_counts_from_when_it_was_told() -> None:
     assert fact.terminating and fact.since == EPOCH + 10
 
 
+@pytest.mark.parametrize(("second", "phase"), [(9, "Succeeded"), (10, "Failed"), (12, "Failed")])
+def test_an_end_in_good_order_after_being_told_to_go_is_no_success(second: int, phase: str) -> None:
+    told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30}
+    fact = fact_of(pod("Succeeded", metadata=told, containerStatuses=[ended("c", 0, second)]))
+    assert fact is not None
+    assert (fact.phase, fact.failure) == (phase, None)
+
+
 def test_of_two_failed_containers_the_first_counts() -> None:
     fact = fact_of(pod("Failed", containerStatuses=[ended("late", 1, 9), ended("early", 42, 3)]))
     assert fact is not None and fact.failure is not None

@@ -23,6 +23,9 @@ def fact_of(pod: LeanPod) -> PodFact | None:
     phase = cast(PodPhase, status.phase if status.phase in PHASES else "Unknown")
     created = _epoch(pod.metadata.creation_timestamp) or 0.0
     started, finished = _span(pod)
+    if terminating and phase == "Succeeded" and finished is not None and finished >= _told_to_go(pod):
+        # A program that ends in good order when it is told to has not done its work: it is run again.
+        phase = "Failed"
     return PodFact(
         task=marks.task,
         index=int(marks.index),
