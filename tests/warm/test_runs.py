@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import vcjob
+from tests.local.conftest import eventually
 from vcjob.local import process
 
 TORCH = """
@@ -161,3 +164,30 @@ def test_a_kept_server_serves_every_run_unless_it_is_forbidden(command: Command)
     finally:
         assert command("warm", "stop").returncode == 0
     assert str(server["pid"]) not in lines(command("run", command.job([sys.executable, "rank.py"])))
+
+
+def test_a_killed_shim_is_no_harm_to_the_ranks_of_other_pods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(tmp_path / "home"))
+    made = Command(tmp_path)
+    (tmp_path / "rank.py").write_text("import time; print('up', flush=True); time.sleep(600)")
+    file = made.job([sys.executable, "rank.py"], warm="true", warm_imports="json")
+    policy = "policies: [{event: PodFailed, action: RestartPod}]"
+    (tmp_path / file).write_text((tmp_path / file).read_text().replace("spec:", f"spec:\n  {policy}", 1))
+    handle = vcjob.run(tmp_path / file, cwd=tmp_path)
+    try:
+        before = eventually(lambda: up(handle))
+        os.kill(next(pod.shim for pod in handle.pods() if pod.index == 0), signal.SIGKILL)
+        after = eventually(lambda: (now := up(handle)) and now[0] != before[0] and now)
+        assert after[1] == before[1]
+        assert process.is_same(before[1], None)
+    finally:
+        handle.stop(now=True)
+        handle.wait(30)
+
+
+def up(handle: Any) -> dict[int, int] | None:
+    """The pids of both ranks, once both run in their latest attempts."""
+    pids = {pod.index: pod.containers[0].pid for pod in handle.pods() if pod.containers and not pod.finished}
+    return pids if len(pids) == 2 and all(pids.values()) else None

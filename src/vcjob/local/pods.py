@@ -51,6 +51,8 @@ class Pods:
         self._launcher = launcher
         self._changed = changed
         self._noted = noted
+        #: Children of this process that are no shims and yet its own.
+        self.other_children: Callable[[], set[int]] = set
         self._pod_gone = gone
         self._close_in_shim = close_in_shim
         self._shims: dict[Key, ShimHandle] = {}
@@ -179,8 +181,8 @@ class Pods:
 
     def _lost(self, state: PodState) -> None:
         """Its shim was killed. Its containers died with it; what they had detached is our child now."""
-        shims = {handle.pid for handle in self._shims.values()}
-        process.kill_until_gone(lambda: [pid for pid in process.children(os.getpid()) if pid not in shims])
+        ours = {handle.pid for handle in self._shims.values()} | self.other_children()
+        process.kill_until_gone(lambda: [pid for pid in process.children(os.getpid()) if pid not in ours])
         mark_lost(state, "the process that looked after this pod was killed")
 
     def _put(self, state: PodState) -> None:

@@ -79,6 +79,7 @@ class Supervisor:
             close_in_shim=self._close_in_shim,
         )
         self._limits = limits
+        self.pods.other_children = self._warmth.pids
         self.pods.remember(run.pods())
         self._turn_timer: Timer | None = None
         self._wake_timer: Timer | None = None

@@ -58,6 +58,10 @@ class Warmth:
         launcher: Launcher = self._warm.with_fallback(plain, say)
         return launcher
 
+    def pids(self) -> set[int]:
+        """The processes of this run that ranks are forked from."""
+        return set() if self._warm is None else set(self._warm.pids())
+
     def close(self) -> None:
         if self._warm is not None:
             self._warm.close()

@@ -125,6 +125,9 @@ class WarmLauncher:
         other._fallback, other._say, other._said = fallback, say, set(self._said)
         return other
 
+    def pids(self) -> list[int]:
+        return [zygote.pid for zygote in self._zygotes.values() if isinstance(zygote, spawn.ZygoteHandle)]
+
     def close(self) -> None:
         """Give up the zygotes of this run. Ranks that still run are not touched."""
         for zygote in self._zygotes.values():
