@@ -11,6 +11,9 @@ from typing import Any
 Schema = dict[str, Any]
 
 _KEPT = ("minimum", "maximum", "maxLength", "minLength", "minItems", "maxItems", "required", "description")
+#: The API server keeps bounds as floating point numbers: beyond this they are no longer what was written, and
+#: "at most the largest of 64 bits" becomes "at most the smallest".
+_EXACT = 2**53
 #: Go's regular expressions look neither ahead nor behind.
 _LOOKING = ("(?=", "(?!", "(?<")
 
@@ -21,7 +24,7 @@ def structural(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     types = schema.get("type")
     names = [types] if isinstance(types, str) else list(types or ())
     wanted = [name for name in names if name != "null"]
-    result: Schema = {key: schema[key] for key in _KEPT if key in schema}
+    result: Schema = {key: schema[key] for key in _KEPT if key in schema and _is_exact(schema[key])}
     if "null" in names:
         result["nullable"] = True
     if len(wanted) > 1:  # a quantity, or a port by number or name
@@ -43,6 +46,10 @@ def structural(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     if "items" in schema:
         result["items"] = structural(schema["items"], definitions)
     return result
+
+
+def _is_exact(value: object) -> bool:
+    return not isinstance(value, int) or abs(value) <= _EXACT
 
 
 def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
