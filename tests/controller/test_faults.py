@@ -24,7 +24,7 @@ def proxy(ground: Ground) -> Iterator[ApiProxy]:
 
 
 def test_refused_lost_and_doubled_requests_do_no_harm(
-    ground: Ground, serve: Serve, proxy: ApiProxy, fakes: Callable[..., Any]
+    ground: Ground, proxy: ApiProxy, serve: Serve, fakes: Callable[..., Any]
 ) -> None:
     fakes(3)
     births = Births(ground)

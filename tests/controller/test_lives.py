@@ -78,6 +78,32 @@ def test_commands_suspend_and_resume(ground: Ground, serve: Serve) -> None:
     ground.api.wait(commands, lambda seen: not seen["items"], what="deleted")
 
 
+def test_spec_suspend_suspends_and_resumes(ground: Ground, serve: Serve) -> None:
+    serve()
+    ground.create(job("dozing", task("a", 2, after=None), suspend=True))
+    state = ground.wait_phase("dozing", "Aborted")["status"]["state"]
+    assert state["message"] == "spec.suspend is true"
+    assert ground.pods() == []
+    ground.api.patch(f"{ground.jobs}/dozing", {"spec": {"suspend": False}})
+    ground.wait_phase("dozing", "Running")
+
+
+def test_a_change_that_is_not_allowed_is_told_and_left_out(ground: Ground, serve: Serve) -> None:
+    serve()
+    ground.create(job("fixed", task("a", 1, after=None), maxRetry=5))
+    ground.wait_phase("fixed", "Running")
+    image = {"op": "replace", "path": "/spec/tasks/0/template/spec/containers/0/image", "value": "evil:1"}
+    ground.api.patch(f"{ground.jobs}/fixed", [image])
+    ground.api.wait(
+        f"{ground.core}/events",
+        lambda seen: [e for e in seen["items"] if e["reason"] == "InvalidUpdate" and "image" in e["message"]],
+        what="told",
+    )
+    ground.api.delete(f"{ground.core}/pods/fixed-a-0")
+    pods = ground.wait_pods(lambda pods: running(pods) == 1 and attempts(pods) == {"fixed-a-0": "1"})
+    assert pods[0]["spec"]["containers"][0]["image"] == "busybox:1.36.1"
+
+
 def test_a_job_is_deleted_and_made_anew_under_its_name_at_once(ground: Ground, serve: Serve) -> None:
     serve()
     ground.create(trio("phoenix", after=None))

@@ -25,11 +25,13 @@ class Refused(Exception):
 
 
 def admitted(entry: Entry, status: Status) -> Job:
-    """The Job with its defaults. One that has not started is checked as the webhook would; one that has is
-    taken as it is, for what it was started with keeps its meaning, whatever a later version would refuse."""
+    """The Job with its defaults. One that has not started, and a change of one that we know, is checked as the
+    webhook would. One that was started before our time is taken as it is: what it was started with keeps its
+    meaning, whatever a later version would refuse."""
     document = entry.document()
-    if not status.shape:
-        admission = admit(document, allow_unknown=True, ground="cluster")
+    if not status.shape or entry.job is not None:
+        old = entry.job.doc if status.shape and entry.job is not None else None
+        admission = admit(document, allow_unknown=True, ground="cluster", old=old)
         if admission.job is None:
             raise Refused(refusal_text(admission.problems))
         return admission.job

@@ -21,7 +21,7 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 class Entry:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "command_names", "conflict", "departed", "dirty", "failing", "grouped_tasks",
-        "job", "lean", "name", "namespace", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "status", "told", "uid", "unsaved_since",
+        "job", "lean", "name", "namespace", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "saved", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
 
@@ -36,8 +36,9 @@ class Entry:
         self.plan: Plan | None = None
         self.admitted_generation = -1
         self.chosen_gang: GangName = "none"
-        #: As last written or read; None: not read yet.
+        #: As last decided, and as last written or read; None: not read yet.
         self.status: Status | None = None
+        self.saved: Status | None = None
         self.observed = Observed()
         self.causes = Causes()
         #: Pods that we made and the cache has not shown yet, their names by uid, and the highest version among them.
@@ -87,16 +88,17 @@ class Entry:
             return False
         if self.lean is None or self.lean.metadata.generation != lean.metadata.generation:
             self.dirty = "all"
+        if self.lean is None or bytes(self.lean.status) != bytes(lean.status):
+            self.status = self.saved = None
         self.lean, self.version = lean, version
         self.name, self.namespace = lean.metadata.name, lean.metadata.namespace
-        self.status = None
         return True
 
     def wrote(self, lean: LeanJob, status: Status) -> None:
         """Our own write of the status came back. Where the watch was faster, what it brought may be newer."""
         self.take(lean)
         if self.version == version_number(lean.metadata.resource_version):
-            self.status = status
+            self.status = self.saved = status
         self.unsaved_since = None
 
     def document(self) -> dict[str, Any]:

@@ -45,7 +45,8 @@ async def write_status(client: Client, entry: Entry, status: Status) -> None:
     meta = entry.lean.metadata
     patch = merge_patch(entry.status_document(), status.to_kube())
     if not patch:
-        entry.status, entry.unsaved_since = status, None
+        entry.status = entry.saved = status
+        entry.unsaved_since = None
         return
     guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
     try:

@@ -76,7 +76,7 @@ class Reconciler:
         now = time.time()
         status = entry.status
         if status is None:
-            status = entry.status = self._read_status(entry)
+            status = entry.status = entry.saved = self._read_status(entry)
         if not await self._prepare(entry, status, now):
             return
         assert entry.job is not None and entry.status is not None
@@ -114,7 +114,8 @@ class Reconciler:
                 job = admitted(entry, status)
             except Refused as refused:
                 await self._refuse(entry, status, refused.message, now)
-                return False
+                entry.admitted_generation = generation
+                return entry.job is not None  # it goes on as it was before the change
             gang = self._gang(entry, status, job)
             entry.job, entry.chosen_gang, entry.admitted_generation = job, gang, generation
             entry.plan = Plan(
@@ -183,10 +184,12 @@ class Reconciler:
 
     async def _settle_status(self, entry: Entry, decision: Decision) -> None:
         """Write the status where it matters; let counters alone wait a moment for company."""
-        old, new = entry.status, decision.status
+        old, new = entry.saved, decision.status
         assert old is not None
+        # Kept in memory at once: what was seen is not forgotten because it is not written yet.
+        entry.status = new
         first = not entry.status_document().get("state")
-        if new is old and not first:
+        if new == old and not first:
             entry.unsaved_since = None
             return
         hard = any(isinstance(step, KillPods | DeleteCommand | DeleteJob) for step in decision.steps)

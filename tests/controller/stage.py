@@ -1,0 +1,202 @@
+"""A controller's workings on a pretended API server, one look at a time, without a clock or a network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+
+from tests.testbed.api import Object
+from vcjob.cluster.caches import Caches
+from vcjob.cluster.entry import Entry
+from vcjob.cluster.events import EventWriter
+from vcjob.cluster.gangs import Schedulers
+from vcjob.cluster.kinds import LEAN_JOBS, LEAN_PODS, LeanJob, LeanPod
+from vcjob.cluster.observe import Board
+from vcjob.cluster.options import ControllerOptions
+from vcjob.cluster.reconcile import Reconciler
+from vcjob.cluster.telemetry import Silent
+from vcjob.kube.client import Client
+from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from vcjob.kube.queue import WorkQueue
+
+NAMESPACE, UID = "n", "job-uid"
+
+
+class PretendedApi:
+    """Keeps documents, counts requests, refuses when told to."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], Object] = {}
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.refuse: Callable[[str, str, str], ApiError | None] = lambda verb, plural, name: None
+        self.version = 100
+
+    def put(self, plural: str, document: Object) -> Object:
+        self.version += 1
+        meta = {"uid": f"uid-{self.version}", "namespace": NAMESPACE,
+                "creationTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **document["metadata"]}  # fmt: skip
+        made = {**document, "metadata": {**meta, "resourceVersion": str(self.version)}}
+        self.objects[plural, meta["name"]] = made
+        return made
+
+    async def create(self, resource: Any, body: Any, namespace: str) -> Any:
+        document = msgspec.json.decode(body) if isinstance(body, bytes) else body
+        name = document["metadata"].get("name", "")
+        self._ask("create", resource.plural, name)
+        if (resource.plural, name) in self.objects:
+            raise AlreadyExists(409, server_message=f"{name} already exists")
+        return _read(resource, self.put(resource.plural, document))
+
+    async def get(self, resource: Any, name: str, namespace: str) -> Any:
+        self._ask("get", resource.plural, name)
+        return _read(resource, self._find(resource.plural, name))
+
+    async def patch(self, resource: Any, name: str, patch: Object, namespace: str, **options: Any) -> Any:
+        self._ask("patch", resource.plural, name)
+        found = self._find(resource.plural, name)
+        guard = dict(patch.get("metadata") or {})
+        if any(found["metadata"].get(key) != value for key, value in guard.items()):
+            raise Conflict(409, server_message="changed in between")
+        rest = {key: value for key, value in patch.items() if key != "metadata"}
+        return _read(resource, self.put(resource.plural, _merged(found, rest)))
+
+    async def delete(self, resource: Any, name: str, namespace: str, *, uid: str | None = None) -> bool:
+        self._ask("delete", resource.plural, name)
+        found = self.objects.get((resource.plural, name))
+        if found is not None and uid not in (None, found["metadata"]["uid"]):
+            raise Conflict(409, server_message="another one of that name")
+        return self.objects.pop((resource.plural, name), None) is not None
+
+    def _ask(self, verb: str, plural: str, name: str) -> None:
+        self.requests[verb, plural] += 1
+        error = self.refuse(verb, plural, name)
+        if error is not None:
+            raise error
+
+    def _find(self, plural: str, name: str) -> Object:
+        if (plural, name) not in self.objects:
+            raise NotFound(404, server_message=f"{name} not found")
+        return self.objects[plural, name]
+
+
+def _read(resource: Any, document: Object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(document), type=resource.model)
+
+
+def _merged(document: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+class Wishes:
+    """A queue that only notes who wants to be looked at, and when."""
+
+    def __init__(self) -> None:
+        self.soon = False
+        self.later: list[float] = []
+
+    def add(self, uid: str) -> None:
+        self.soon = True
+
+    def add_after(self, uid: str, seconds: float) -> None:
+        if seconds <= 0.05:
+            self.soon = True
+        else:
+            self.later.append(seconds)
+
+
+class _NoSchedulers:
+    def choose(self, job: object) -> str:
+        return "none"
+
+    def replaced(self, job: object, gang: str) -> None:
+        return None
+
+
+class _NoPods:
+    """The cache of pods is as far behind as a test wants it."""
+
+    resource_version = 0
+
+    def get(self, name: str, namespace: str) -> LeanPod | None:
+        return None
+
+    def of(self, namespace: str) -> _NoPods:
+        return self
+
+
+class _NoCaches:
+    def __init__(self) -> None:
+        self.pods = _NoPods()
+
+    def priorities(self) -> dict[str, int]:
+        return {}
+
+
+class Stage:
+    def __init__(self, job: Object, **options: Any) -> None:
+        self.api = PretendedApi()
+        self.wishes = Wishes()
+        self.caches = _NoCaches()
+        self.board = Board(lambda uid, seconds: self.wishes.add_after(uid, seconds))
+        client = cast(Client, self.api)
+        self.events = EventWriter(client, "stage")
+        self.reconciler = Reconciler(
+            client,
+            self.board,
+            cast("WorkQueue[str]", self.wishes),
+            schedulers=cast(Schedulers, _NoSchedulers()),
+            events=self.events,
+            options=ControllerOptions(**options),
+            telemetry=Silent(),
+            caches=cast(Caches, self.caches),
+        )
+        self.change(job)
+
+    def change(self, job: Object, **metadata: Any) -> None:
+        """The Job as a user applies it."""
+        old = self.api.objects.get(("jobs", job["metadata"]["name"]), {})
+        meta = {"uid": UID, "generation": old.get("metadata", {}).get("generation", 0) + 1, **job["metadata"]}
+        made = self.api.put("jobs", {**old, **job, "metadata": {**meta, **metadata}})
+        self.board.job_changed(cast(LeanJob, _read(LEAN_JOBS, made)))
+
+    async def look(self) -> None:
+        """Look at the Job until nothing more is to be done at once."""
+        for _ in range(30):
+            self.wishes.soon, self.wishes.later = False, []
+            await self.reconciler.reconcile(UID)
+            if not self.wishes.soon:
+                return
+        raise AssertionError("it never settles")
+
+    @property
+    def entry(self) -> Entry:
+        entry = self.board.get(UID)
+        assert entry is not None
+        return entry
+
+    @property
+    def stored(self) -> Object:
+        """The status as the API server has it."""
+        found = next(doc for (plural, _), doc in self.api.objects.items() if plural == "jobs")
+        status: Object = found.get("status") or {}
+        return status
+
+    def pods(self) -> list[str]:
+        return sorted(name for plural, name in self.api.objects if plural == "pods")
+
+    def show(self, name: str, phase: str, **status: Any) -> None:
+        """The watch shows a pod in a phase."""
+        new = self.api.put("pods", {**self.api.objects["pods", name], "status": {"phase": phase, **status}})
+        self.board.pod_changed(_read(LEAN_PODS, new))

@@ -1,0 +1,186 @@
+"""One look at a Job after the other, on a pretended API server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vcjob.kube.errors import ApiError, Forbidden, Unreachable
+
+from .jobs import job, task, trio
+from .stage import UID, Stage
+
+QUOTA = "exceeded quota: few, requested: pods=1"
+
+
+def refusing(verb: str, plural: str, error: Callable[[], ApiError | Unreachable]) -> Callable[..., Any]:
+    return lambda asked, kind, name: error() if (asked, kind) == (verb, plural) else None
+
+
+async def test_objects_come_before_pods_and_the_status_before_both() -> None:
+    stage = Stage(trio("j"))
+    seen: list[tuple[str, str]] = []
+    stage.api.refuse = lambda verb, plural, name: seen.append((verb, plural))  # type: ignore[func-returns-value]
+    await stage.look()
+    assert seen[0] == ("patch", "jobs")
+    assert set(seen[1:4]) == {("create", "configmaps"), ("create", "services"), ("create", "networkpolicies")}
+    assert seen[4:] == [("create", "pods")] * 3
+    assert stage.pods() == ["j-master-0", "j-worker-0", "j-worker-1"]
+
+
+async def test_counters_alone_wait_for_company() -> None:
+    stage = Stage(trio("j"), status_delay=60.0)
+    await stage.look()
+    for name in stage.pods():
+        stage.show(name, "Pending")
+        await stage.look()
+    assert stage.api.requests["patch", "jobs"] == 1
+    for name in stage.pods():
+        stage.show(name, "Running")
+    await stage.look()
+    assert stage.api.requests["patch", "jobs"] == 2
+    assert stage.stored["state"]["phase"] == "Running"
+    assert stage.stored["running"] == 3
+
+
+async def test_nothing_new_costs_no_request() -> None:
+    stage = Stage(trio("j"))
+    await stage.look()
+    for name in stage.pods():
+        stage.show(name, "Running")
+    await stage.look()
+    before = stage.api.requests.total()
+    await stage.look()
+    assert stage.api.requests.total() == before
+
+
+async def test_a_refusal_is_the_reason_and_is_tried_again_with_one_pod() -> None:
+    stage = Stage(job("j", task("a", 40)), status_delay=0.0)
+    stage.api.refuse = refusing("create", "pods", lambda: Forbidden(403, server_message=QUOTA))
+    await stage.look()
+    assert stage.stored["state"]["reason"] == "QuotaExceeded"
+    assert stage.pods() == []
+    before = stage.api.requests["create", "pods"]
+    stage.entry.retry_at = 0.0
+    await stage.look()
+    assert stage.api.requests["create", "pods"] == before + 1
+    assert stage.wishes.later, "it is tried again later"
+    stage.api.refuse = lambda verb, plural, name: None
+    stage.entry.retry_at = 0.0
+    await stage.look()
+    assert len(stage.pods()) == 40
+    assert stage.stored["state"]["reason"] == "PodsPending"
+
+
+async def test_a_pod_that_is_ours_already_is_taken_as_made() -> None:
+    stage = Stage(job("j", task("a", 1)))
+    lost = False
+
+    def lose(verb: str, plural: str, name: str) -> Any:
+        nonlocal lost
+        if (verb, plural) == ("create", "pods") and not lost:
+            lost = True
+            entry = stage.entry
+            assert entry.plan is not None
+            stage.api.put("pods", entry.plan.pod("a", 0))
+            return Unreachable("cut off", maybe_done=True)
+        return None
+
+    stage.api.refuse = lose
+    with pytest.raises(Unreachable):
+        await stage.look()
+    await stage.look()
+    assert stage.api.requests["create", "pods"] == 2
+    assert [key[:2] for key in stage.entry.observed.pods] == [("a", 0)]
+
+
+async def test_a_foreign_pod_of_the_name_is_left_alone() -> None:
+    stage = Stage(job("j", task("a", 1)), status_delay=0.0)
+    stage.api.put("pods", {"metadata": {"name": "j-a-0"}})
+    await stage.look()
+    assert stage.stored["state"]["reason"] == "NameConflict"
+    assert "pod j-a-0 exists and does not belong to this Job" in stage.stored["state"]["message"]
+    assert not stage.entry.observed.pods
+    assert stage.api.requests["delete", "pods"] == 0
+
+
+async def test_a_changed_job_is_decided_on_anew_before_anything_is_written() -> None:
+    stage = Stage(job("j", task("a", 1, after=None)))
+    await stage.look()
+    stage.api.put("jobs", {**stage.api.objects["jobs", "j"]})  # somebody wrote, and the watch is late
+    stage.show("j-a-0", "Running")
+    await stage.look()
+    assert stage.stored["state"]["phase"] == "Running"
+    assert stage.api.requests["get", "jobs"] == 1
+
+
+async def test_a_deleted_job_is_let_go() -> None:
+    stage = Stage(job("j", task("a", 1)))
+    stage.change(job("j", task("a", 1)), deletionTimestamp="2026-01-01T00:00:00Z")
+    await stage.look()
+    assert not stage.api.requests
+
+
+async def test_a_refused_job_is_written_once_and_never_run() -> None:
+    stage = Stage(job("j", minAvailable=2))
+    await stage.look()
+    await stage.look()
+    assert stage.stored["state"]["phase"] == "Failed"
+    assert "spec.tasks" in stage.stored["state"]["message"]
+    assert dict(stage.api.requests) == {("patch", "jobs"): 1}
+
+
+async def test_a_pod_made_and_gone_unseen_is_replaced() -> None:
+    stage = Stage(job("j", task("a", 1, after=None)))
+    await stage.look()
+    del stage.api.objects["pods", "j-a-0"]
+    await stage.look()
+    assert stage.pods() == [], "the cache is behind: our own write counts"
+    stage.caches.pods.resource_version = stage.api.version
+    await stage.look()
+    assert stage.pods() == ["j-a-0"]
+    attempt = stage.api.objects["pods", "j-a-0"]["metadata"]["labels"]["vcjob.io/attempt"]
+    assert attempt == "1"
+
+
+async def test_a_finished_job_keeps_little_in_memory() -> None:
+    stage = Stage(job("j", task("a", 1)))
+    await stage.look()
+    stage.show("j-a-0", "Succeeded")
+    await stage.look()
+    assert stage.stored["state"]["phase"] == "Completed"
+    assert stage.entry.plan is None and stage.entry.job is None
+    assert stage.api.objects["pods", "j-a-0"], "its pods stay"
+
+
+@pytest.mark.parametrize("size", [50])
+async def test_the_work_of_one_pod_event_does_not_grow_with_the_job(size: int) -> None:
+    costs = [await _calls_of_one_event(count) for count in (size, size * 20)]
+    assert costs[1] <= costs[0] * 1.2, costs
+
+
+async def _calls_of_one_event(size: int) -> int:
+    stage = Stage(
+        job("j", task("a", size, after=None), plugins={"svc": []}), status_delay=60.0, creation_chunk=5000
+    )
+    await stage.look()
+    for name in stage.pods()[:-1]:
+        stage.show(name, "Pending")
+    await stage.look()
+    last = stage.pods()[-1]
+    calls = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    stage.show(last, "Pending")
+    sys.setprofile(count)
+    try:
+        await stage.reconciler.reconcile(UID)
+    finally:
+        sys.setprofile(None)
+    return calls
