@@ -38,7 +38,7 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
         took = None if began is None else (ended or time.time()) - began
         up = status.running + status.succeeded
         rows.append((
-            job.name, str(status.phase), f"{up}/{job.replicas}", str(status.retry_count), duration(took),
+            job.name, str(status.phase), f"{up}/{job.replicas}", str(status.restarts), duration(took),
             duration(None if began is None else time.time() - began), job.namespace,
         ))  # fmt: skip
     style = Style(sys.stdout)

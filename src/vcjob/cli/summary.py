@@ -22,8 +22,8 @@ def summary(job: Handle, status: Status, style: Style) -> list[str]:
     phase = str(status.phase)
     verb = "in" if phase == "Completed" else "after"
     head = f"{style(job.name, 'bold')}: {painted(phase, style)}{'' if took is None else f' {verb} {duration(took)}'}"
-    if status.retry_count:
-        head += f", {status.retry_count} {'restart' if status.retry_count == 1 else 'restarts'}"
+    if status.restarts:
+        head += f", {status.restarts} {'restart' if status.restarts == 1 else 'restarts'}"
     lines = ["", head]
     report = job.failure() if phase not in ("Completed", "Aborted") else None
     if report and report.culprit:

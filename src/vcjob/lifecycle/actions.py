@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
-from vcjob.lifecycle.status import FINAL, Culprit, Phase, Run
+from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, Phase, Run
 from vcjob.lifecycle.tally import renewed
 from vcjob.lifecycle.turn import ACTIVE, Turn
 
@@ -145,7 +145,7 @@ def fail_if_out_of_runs(turn: Turn) -> bool:
     if turn.status.retry_count < turn.rules.max_runs:
         return False
     message = f"{turn.status.state.message}; all runs are used up (maxRetry {turn.rules.max_runs})"
-    fail(turn, "MaxRetryReached", message, turn.status.culprit)
+    fail(turn, MAX_RETRY_REACHED, message, turn.status.culprit)
     return True
 
 

@@ -29,6 +29,9 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
+#: The reason of a job that failed because a restart was asked for and no run was left.
+MAX_RETRY_REACHED = "MaxRetryReached"
+
 #: The job is over and stays so.
 FINAL = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 
@@ -144,6 +147,11 @@ class Status(msgspec.Struct, frozen=True):
     def over(self) -> bool:
         """Nothing will run any more."""
         return self.state.phase in FINAL
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started anew. `retry_count` also counts the restart that there was no run left for."""
+        return self.retry_count - (self.state.reason == MAX_RETRY_REACHED)
 
     def memory(self, task: str) -> TaskMemory:
         return self.tasks.get(task) or _NOTHING
