@@ -14,6 +14,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
+from vcjob.errors import GroundError
 from vcjob.local.process import MARK_RUN
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class Seat:
                 ],
                 setsid=True,
             )
-        except OSError:
+        except OSError as error:
             self._socket.close()
-            raise
+            raise GroundError(f"the supervisor cannot be started: {error.strerror}") from error
         finally:
             theirs.close()
 

@@ -16,8 +16,8 @@ def start_supervisor(run: Run, lock: int, seat: Seat | None = None) -> None:
     """
     try:
         seat = seat or Seat(run.uid)
-    except OSError as error:
+    except GroundError:
         os.close(lock)
-        raise GroundError(f"the supervisor cannot be started: {error.strerror}") from error
+        raise
     if not seat.take(run, lock):
         raise GroundError("the supervisor died before it had a run")
