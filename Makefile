@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-pythons check format bench race mutants cluster cluster-down requirements clean
+.PHONY: help install demo test test-fast test-pythons storm check format bench race mutants cluster cluster-down requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
 
 test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of this machine
 	@scripts/test-every-python
+
+storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can be killed
+	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/test_kills.py -k storm
 
 check: $(VENV)/.dev  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
