@@ -146,6 +146,14 @@ def test_a_variable_that_was_read_at_import_must_be_the_same(make: Make) -> None
     assert [sentence.split()[3] for sentence in said] == ["LEVEL", "OTHER"]
 
 
+def test_a_module_that_reads_its_rank_at_import_is_not_imported_beforehand(make: Make) -> None:
+    starter, said = make(thing="import os\nrank = os.environ.get('RANK')")
+    (starter.folder / "p.py").write_text("import thing; print(thing.rank)")
+    outcomes = [starter.run(PYTHON, "p.py", env=library_env(starter, RANK=str(rank))) for rank in range(2)]
+    assert [outcome.out for outcome in outcomes] == ["0\n", "1\n"]
+    assert said == ["not started warm: RANK is not as it was when the imports were done, and acts only then"]
+
+
 def test_a_file_beside_the_program_is_not_hidden_by_what_is_loaded(make: Make) -> None:
     starter, said = make(thing="origin = 'library'")
     (starter.folder / "thing.py").write_text("origin = 'beside'")

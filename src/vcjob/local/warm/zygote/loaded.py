@@ -121,9 +121,8 @@ class Loaded:
     def other_environment(self, env: dict[str, str]) -> str | None:
         """A variable that was read at import, or may have been, and is not what it would be in a fresh start."""
         for name in sorted({*self.env, *env}):
-            if self.env.get(name) == env.get(name) or INJECTED.fullmatch(name):
-                continue
-            if name in self.read or ACTS_AT_START.fullmatch(name):
+            acts = ACTS_AT_START.fullmatch(name) and not INJECTED.fullmatch(name)
+            if self.env.get(name) != env.get(name) and (acts or name in self.read):
                 return name
         return None
 
