@@ -15,6 +15,7 @@ from .fake_nodes import add_nodes, start_kwok
 from .isolation import Cell
 from .node import Node
 from .part import Part
+from .policies import start_policies
 from .volcano import Volcano
 
 
@@ -92,6 +93,11 @@ class Cluster:
 
     def start_dns(self) -> Part:
         return self.part("coredns") if "coredns" in self.parts() else start_dns(self.cell, self.control_plane)
+
+    def start_policies(self) -> Part:
+        """Makes the real node honour NetworkPolicies (kube-router)."""
+        running = "kube-router" in self.parts() and self.part("kube-router").running
+        return self.part("kube-router") if running else start_policies(self.cell, self.control_plane)
 
     def fakes(
         self, count: int, prefix: str = "fake", taint: bool = False, pods: int = 110, **capacity: str

@@ -22,10 +22,16 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "busybox-static": ("/bin/busybox",),
     "bash-static": ("/bin/bash-static",),
 }
+# Needed by single parts only, installed when those start.
+MORE_PACKAGES: dict[str, tuple[str, ...]] = {
+    "iptables": ("/usr/sbin/iptables",),
+    "ipset": ("/usr/sbin/ipset",),
+}
 
 
-def absent() -> list[str]:
-    return [package for package, files in PACKAGES.items() if not any(Path(file).exists() for file in files)]
+def absent(*more: str) -> list[str]:
+    wanted = PACKAGES | {name: MORE_PACKAGES[name] for name in more}
+    return [package for package, files in wanted.items() if not any(Path(file).exists() for file in files)]
 
 
 def problem() -> str | None:
@@ -35,13 +41,13 @@ def problem() -> str | None:
     return None
 
 
-def ensure() -> None:
+def ensure(*more: str) -> None:
     """Installs what is missing. Services are kept from starting: containerd is run by the testbed alone."""
-    if not absent():
+    if not absent(*more):
         return
     with (cache_folder() / "apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        packages = absent()
+        packages = absent(*more)
         if packages:
             with Progress(f"installing {', '.join(packages)} from Debian"):
                 apt("update", "-qq")

@@ -94,11 +94,13 @@ FAMILIES: tuple[Family, ...] = (
             for name in ("jobp", "jobseq", "admission", "vcctl")
         },
     ),
+    # A maintained fork: the original's own versions cannot be had from the module proxy.
+    Family("kube-router", {"kube-router": "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"}),
     Family("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
 )
 
 # Built without being asked; the others (helm, Volcano's own end-to-end suites) on demand.
-DEFAULT_FAMILIES = ("etcd", "kubernetes", "coredns", "kwok", "volcano")
+DEFAULT_FAMILIES = ("etcd", "kubernetes", "coredns", "kwok", "volcano", "kube-router")
 
 
 def family_of(program: str) -> Family:
