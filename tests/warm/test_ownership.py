@@ -162,3 +162,26 @@ def test_whichever_of_a_family_is_killed_all_are_gone(own: Starter, victim: int)
         for running in runnings:
             running.child.close()
     assert gone([pid for pids in everyone for pid in pids])
+
+
+def test_a_client_that_gave_up_during_the_imports_gets_no_rank(own: Starter, tmp_path: Path) -> None:
+    """It may have started the rank in another way by then: never two of them."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "slow.py").write_text("open('../go').read()")  # imports are done in warm/empty
+    (tmp_path / "warm").mkdir(mode=0o700)
+    os.mkfifo(tmp_path / "warm" / "go")
+    launcher = WarmLauncher(folder=str(tmp_path / "warm"), imports=("slow",))
+    (tmp_path / "p.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('x')")
+    env = environment(PYTHONPATH=str(tmp_path / "library"))
+    launcher.prepare([PYTHON, "p.py"], env, str(tmp_path))
+    pid = os.fork()
+    if pid == 0:
+        Starter(launcher, tmp_path).start(PYTHON, "p.py", env=env)
+        os._exit(0)
+    time.sleep(0.2)  # it waits for an answer by now, or will be killed before it asks: both must do
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    (tmp_path / "warm" / "go").write_text("")
+    assert Starter(launcher, tmp_path).run(PYTHON, "p.py", env=env).code == 0
+    assert (tmp_path / "ran").read_text() == "x"
+    launcher.close()

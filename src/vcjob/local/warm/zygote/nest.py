@@ -39,6 +39,8 @@ def tend(connection: socket.socket, loaded: Loaded, zygote: int) -> program.Rank
     if "ask" in request:
         _tell(connection, _answer(request["ask"], loaded))
         os._exit(0)
+    if _hung_up(connection):
+        os._exit(0)  # it waited for our imports no longer, and may have started the rank in another way
     reading, writing = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     nest = os.getpid()
@@ -65,6 +67,15 @@ def tend(connection: socket.socket, loaded: Loaded, zygote: int) -> program.Rank
     if code is not None:
         _tell(connection, {"exit": code})
     os._exit(0)
+
+
+def _hung_up(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _answer(question: dict[str, Any] | None, loaded: Loaded) -> dict[str, Any]:
