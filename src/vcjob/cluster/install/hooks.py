@@ -25,19 +25,18 @@ def webhook_objects(settings: Settings, selector: dict[str, str]) -> list[Docume
     mutating = MUTATING_WEBHOOKS.manifest(
         CONFIGURATION,
         webhooks=[
-            {**_hook(settings, "mutate", ["CREATE"]), "reinvocationPolicy": "IfNeeded"},
+            # Updates too: kubectl puts a list from the file in the place of the one with our defaults.
+            {**_hook(settings, "mutate"), "reinvocationPolicy": "IfNeeded"},
         ],
     )
-    validating = VALIDATING_WEBHOOKS.manifest(
-        CONFIGURATION, webhooks=[_hook(settings, "validate", ["CREATE", "UPDATE"])]
-    )
+    validating = VALIDATING_WEBHOOKS.manifest(CONFIGURATION, webhooks=[_hook(settings, "validate")])
     found = [secret, service, mutating, validating]
     for document in found:
         document["metadata"]["labels"] = dict(OURS)
     return found
 
 
-def _hook(settings: Settings, purpose: str, operations: list[str]) -> Document:
+def _hook(settings: Settings, purpose: str) -> Document:
     hook: Document = {
         "name": f"{purpose}.jobs.vcjob.io",
         "admissionReviewVersions": ["v1"],
@@ -58,7 +57,7 @@ def _hook(settings: Settings, purpose: str, operations: list[str]) -> Document:
                 "apiGroups": [JOBS.group],
                 "apiVersions": [JOBS.version],
                 "resources": [JOBS.plural],
-                "operations": operations,
+                "operations": ["CREATE", "UPDATE"],
                 "scope": "Namespaced",
             }
         ],

@@ -10,7 +10,7 @@ from vcjob.cluster.install.settings import MANAGED_BY, Settings
 from vcjob.cluster.kinds import JOB_GROUP
 from vcjob.cluster.options import ControllerOptions
 from vcjob.kube.client import Client
-from vcjob.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Document
+from vcjob.kube.resources import LEASES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Document
 
 
 async def look_for_volcano(client: Client, settings: Settings) -> Schedulers:
@@ -18,6 +18,7 @@ async def look_for_volcano(client: Client, settings: Settings) -> Schedulers:
     options = ControllerOptions(
         volcano_namespace=settings.volcano_namespace, beside_volcano=settings.beside_volcano
     )
+    await client.list(LEASES, settings.volcano_namespace)  # says at once where that is not allowed
     schedulers = Schedulers(client, options)
     following = [asyncio.create_task(informer.run()) for informer in schedulers.informers]
     try:

@@ -96,6 +96,8 @@ def _respond(request: _Request, purpose: Purpose, queues: Queues | None) -> dict
     if not admission.valid:
         return {**response, "allowed": False, "status": _refusal(request, admission)}
     if purpose == "mutate":
+        if _is_going(request.object):
+            return response
         patch = json_patch(request.object, {**admission.doc, "metadata": request.object.get("metadata", {})})
         if patch:
             response["patchType"] = "JSONPatch"
@@ -103,6 +105,10 @@ def _respond(request: _Request, purpose: Purpose, queues: Queues | None) -> dict
     elif warnings := _warnings(admission.problems):  # told once: both webhooks see every Job
         response["warnings"] = warnings
     return response
+
+
+def _is_going(document: dict[str, Any]) -> bool:
+    return bool((document.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def _with_namespace(document: dict[str, Any], namespace: str) -> dict[str, Any]:
