@@ -23,8 +23,7 @@ def fact_of(pod: LeanPod) -> PodFact | None:
     phase = cast(PodPhase, status.phase if status.phase in PHASES else "Unknown")
     created = _epoch(pod.metadata.creation_timestamp) or 0.0
     started, finished = _span(pod)
-    if terminating and phase == "Succeeded" and finished is not None and finished >= _told_to_go(pod):
-        # A program that ends in good order when it is told to has not done its work: it is run again.
+    if terminating and phase == "Succeeded" and _ended_as_told(pod, finished):
         phase = "Failed"
     return PodFact(
         task=marks.task,
@@ -114,6 +113,15 @@ def _told_to_go(pod: LeanPod) -> float:
     return (_epoch(pod.metadata.deletion_timestamp) or 0.0) - (
         pod.metadata.deletion_grace_period_seconds or 0
     )
+
+
+def _ended_as_told(pod: LeanPod, finished: float | None) -> bool:
+    """A program that ends in good order because it is told to has not done its work: it is run again.
+
+    The kubelet's own last word sets the grace period to 0 and leaves the deletion's time where it was."""
+    deletion = _epoch(pod.metadata.deletion_timestamp) or 0.0
+    grace = pod.metadata.deletion_grace_period_seconds or pod.spec.termination_grace_period_seconds
+    return finished is not None and finished >= deletion - grace
 
 
 def _containers(pod: LeanPod) -> Iterator[ContainerStatus]:
