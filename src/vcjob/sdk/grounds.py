@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
@@ -29,14 +30,14 @@ def open_ground(on: GroundName | None, context: str | None, kubeconfig: str | No
             "a context and a kubeconfig name a cluster, not this machine", hint="say --on cluster"
         )
     if on == "cluster" or (on is None and (context or kubeconfig)):
-        return _open(context, kubeconfig)
+        return _open(context, kubeconfig, os.environ.get("KUBECONFIG"))
     if on not in (None, "local"):
         raise UserError(f"there is no ground {on!r}", hint="say local or cluster")
     return None
 
 
 @lru_cache(maxsize=8)
-def _open(context: str | None, kubeconfig: str | None) -> ClusterJobs:
+def _open(context: str | None, kubeconfig: str | None, _variable: str | None) -> ClusterJobs:
     from vcjob.sdk.cluster import ClusterJobs
 
     return ClusterJobs(context, kubeconfig)
