@@ -19,6 +19,7 @@ def task(
     pod = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
+        "nodeSelector": {"type": "fake"},
         "containers": [
             {
                 "name": "main",

@@ -143,7 +143,13 @@ class Volcano:
             "metadata": {"generateName": "hopeless-"},
             "spec": {
                 "minAvailable": 2,
-                "tasks": [{"name": "one", "replicas": 1, "template": {"spec": {"containers": []}}}],
+                "tasks": [
+                    {
+                        "name": "one",
+                        "replicas": 1,
+                        "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
+                    }
+                ],
             },
         }
         try:
