@@ -1,0 +1,114 @@
+"""What the controller counts and logs."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import time
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from vcjob.cluster.json_log import set_up_logging
+from vcjob.cluster.kinds import JobMeta, LeanJob
+from vcjob.cluster.metrics import Metrics
+from vcjob.lifecycle.wire import rfc3339
+
+
+def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def created(seconds_ago: float, status: bytes = b"null") -> LeanJob:
+    metadata = JobMeta(creation_timestamp=rfc3339(time.time() - seconds_ago))
+    return LeanJob(metadata=metadata, status=msgspec.Raw(status))
+
+
+def test_phases_are_those_of_the_moment_somebody_looks() -> None:
+    metrics = Metrics()
+    phases = {"Running": 2}
+    metrics.count_phases(lambda: phases)
+    assert sample(metrics, "vcjob_jobs", phase="Running") == 2
+    phases["Running"] = 1
+    assert sample(metrics, "vcjob_jobs", phase="Running") == 1
+    assert sample(metrics, "vcjob_jobs", phase="Failed") == 0
+
+
+def test_requests_are_counted_by_verb_resource_and_status() -> None:
+    metrics = Metrics()
+    metrics.requested("create", "pods", 201, 0.01)
+    metrics.requested("create", "pods", 429, 0.01)
+    metrics.requested("create", "pods", 201, 0.01)
+    counted = "vcjob_api_requests_total"
+    assert sample(metrics, counted, verb="create", resource="pods", status="201") == 2
+    assert sample(metrics, counted, verb="create", resource="pods", status="429") == 1
+    assert sample(metrics, "vcjob_api_request_seconds_count", verb="create") == 3
+
+
+def test_the_time_to_all_pods_is_that_of_the_first_ones() -> None:
+    metrics = Metrics()
+    metrics.all_pods(created(20))
+    metrics.all_pods(created(500, b'{"version": 1}'))
+    metrics.all_pods(created(500, b'{"retryCount": 1}'))
+    metrics.all_pods(None)
+    assert sample(metrics, "vcjob_seconds_to_all_pods_count") == 1
+    assert 19 < (sample(metrics, "vcjob_seconds_to_all_pods_sum") or 0) < 25
+
+
+def test_causes_of_restarts_never_grow_without_end() -> None:
+    metrics = Metrics()
+    for code in range(100):
+        metrics.restarted(f"ExitCode{code}")
+    metrics.restarted("ExitCode3")
+    assert sample(metrics, "vcjob_restarts_total", cause="ExitCode3") == 2
+    assert sample(metrics, "vcjob_restarts_total", cause="Other") == 68
+
+
+def test_all_of_it_can_be_scraped() -> None:
+    metrics = Metrics()
+    metrics.phase_changed("", "Pending")
+    metrics.reconciled(0.002, False)
+    metrics.reconciled(0.002, True)
+    metrics.waited(0.001)
+    metrics.queue_length(7)
+    text = metrics.render().decode()
+    assert 'vcjob_job_transitions_total{phase="Pending"} 1.0' in text
+    assert 'vcjob_reconcile_seconds_count{outcome="failed"} 1.0' in text
+    assert "vcjob_queue_depth 7.0" in text
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    set_up_logging("info", stream=stream)
+    yield stream
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def test_a_log_line_is_an_object_with_the_job_and_its_uid(lines: io.StringIO) -> None:
+    log = logging.getLogger("vcjob.test")
+    log.info("%s is %s", "a", "Running", extra={"job": "team/a", "uid": "u-1"})
+    log.debug("not shown")
+    (line,) = (json.loads(text) for text in lines.getvalue().splitlines())
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "info",
+        "logger": "vcjob.test",
+        "message": "a is Running",
+        "job": "team/a",
+        "uid": "u-1",
+    }
+
+
+def test_an_error_stays_on_one_line(lines: io.StringIO) -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logging.getLogger("vcjob.test").exception("it broke")
+    (line,) = (json.loads(text) for text in lines.getvalue().splitlines())
+    assert "ValueError: two\nlines" in line["error"]

@@ -1,0 +1,168 @@
+"""Logs of a cluster that breaks off, repeats itself and has nothing to say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest_asyncio
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kube.fake_api import FakeApi
+from vcjob.cluster.container_log import ContainerLog, Watched
+from vcjob.cluster.log_source import Choice, Sink, Watermark, moment_of, since_time, split
+from vcjob.cluster.seen import SeenPod, newest_try
+from vcjob.kube.auth import Fixed
+from vcjob.kube.client import Client
+from vcjob.kube.config import ClusterConfig
+
+RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+ENDED: dict[str, Any] = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:09Z"}}
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def client(api: FakeApi) -> AsyncIterator[Client]:
+    async with Client(ClusterConfig(server=api.url, source=Fixed())) as made:
+        yield made
+
+
+def pod(state: dict[str, Any], *, phase: str = "Running", restarts: int = 0, **fields: Any) -> SeenPod:
+    status = {"name": "main", "restartCount": restarts, "state": state, **fields}
+    marks = {"volcano.sh/task-spec": "worker", "volcano.sh/task-index": "1", "vcjob.io/attempt": "2"}
+    containers = [
+        {"name": "main", "env": [{"name": "RANK", "value": "2"}]},
+        {"name": "proxy"},
+    ]
+    document = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "u", "annotations": marks},
+        "spec": {
+            "containers": containers,
+            "initContainers": [{"name": "wait"}, {"name": "mesh", "restartPolicy": "Always"}],
+        },
+        "status": {"phase": phase, "containerStatuses": [status]},
+    }
+    return msgspec.convert(document, SeenPod)
+
+
+def stamped(*texts: str, second: int = 1) -> bytes:
+    return b"".join(
+        f"2026-01-01T00:00:{second:02d}.{n:09d}Z {text}\n".encode() for n, text in enumerate(texts, 1)
+    )
+
+
+def written(sink: Sink) -> list[str]:
+    return b"".join(data for _, data in sink.take()).decode().splitlines()
+
+
+async def follow(client: Client, watched: Watched, sink: Sink, **options: Any) -> None:
+    async with asyncio.timeout(20):
+        await ContainerLog(client, watched, "main", sink, **options).run()
+
+
+async def test_a_log_that_breaks_off_goes_on_where_it_was(api: FakeApi, client: Client) -> None:
+    whole = stamped("one", "two", "three", "four")
+    api.logs["p"] = [whole]
+    watched = Watched(pod(RUNNING))
+
+    async def half_then_hang_up(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(whole[: len(whole) // 2])
+        await asyncio.sleep(0.05)
+        watched.put(pod(ENDED, phase="Failed"))
+        return await api.hang_up(request)
+
+    api.on_next("GET", "/log", half_then_hang_up)
+    sink = Sink()
+    await follow(client, watched, sink)
+    assert written(sink) == ["one", "two", "three", "four"]
+    again = [query for _, path, query in api.requests if path.endswith("/log")][1]
+    assert again["sinceTime"] == "2026-01-01T00:00:01Z", "whole seconds: the server repeats itself"
+
+
+async def test_a_try_that_came_and_went_unseen_is_read_as_the_previous_one(
+    api: FakeApi, client: Client
+) -> None:
+    async def earlier(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=stamped("first try"))
+
+    api.on_next("GET", "previous=true", earlier)
+    api.logs["p"] = [stamped("second try", second=5)]
+    sink = Sink()
+    await follow(client, Watched(pod(ENDED, phase="Failed", restarts=1)), sink)
+    assert written(sink) == ["first try", "second try"]
+
+
+async def test_a_log_that_the_kubelet_has_thrown_away_is_said_to_be(api: FakeApi, client: Client) -> None:
+    async def nothing(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"unable to retrieve container logs for containerd://4ad")
+
+    api.on_next("GET", "previous=true", nothing)
+    api.logs["p"] = [stamped("second try")]
+    sink = Sink()
+    await follow(client, Watched(pod(ENDED, phase="Failed", restarts=1)), sink)
+    assert written(sink) == ["second try"]
+    assert sink.take_notes() == [
+        "the cluster says of rank 2 worker-1: unable to retrieve container logs for containerd://4ad"
+    ]
+
+
+async def test_nothing_is_read_before_the_container_has_begun(api: FakeApi, client: Client) -> None:
+    watched, sink = Watched(pod({"waiting": {"reason": "PodInitializing"}}, phase="Pending")), Sink()
+    reading = asyncio.create_task(follow(client, watched, sink))
+    await asyncio.sleep(0)
+    assert api.count("GET", "/log") == 0
+    api.logs["p"] = [stamped("hello")]
+    watched.put(pod(ENDED, phase="Succeeded"))
+    await reading
+    assert written(sink) == ["hello"]
+
+
+def test_the_rank_is_its_own_container_and_sidecars_are_not() -> None:
+    seen = pod(RUNNING)
+    assert (seen.rank, seen.task, seen.index, seen.attempt) == (2, "worker", 1, 2)
+    assert Choice().containers_of(seen) == ["main"]
+    assert Choice(every_try=True).containers_of(seen) == ["wait", "main"]
+    assert Choice(containers=("proxy",)).containers_of(seen) == ["proxy"]
+    named = msgspec.structs.replace(seen.metadata.annotations, own_container="proxy")
+    seen.metadata.annotations = named
+    assert Choice().containers_of(seen) == ["proxy"]
+
+
+def test_a_container_that_waits_to_be_started_again_has_ended() -> None:
+    waiting = pod({"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ENDED, restarts=3)
+    assert newest_try(waiting.container("main")) == (3, True)
+    assert newest_try(waiting.container("proxy")) is None
+
+
+def test_the_time_of_a_line_is_read_in_any_zone() -> None:
+    assert split(b"2026-01-01T02:00:01.5+02:00 a b") == ((1767225601, 500_000_000), b"a b")
+    assert split(b"2026-01-01T00:00:01Z ") == ((1767225601, 0), b"")
+    assert split(b"unable to retrieve container logs") is None
+    assert since_time(moment_of(1767225601.75)) == "2026-01-01T00:00:01Z"
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=12), st.data())
+def test_a_reader_that_comes_back_drops_exactly_what_it_had(
+    moments: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """However often it breaks off; the server repeats from the beginning of the last second each time."""
+    moments.sort()
+    mark, taken = Watermark(), []
+    for cut in [*data.draw(st.lists(st.integers(0, len(moments)), max_size=4)), len(moments)]:
+        mark.resume()
+        start = 0 if mark.moment is None else mark.moment[0]
+        for place, moment in enumerate(moments[:cut]):
+            if moment[0] >= start and mark.takes(moment):
+                taken.append(place)
+    assert taken == list(range(len(moments)))

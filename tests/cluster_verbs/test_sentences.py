@@ -1,0 +1,130 @@
+"""A ground that is not usable: one sentence, a way out, exit code 3."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Result
+from vcjob.cli.main import main
+from vcjob.cluster.sentences import in_words
+from vcjob.errors import GroundError, UserError
+from vcjob.kube.auth import Fixed
+from vcjob.kube.config import ClusterConfig
+from vcjob.kube.errors import Status, api_error
+
+CONFIG = ClusterConfig(server="https://c:6443", source=Fixed(), context="prod")
+
+
+def said(code: int, message: str, **details: Any) -> GroundError | UserError:
+    error = api_error(code, Status(message=message, details=details), verb="get", path="/x")
+    return in_words(error, CONFIG, "create Jobs", "team")
+
+
+@pytest.fixture
+def vcjob(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*words: str) -> Result:
+        code = main(list(words))
+        return Result(code, *capsys.readouterr())
+
+    return call
+
+
+def kubeconfig(folder: Path, server: str, **user: str) -> str:
+    path = folder / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_no_kubeconfig(vcjob: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    code, _, err = vcjob("list", "--on", "cluster")
+    assert code == 3
+    assert "there is no kubeconfig" in err
+    assert "hint: set KUBECONFIG, or name a file with --kubeconfig" in err
+
+
+def test_a_context_that_is_not_there_names_those_that_are(vcjob: Any, tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, "https://c:6443")
+    code, _, err = vcjob("status", "j", "--kubeconfig", file, "--context", "nowhere")
+    assert code == 3
+    assert "has no context 'nowhere'" in err
+    assert "it has: here" in err
+
+
+def test_a_context_means_a_cluster_and_never_this_machine(vcjob: Any) -> None:
+    code, _, err = vcjob("list", "--on", "local", "--context", "prod")
+    assert code == 2
+    assert "name a cluster, not this machine" in err
+
+
+def test_options_of_this_machine_are_refused_on_a_cluster(vcjob: Any, tmp_path: Path) -> None:
+    code, _, err = vcjob("run", str(tmp_path / "job.yaml"), "--on", "cluster", "--warm")
+    assert code == 2
+    assert "--warm is for jobs on this machine" in err
+
+
+def test_an_invalid_job_is_told_before_any_cluster_is_asked(vcjob: Any, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: bad}\nspec: {taks: []}\n"
+    )
+    code, _, err = vcjob("run", str(file), "--on", "cluster", "--context", "nowhere")
+    assert code == 2
+    assert "bad.yaml:4" in err
+
+
+def test_kinds_that_are_not_there_are_to_be_installed() -> None:
+    error = said(404, "404 page not found")
+    assert error.exit_code == 3
+    assert "does not know Jobs of batch.volcano.sh/v1alpha1" in error.message
+    assert error.hint == "install them: `vcjob install`"
+
+
+def test_a_field_that_would_be_lost_is_refused() -> None:
+    error = said(
+        400,
+        'Job in version "v1alpha1" cannot be handled as a Job: strict decoding error: unknown field "spec.suspend"',
+    )
+    assert error.exit_code == 3
+    assert "have no spec.suspend" in error.message
+    assert "vcjob install" in (error.hint or "")
+
+
+def test_a_right_that_is_missing_is_named_with_the_servers_words() -> None:
+    error = said(403, 'jobs.batch.volcano.sh is forbidden: User "alice" cannot create')
+    assert error.exit_code == 3
+    assert (
+        "you may not create Jobs in the namespace 'team': jobs.batch.volcano.sh is forbidden" in error.message
+    )
+
+
+def test_what_a_webhook_denies_is_the_jobs_fault_and_not_the_grounds() -> None:
+    error = said(403, 'admission webhook "w" denied the request: no such queue')
+    assert error.exit_code == 2
+    assert "no such queue" in error.message
+
+
+def test_an_expired_token_is_to_be_renewed() -> None:
+    error = said(401, "Unauthorized")
+    assert error.exit_code == 3
+    assert "(context 'prod') does not accept your credentials" in error.message
+    assert "log in again" in (error.hint or "")
+
+
+def test_a_namespace_that_is_not_there() -> None:
+    error = said(404, 'namespaces "team" not found', kind="namespaces", name="team")
+    assert error.exit_code == 2
+    assert error.message == "the cluster has no namespace 'team'"
