@@ -92,6 +92,11 @@ def _oom_kills(folder: str) -> int:
     return 0
 
 
+def usable_limits() -> set[str]:
+    """Which of memory and cpu this user can limit here."""
+    return {what for what, folder in _parents().items() if os.access(folder, os.W_OK)}
+
+
 def _parents() -> dict[str, str]:
     """Our own cgroup per resource: one folder in version 2, one per controller in version 1."""
     found: dict[str, str] = {}

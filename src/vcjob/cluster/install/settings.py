@@ -42,7 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     volcano_namespace: str = "volcano-system"
     beside_volcano: bool = False
     webhook: bool = True
-    #: What the API server does with a Job when no replica answers (docs/decisions/0006).
+    #: What the API server does with a Job when no replica answers (docs/decisions/0008).
     failure_policy: FailurePolicy = "Ignore"
     log_level: str = "info"
     cpu: str = "100m"

@@ -1,0 +1,41 @@
+"""Builds the controller's container image without a container engine.
+
+    python scripts/build_image.py [NAME] [ARCHIVE]
+
+Debian's own Python, what our wheel needs, and the wheel: layers of one archive, in the form that `docker load`,
+`podman load`, `ctr images import` and `skopeo copy docker-archive:...` read. NAME is vcjob:<version>, ARCHIVE is
+dist/vcjob-image.tar unless given. Needs apt-get, dpkg-deb and pip; nothing is installed here.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.testbed.archive import write_image  # noqa: E402 - the testbed's writer of archives is the one we have
+from tests.testbed.images import PATH, python_layer, vcjob_layers  # noqa: E402
+from vcjob.cluster.install.settings import IMAGE  # noqa: E402
+from vcjob.cluster.install.workload import USER  # noqa: E402
+
+ENVIRONMENT = {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 - the image's own
+
+
+def main(name: str = IMAGE, archive: str = str(ROOT / "dist" / "vcjob-image.tar")) -> int:
+    base = python_layer()
+    target = write_image(
+        Path(archive).absolute(),
+        [name],
+        [base, *vcjob_layers(base)],
+        ["/usr/local/bin/vcjob"],
+        ENVIRONMENT,
+        user=f"{USER}:{USER}",
+    )
+    print(f"{target}: {name}, {target.stat().st_size / 2**20:.0f} MiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

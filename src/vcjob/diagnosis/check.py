@@ -1,0 +1,29 @@
+"""One thing that was looked at by `vcjob doctor`, and how it stands."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+#: ok: as it should be; note: works, but know this; missing: does not work.
+Standing: TypeAlias = Literal["ok", "note", "missing"]
+
+
+class Check(msgspec.Struct, frozen=True):
+    topic: str
+    standing: Standing
+    message: str
+    hint: str | None = None
+
+
+def ok(topic: str, message: str) -> Check:
+    return Check(topic, "ok", message)
+
+
+def note(topic: str, message: str, hint: str | None = None) -> Check:
+    return Check(topic, "note", message, hint)
+
+
+def missing(topic: str, message: str, hint: str | None = None) -> Check:
+    return Check(topic, "missing", message, hint)
