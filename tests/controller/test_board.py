@@ -50,9 +50,11 @@ def service(
     return msgspec.json.decode(msgspec.json.encode(document), type=LeanSpecced)
 
 
-def command(target: dict[str, Any], uid: str = "c") -> LeanCommand:
-    meta = {"name": "cmd", "namespace": "n", "uid": uid, "resourceVersion": "1"}
-    return msgspec.convert({"metadata": meta, "target": target, "action": "AbortJob"}, LeanCommand)
+def command(
+    target: dict[str, Any], uid: str = "c", version: int = 1, action: str = "AbortJob"
+) -> LeanCommand:
+    meta = {"name": "cmd", "namespace": "n", "uid": uid, "resourceVersion": str(version)}
+    return msgspec.convert({"metadata": meta, "target": target, "action": action}, LeanCommand)
 
 
 def entry_of(board: Board) -> Entry:
@@ -190,3 +192,11 @@ def test_our_own_write_is_known_without_reading_it(board: Board) -> None:
     entry.wrote(lean(2), status)
     board.job_changed(lean(2))
     assert entry.status is status
+
+
+def test_commands_are_obeyed_in_the_order_in_which_they_were_given(board: Board) -> None:
+    board.job_changed(lean())
+    target = {"kind": "Job", "name": "j", "uid": "job-uid"}
+    board.command_added(command(target, "second", 8, "ResumeJob"))
+    board.command_added(command(target, "first", 7, "AbortJob"))
+    assert [c.action for c in entry_of(board).observed.commands.values()] == ["AbortJob", "ResumeJob"]

@@ -215,6 +215,30 @@ def test_the_schedulers_words_are_the_jobs_reason(ground: Ground, serve: Serve) 
     assert "(and 1 more pods)" in message
 
 
+def test_a_pod_that_the_namespace_forbids_is_the_jobs_reason(ground: Ground, serve: Serve) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    ground.api.patch(f"/api/v1/namespaces/{ground.namespace}", {"metadata": {"labels": labels}})
+    serve()
+    ground.create(job("careless", task("a", 1)))
+    assert "allowPrivilegeEscalation" in ground.wait_reason("careless", "PodSecurity")
+
+
+def test_a_volume_that_is_not_there_is_the_jobs_reason(ground: Ground, serve: Serve) -> None:
+    serve()
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    ground.create(job("stored", task("a", 1), volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
+    assert "PersistentVolumeClaim" in ground.wait_reason("stored", "Unschedulable")
+    (made,) = ground.api.list(f"{ground.core}/persistentvolumeclaims")
+    assert made["metadata"]["ownerReferences"][0]["name"] == "stored"
+    (pod,) = ground.pods()
+    mounted = [
+        v["persistentVolumeClaim"]["claimName"]
+        for v in pod["spec"]["volumes"]
+        if "persistentVolumeClaim" in v
+    ]
+    assert mounted == [made["metadata"]["name"]]
+
+
 def test_a_scheduler_that_nobody_runs_is_the_jobs_reason(ground: Ground, serve: Serve) -> None:
     serve()
     ground.create(job("lonely", task("a", 1), schedulerName="nobody"))

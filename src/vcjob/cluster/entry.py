@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from vcjob.cluster.kinds import LeanGroup, LeanJob, LeanOwned, LeanPod
+from vcjob.cluster.kinds import LeanCommand, LeanGroup, LeanJob, LeanOwned, LeanPod
 from vcjob.cluster.pending import Causes
 from vcjob.kube.objects import version_number
 from vcjob.lifecycle.observed import Blocked, Observed
@@ -20,7 +20,7 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 
 class Entry:
     __slots__ = (
-        "admitted_generation", "causes", "chosen_gang", "command_names", "conflict", "departed", "dirty", "failing", "grouped_tasks",
+        "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "departed", "dirty", "failing", "grouped_tasks",
         "job", "lean", "name", "namespace", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "saved", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
@@ -55,8 +55,8 @@ class Entry:
         self.grouped_tasks: tuple[str, ...] | None = None
         #: Pods that were told to fail.
         self.failing: set[str] = set()
-        #: Names of the Command objects, by uid.
-        self.command_names: dict[str, str] = {}
+        #: The Command objects, by uid.
+        self.commands: dict[str, LeanCommand] = {}
         #: Why the API server refuses pods, and why an object cannot be made; not tried again before `retry_at`.
         self.refusal: Blocked | None = None
         self.conflict: Blocked | None = None
@@ -138,9 +138,9 @@ class Entry:
         self.failing.discard(uid)
 
     def forget(self, departed: list[str]) -> bool:
-        """Forget pods whose end is written down."""
+        """Forget pods whose end is written down: the first of those that departed."""
+        self.departed = self.departed[len(departed) :]
         for uid in departed:
-            self.departed.remove(uid)
             self.forget_pod(uid)
         return bool(departed)
 

@@ -125,14 +125,14 @@ class Executor:
         await self._each(entry, step, fail_one)
 
     async def delete_command(self, entry: Entry, uid: str) -> None:
-        name = entry.command_names.get(uid)
-        if name is not None:
+        command = entry.commands.get(uid)
+        if command is not None:
             try:
-                await self._client.delete(COMMANDS, name, entry.namespace, uid=uid)
+                await self._client.delete(COMMANDS, command.metadata.name, entry.namespace, uid=uid)
             except Conflict:
                 pass
         entry.observed.commands.pop(uid, None)
-        entry.command_names.pop(uid, None)
+        entry.commands.pop(uid, None)
 
     async def delete_job(self, entry: Entry) -> None:
         try:

@@ -47,12 +47,8 @@ class LeanJob(msgspec.Struct, gc=False):
     status: msgspec.Raw = _NOTHING
 
 
-class CommandMeta(Meta, rename="camel", gc=False):
-    creation_timestamp: str = ""
-
-
 class LeanCommand(msgspec.Struct, gc=False):
-    metadata: CommandMeta = msgspec.field(default_factory=CommandMeta)
+    metadata: Meta = msgspec.field(default_factory=Meta)
     target: OwnerReference | None = None
     action: str = ""
 

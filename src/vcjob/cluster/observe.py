@@ -161,9 +161,10 @@ class Board:
         if entry is None:
             self._early[command.metadata.uid] = command
             return
-        uid = command.metadata.uid
-        entry.command_names[uid] = command.metadata.name
-        entry.observed.commands[uid] = Command(uid, command.action)
+        entry.commands[command.metadata.uid] = command
+        # A first list comes in no order, and what was asked for last is to be done last.
+        in_order = sorted(entry.commands.values(), key=lambda c: version_number(c.metadata.resource_version))
+        entry.observed.commands = {c.metadata.uid: Command(c.metadata.uid, c.action) for c in in_order}
         self._wake(entry.uid, 0.0)
 
     def command_gone(self, command: LeanCommand) -> None:
@@ -171,7 +172,7 @@ class Board:
         entry = self._target(command)
         if entry is not None:
             entry.observed.commands.pop(command.metadata.uid, None)
-            entry.command_names.pop(command.metadata.uid, None)
+            entry.commands.pop(command.metadata.uid, None)
 
     def _target(self, command: LeanCommand) -> Entry | None:
         target = command.target

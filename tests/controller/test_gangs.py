@@ -62,3 +62,62 @@ def test_it_refuses_to_run_beside_volcanos_job_controller(
     assert error is not None
     assert "Volcano's own job controller is running" in str(error)
     assert "--controllers=*,-job-controller" in error.hint  # type: ignore[attr-defined]
+
+
+def test_a_group_for_the_coscheduling_plugin(
+    ground: Ground, serve: Serve, fakes: Callable[..., Any], coscheduling: str
+) -> None:
+    fakes(1)
+    serve()
+    ground.create(job("cosy", task("a", 2, after=None)))
+    ground.wait_phase("cosy", "Running")
+    (group,) = ground.api.list(f"{coscheduling}/namespaces/{ground.namespace}/podgroups")
+    assert group["spec"]["minMember"] == 2
+    assert {pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] for pod in ground.pods()} == {
+        group["metadata"]["name"]
+    }
+    ground.command("cosy", "AbortJob")
+    ground.wait_phase("cosy", "Aborted")
+    ground.api.wait(
+        f"{coscheduling}/namespaces/{ground.namespace}/podgroups", lambda seen: not seen["items"], what="gone"
+    )
+
+
+@pytest.fixture
+def coscheduling(api_server: Cluster) -> Iterator[str]:
+    """The kind of the coscheduling plugin, served."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    name = "podgroups.scheduling.x-k8s.io"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    api_server.api.create(
+        path,
+        {
+            "metadata": {
+                "name": name,
+                "annotations": {
+                    "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
+                },
+            },
+            "spec": {
+                "group": "scheduling.x-k8s.io",
+                "scope": "Namespaced",
+                "names": {
+                    "plural": "podgroups",
+                    "singular": "podgroup",
+                    "kind": "PodGroup",
+                    "listKind": "PodGroupList",
+                },
+                "versions": [
+                    {
+                        "name": "v1alpha1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": schema},
+                    }
+                ],
+            },
+        },
+    )
+    api_server.api.wait("/apis/scheduling.x-k8s.io/v1alpha1", lambda seen: seen is not None, what="served")
+    yield "/apis/scheduling.x-k8s.io/v1alpha1"
+    api_server.api.delete(f"{path}/{name}")
