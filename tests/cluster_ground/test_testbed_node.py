@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.testbed import faults
 from tests.testbed.cluster import Cluster
-from tests.testbed.node import Node
 from tests.testbed.part import Part
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("node", "dns")]
@@ -157,18 +157,23 @@ def test_nothing_is_pulled_from_outside(api_server: Cluster, namespace: str) -> 
     api_server.api.delete(path, gracePeriodSeconds=0)
 
 
-def test_a_lost_node_is_seen_and_comes_back(api_server: Cluster, node: Node) -> None:
-    kubelet = api_server.part("kubelet")
-    kubelet.pause()
+def test_a_node_without_power_is_seen_to_be_lost_and_comes_back_with_its_pods(
+    api_server: Cluster, namespace: str
+) -> None:
+    path = start_pod(api_server, namespace, "steady", "sleep 1000", restartPolicy="Always")
+    api_server.api.wait(path, lambda seen: seen["status"]["phase"] == "Running", what="Running")
+    faults.lose_node(api_server)
     try:
-        api_server.api.wait("/api/v1/nodes/node", lambda seen: _ready(seen) == "Unknown", 60, "lost")
+        assert not any("sleep 1000" in line for line in api_server.cell.processes().values())
+        faults.node_is_lost(api_server)
     finally:
-        kubelet.resume()
-    api_server.api.wait("/api/v1/nodes/node", lambda seen: _ready(seen) == "True", 30, "back")
+        faults.bring_node_back(api_server)
 
+    def runs_again(pod: Any) -> bool:
+        status = pod["status"]["containerStatuses"][0]
+        return status["restartCount"] >= 1 and "running" in status["state"]
 
-def _ready(node: dict[str, Any]) -> str:
-    return next(c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready")
+    api_server.api.wait(path, runs_again, 60, "running again")
 
 
 def test_logs_stream_while_the_pod_runs(api_server: Cluster, namespace: str, dns: Part) -> None:

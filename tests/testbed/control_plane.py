@@ -123,7 +123,8 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             f"--service-cluster-ip-range={SERVICE_NETWORK}",
             "--authorization-mode=Node,RBAC",
-            "--enable-admission-plugins=NodeRestriction",
+            # The second as OpenShift has it: who owns an object must be allowed to hold its owner back.
+            "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
             "--allow-privileged=true",
             f"--cert-dir={self.cell.folder / 'certificates'}",
             "--shutdown-delay-duration=0",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from . import containers
 from .cluster import Cluster
 from .keeper import cgroup_folders
 from .node import NAME
@@ -70,7 +71,10 @@ def _kill_all(procs: Path) -> None:
 
 def bring_node_back(cluster: Cluster) -> None:
     """The machine boots again: the same disk, no container; returns when the node is Ready."""
-    cluster.part("containerd").start()
+    forget = r"""awk '$2 ~ "^/(run/containerd|run/netns|var/lib/kubelet)/" {print $2}' /proc/mounts | sort -r | xargs -r umount -l"""
+    cluster.cell.run("sh", "-c", f"{forget}; rm -rf /run/containerd /run/netns/*")
+    runtime = cluster.part("containerd").start()
+    containers.wait_until_ready(cluster.cell, runtime)
     cluster.part("kubelet").start()
     cluster.api.wait(f"/api/v1/nodes/{NAME}", lambda seen: _condition(seen) == "True", 60, "Ready")
 
