@@ -76,7 +76,10 @@ def test_the_same_handle_from_python(shell: Shell) -> None:
     found = vcjob.find("from-python", kubeconfig=kubeconfig, namespace=shell.ground.namespace)
     assert found.uid == handle.uid
     assert found.status()["status"]["succeeded"] == 1
+    assert "managedFields" not in found.status()["metadata"]
     assert "from-python" in [j.name for j in vcjob.jobs(shell.ground.namespace, kubeconfig=kubeconfig)]
+    everywhere = vcjob.jobs(on="cluster", kubeconfig=kubeconfig, all_namespaces=True)
+    assert (handle.namespace, handle.name) in [(found.namespace, found.name) for found in everywhere]
     handle.delete()
     with pytest.raises(vcjob.NoSuchJob):
         handle.status()

@@ -29,6 +29,12 @@ def test_the_guides_file_is_followed_to_its_end(shell: Shell, node: Node) -> Non
     assert "[1 worker-0] rank 1 has received 1 from rank 0" in ran.out
     assert "[1 worker-0 wait-for-master]" in ran.out, "init steps are part of the story"
     assert "pytorch-job: Completed in" in ran.out
+    ranks = [line.split()[:2] for line in ran.out.splitlines()[-3:]]
+    assert ranks == [
+        ["0", "pytorch-job-master-0"],
+        ["1", "pytorch-job-worker-0"],
+        ["2", "pytorch-job-worker-1"],
+    ], "also those that were ended with the job and are gone"
     assert "pytorch-job Running" in ran.err
     assert "Volcano's scheduler does not run here" in ran.err
 

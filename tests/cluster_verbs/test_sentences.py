@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,12 @@ def test_a_namespace_that_is_not_there() -> None:
     error = said(404, 'namespaces "team" not found', kind="namespaces", name="team")
     assert error.exit_code == 2
     assert error.message == "the cluster has no namespace 'team'"
+
+
+def test_jobs_of_this_machine_load_nothing_of_a_cluster() -> None:
+    program = (
+        "import sys; import vcjob.cli.run, vcjob.cli.logs, vcjob.sdk.finding, vcjob.sdk.running; "
+        "print([m for m in sys.modules if m == 'aiohttp' or m.startswith(('vcjob.cluster', 'vcjob.kube'))])"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "[]\n"

@@ -184,6 +184,8 @@ class Ground:
             listed = await self.client.list(EVENTS, key.namespace)
         uids = {key.uid, *(pod.uid for pod in await self.pods(key))}
         found = [event for event in listed if (event.get("involvedObject") or {}).get("uid") in uids]
+        for event in found:
+            event["metadata"].pop("managedFields", None)
         return sorted(found, key=when)
 
     # Acting
@@ -253,9 +255,10 @@ def when(event: Document) -> str:
 
 
 def _complete(job: Document) -> Document:
-    """Lists leave out what all their items have in common."""
+    """Lists leave out what all their items have in common. Who wrote which field is for machines alone."""
     job.setdefault("apiVersion", JOBS.api_version)
     job.setdefault("kind", JOBS.kind)
+    job["metadata"].pop("managedFields", None)
     return job
 
 

@@ -41,9 +41,13 @@ class ClusterHandle(Handle):
         self._key = JobKey.of(job)
         self._command: JobKey | None = None
         self._notes: list[str] | None = None
+        self._followed: dict[str, PodState] = {}
         self._fresh_until = time.monotonic() + _FRESH_SECONDS
         self.name, self.namespace, self.uid = self._key.name, self._key.namespace, self._key.uid
         self.options = f"{options} -n {self.namespace}"
+
+    def __repr__(self) -> str:
+        return f"<ClusterHandle {self.namespace}/{self.name} {status_of(self._job).phase}>"
 
     # Looking
 
@@ -69,8 +73,9 @@ class ClusterHandle(Handle):
         return self._job
 
     def pods(self) -> list[PodState]:
-        """Every pod that is there, as last seen."""
-        return [pod_state(pod) for pod in self._portal.call(self._ground.pods(self._key))]
+        """Every pod that is there, and those that were there while it was followed, as last seen."""
+        there = {pod.uid: pod_state(pod) for pod in self._portal.call(self._ground.pods(self._key))}
+        return list({**self._followed, **there}.values())
 
     def events(self) -> list[dict[str, Any]]:
         """What happened to the Job and to its pods, as long as the cluster keeps it (an hour, as a rule)."""
@@ -151,7 +156,10 @@ class ClusterHandle(Handle):
         choice = Choice(*(chosen or LogFilter(every_try=True)))
         follower = JobFollower(self._ground, self._key, choice, sink)
         self._notes = []
-        return ClusterFollower(self, follower, portal=self._portal, sink=sink, notes=self._notes)
+        self._followed = {}
+        return ClusterFollower(
+            self, follower, portal=self._portal, sink=sink, notes=self._notes, pods=self._followed
+        )
 
     # Waiting
 
@@ -195,8 +203,16 @@ class ClusterFollower:
     """See `handle.Follower`."""
 
     def __init__(
-        self, handle: ClusterHandle, follower: JobFollower, *, portal: Portal, sink: Sink, notes: list[str]
+        self,
+        handle: ClusterHandle,
+        follower: JobFollower,
+        *,
+        portal: Portal,
+        sink: Sink,
+        notes: list[str],
+        pods: dict[str, PodState],
     ) -> None:
+        """`notes` and `pods` (by uid) are the handle's, to be filled."""
         job = handle.status()
         self.status = status_of(job)
         self.pods: list[PodState] = []
@@ -206,7 +222,7 @@ class ClusterFollower:
         self._sink = sink
         self._job = job
         self._notes = notes
-        self._by_uid: dict[str, PodState] = {}
+        self._by_uid = pods
         self._told: set[str] = set()
         self._running = portal.start(follower.run())
 
