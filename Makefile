@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-pythons storm check format bench race mutants cluster cluster-down requirements clean
+.PHONY: help install demo test test-fast test-pythons storm check format bench race mutants cluster cluster-down image chart requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -70,6 +70,12 @@ cluster: $(VENV)/.dev  ## a real Kubernetes here: NODE=real|none FAKES=n VOLCANO
 
 cluster-down: $(VENV)/.dev  ## ends it and leaves nothing behind
 	$(BIN)/python -m tests.testbed down
+
+image: $(VENV)/.dev  ## the controller's container image, as an archive in dist/
+	$(BIN)/python scripts/build_image.py
+
+chart: $(VENV)/.run  ## the Helm chart, written anew from the manifests of `vcjob install`
+	$(BIN)/python scripts/make_chart.py
 
 requirements:  ## pin the dependencies anew, with hashes
 	@scripts/pin-requirements

@@ -182,7 +182,8 @@ class VolcanoIsLive(GroundError):
         super().__init__(
             f"Volcano's own job controller is running (in namespace {namespace}); two controllers would fight over every Job",
             hint="switch it off with --controllers=*,-job-controller in the arguments of volcano-controllers "
-            "(its scheduler may stay), or uninstall Volcano",
+            "(its scheduler may stay), or uninstall Volcano; where it is switched off already but runs out of "
+            "our sight, say so with --beside-volcano",
         )
 
 
