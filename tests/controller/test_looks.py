@@ -107,6 +107,21 @@ async def test_a_foreign_pod_of_the_name_is_left_alone() -> None:
     assert stage.api.requests["delete", "pods"] == 0
 
 
+async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop() -> None:
+    stage = Stage(job("j", task("a", 1)), status_delay=0.0)
+    put = stage.api.put
+
+    def strip(plural: str, document: dict[str, Any]) -> dict[str, Any]:
+        if plural == "pods":
+            document = {**document, "metadata": {**document["metadata"], "annotations": {}}}
+        return put(plural, document)
+
+    stage.api.put = strip  # type: ignore[method-assign]
+    await stage.look()
+    assert stage.stored["state"]["reason"] == "PodNotRecognised"
+    assert stage.api.requests["create", "pods"] == 1
+
+
 async def test_a_changed_job_is_decided_on_anew_before_anything_is_written() -> None:
     stage = Stage(job("j", task("a", 1, after=None)))
     await stage.look()

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 import msgspec
 
 from vcjob.cluster.entry import Entry
-from vcjob.cluster.kinds import COMMANDS, JOBS, LEAN_PODS, controller_of
+from vcjob.cluster.kinds import COMMANDS, JOBS, LEAN_PODS, LeanPod, controller_of
 from vcjob.cluster.observe import Board
 from vcjob.cluster.persist import Outdated
 from vcjob.cluster.refusals import is_refusal, refusal
@@ -66,9 +66,17 @@ class Executor:
                 return refusal(error, f"pod {step.task}-{index}")
             raise
         known = entry.observed.pod(step.task, index, step.attempt)
-        if known is None or known.uid != pod.metadata.uid:  # else the watch was faster, and knows more
-            entry.made(pod)
-            self._board.see_pod(entry, pod)
+        if known is not None and known.uid == pod.metadata.uid:
+            return None  # the watch was faster, and knows more
+        return self._take(entry, pod)
+
+    def _take(self, entry: Entry, pod: LeanPod) -> Blocked | None:
+        if not self._board.see_pod(entry, pod):
+            return Blocked(
+                "PodNotRecognised",
+                f"pod {pod.metadata.name} lacks the annotations that it was made with: does a webhook here remove them?",
+            )
+        entry.made(pod)
         return None
 
     async def _meet(self, entry: Entry, task: str, index: int) -> Blocked | None:
@@ -80,9 +88,7 @@ class Executor:
             return Blocked("NameConflict", f"pod {name} was there a moment ago; it is tried again")
         owner = controller_of(pod.metadata.owner_references)
         if owner is not None and owner.uid == entry.uid:
-            entry.made(pod)
-            self._board.see_pod(entry, pod)
-            return None
+            return self._take(entry, pod)
         self._board.wait_for(entry, "Pod", name)
         if owner is not None and owner.name == entry.name:
             return Blocked("EarlierJobIsGoing", f"pod {name} is still there from the Job's earlier life")

@@ -85,13 +85,14 @@ class Board:
         self.see_pod(entry, pod)
         self._wake(owner.uid, SETTLE_SECONDS)
 
-    def see_pod(self, entry: Entry, pod: LeanPod) -> None:
-        """Take in a pod that the Job owns."""
+    def see_pod(self, entry: Entry, pod: LeanPod) -> bool:
+        """Take in a pod that the Job owns. False: it does not say which of the Job's pods it is."""
         fact = fact_of(pod)
         if fact is None:
-            return
+            return False
         entry.observed.put(fact)
         entry.causes.put(pod)
+        return True
 
     def pod_gone(self, pod: LeanPod) -> None:
         meta = pod.metadata
