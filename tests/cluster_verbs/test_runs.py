@@ -157,3 +157,19 @@ def test_what_stands_beside_the_job_is_made_too(shell: Shell, tmp_path: Path) ->
     ran = shell("run", str(file))
     assert ran.code == 0, ran
     assert "[- a-0] hello" in ran.out
+
+
+def test_an_api_server_that_dies_costs_no_line_and_repeats_none(shell: Shell) -> None:
+    count = 'i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo "line $i"; sleep 0.1; done'
+    process = shell.start("run", shell.file(job("counting", task("a", container(count), replicas=2))))
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    api_server = shell.ground.cluster.part("kube-apiserver")
+    api_server.kill()
+    api_server.restart()
+    ran = finish(process)
+    assert ran.code == 0, ran
+    lines = (first + ran.out).splitlines()
+    for index in (0, 1):
+        own = [line for line in lines if line.startswith(f"[- a-{index}]")]
+        assert own == [f"[- a-{index}] line {number}" for number in range(1, 61)]
