@@ -121,3 +121,20 @@ def test_somebody_without_rights_is_told_which_one_is_lacking(ground: Ground) ->
     assert done.returncode == 3
     assert "alice" in done.stderr
     assert "hint:" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_real_volcano_is_seen(bare: Ground) -> None:
+    volcano = bare.cluster.start_volcano("full")
+    try:
+        refused = bare.install("--wait", "0")
+        assert refused.returncode == 3
+        assert "--controllers=*,-job-controller" in refused.stderr
+        beside = bare.install("--wait", "0", "--beside-volcano")
+        assert beside.returncode == 0, beside.stderr
+        assert "volcano-admission-service-jobs-mutate" in beside.stderr
+        assert "CustomResourceDefinition jobs.batch.volcano.sh: kept" in beside.stdout
+        assert bare.vcjob("uninstall").returncode == 0
+        assert bare.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
+    finally:
+        volcano.stop()

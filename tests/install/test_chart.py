@@ -53,6 +53,7 @@ def _rendered(values: dict[str, Any], namespace: str) -> list[Any]:
 
 @pytest.mark.cluster
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # helm is built on the first run
 def test_helm_itself_reads_it_so() -> None:
     import subprocess
 

@@ -119,6 +119,21 @@ def _rights(ground: Ground, namespace: str) -> str:
     return "".join(sorted(found))
 
 
+def test_the_doctor_finds_it_well(installed: Ground) -> None:
+    done = installed.vcjob("doctor", "--on", "cluster", "-o", "json")
+    assert done.returncode == 0, done.stdout
+    standings = {check["topic"]: check["standing"] for check in json.loads(done.stdout)["cluster"]}
+    assert standings == {
+        "cluster": "ok",
+        "rights": "ok",
+        "Jobs": "ok",
+        "controller": "ok",
+        "webhook": "ok",
+        "gang": "note",
+        "others": "ok",
+    }
+
+
 def test_installing_again_changes_nothing(installed: Ground) -> None:
     before = installed.versions()
     done = installed.install("--wait", "60")
