@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-pythons storm check format bench race mutants cluster cluster-down image chart requirements clean
+.PHONY: help install demo test test-fast test-pythons storm scale check format bench race mutants cluster cluster-down image chart requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of thi
 
 storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can be killed
 	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/test_kills.py -k storm
+
+scale: $(VENV)/.dev  ## ten thousand pretended pods on the testbed
+	VCJOB_FAKE_PODS=10000 $(PYTEST) -q tests/cluster_ground/test_testbed_fake_nodes.py
 
 check: $(VENV)/.dev  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
