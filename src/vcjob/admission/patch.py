@@ -19,10 +19,10 @@ def _operations(before: Any, after: Any, pointer: str) -> Iterator[Operation]:
             if key not in after:
                 yield {"op": "remove", "path": _below(pointer, key)}
         for key, value in after.items():
-            if key in before:
-                yield from _operations(before[key], value, _below(pointer, key))
-            else:
+            if key not in before:
                 yield {"op": "add", "path": _below(pointer, key), "value": value}
+            elif before[key] is not value:
+                yield from _operations(before[key], value, _below(pointer, key))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from _operations(old, new, f"{pointer}/{index}")

@@ -97,6 +97,8 @@ class Document:
 
 
 def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
+    if type(value) is str and value.isascii():  # nearly every value of a Job
+        return value
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -135,6 +137,8 @@ def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
 
 def _text_copy(text: str, where: Path, problems: list[Problem]) -> str:
     text = str.__str__(text)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
