@@ -61,7 +61,15 @@ def test_helm_itself_reads_it_so() -> None:
 
     need(support.control_plane_problem())
     done = subprocess.run(
-        [str(program("helm")), "template", "vcjob", str(CHART), "-n", "vcjob-system"],
+        [
+            str(program("helm")),
+            "template",
+            "vcjob",
+            str(CHART),
+            "-n",
+            "vcjob-system",
+            "--kube-version=1.35.4",
+        ],
         capture_output=True,
         text=True,
         check=True,
