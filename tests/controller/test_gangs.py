@@ -94,9 +94,7 @@ def coscheduling(api_server: Cluster) -> Iterator[str]:
         {
             "metadata": {
                 "name": name,
-                "annotations": {
-                    "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
-                },
+                "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
             },
             "spec": {
                 "group": "scheduling.x-k8s.io",
