@@ -76,6 +76,43 @@ def test_an_event_brings_about_its_action(start: Start, event: str, action: str)
     assert handle.now().retry_count == 1
 
 
+@pytest.mark.parametrize("event", EVENTS)
+def test_restart_partition_starts_the_pods_of_the_partition_anew_and_no_others(
+    start: Start, event: str
+) -> None:
+    document = _document(event, "RestartPartition")
+    eventful = document["spec"]["tasks"][0]
+    eventful |= {
+        "replicas": 4,
+        "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 2},
+    }
+    whole_task = event in ("TaskCompleted", "TaskFailed")
+    spec = eventful["template"]["spec"]
+    for one in (*spec["containers"], *spec.get("initContainers", ())):
+        # What sets the event off is done once: by every pod for an event of the task, else by index 3 alone.
+        alone = "" if whole_task else '[ "$VC_TASK_INDEX" = 3 ] || exec sleep 60; '
+        if one.get("name") == "slow":
+            alone = '[ "$VC_TASK_INDEX" = 3 ] || exit 0; '
+        one["command"][-1] = alone + one["command"][-1].replace("again", '"again-$VC_TASK_INDEX"').replace(
+            "third", '"third-$VC_TASK_INDEX"'
+        )
+    document["spec"]["plugins"] = {"env": []}
+    if event == "TaskFailed":
+        eventful["maxRetry"] = 4
+    handle = start(document)
+    anew = {0, 1, 2, 3} if whole_task else {2, 3}
+
+    def attempts() -> dict[int, int]:
+        return {
+            pod.index: pod.attempt
+            for pod in handle.pods()
+            if pod.task == "eventful" and pod.phase == "Running"
+        }
+
+    eventually(lambda: attempts() == {index: int(index in anew) for index in range(4)}, what="the restart")
+    assert [pod.attempt for pod in handle.pods() if pod.task == "other"] == [0]
+
+
 def test_a_restarted_job_goes_on_to_its_end_and_keeps_the_logs_of_both_tries(finish: Start) -> None:
     handle = finish(
         job(
