@@ -98,3 +98,20 @@ def test_a_restart_replaces_the_pods(shell: Shell) -> None:
 
 def attempt(pod: dict[str, Any]) -> str:
     return str(pod["metadata"]["labels"]["vcjob.io/attempt"])
+
+
+def test_stop_now_does_not_wait_for_those_who_will_not_end(shell: Shell) -> None:
+    deaf = task("a", container("trap '' TERM; echo up; while true; do sleep 0.1; done"))
+    deaf["template"]["spec"]["terminationGracePeriodSeconds"] = 600
+    assert shell("run", "-d", shell.file(job("deaf", deaf))).code == 0
+    shell.ground.wait_phase("deaf", "Running")
+    assert shell("stop", "deaf", "--now").out == "deaf: Terminated\n"
+
+
+def test_a_job_that_is_made_suspended_is_shown_as_such(shell: Shell) -> None:
+    ran = shell("run", shell.file(job("later", task("a", container("true")), suspend=True)))
+    assert ran.code == 1
+    assert f"resume it with `vcjob resume later --on cluster -n {shell.ground.namespace}`" in ran.out
+    refused = shell("run", shell.file(job("later", task("a", container("true")))))
+    assert refused.code == 2
+    assert "it is Aborted" in refused.err

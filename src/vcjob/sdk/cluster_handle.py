@@ -187,6 +187,13 @@ class ClusterHandle(Handle):
 
     # Acting
 
+    def stop(self, *, now: bool = False) -> None:
+        """End it: its pods get their grace period, or a second with `now`."""
+        if now and not self.now().over:
+            # Before the controller does it: a kubelet that has begun to wait may not be hurried any more.
+            self._kill()
+        self._act("stop")
+
     def delete(self) -> None:
         """Have it go, with its pods and their logs."""
         self._portal.call(self._ground.delete(self._key))
@@ -195,7 +202,6 @@ class ClusterHandle(Handle):
         self._command = self._portal.call(self._ground.send(self._key, ACTIONS[verb]))
 
     def _kill(self) -> None:
-        self.wait_for_command()
         self._portal.call(self._ground.kill_pods(self._key))
 
 
