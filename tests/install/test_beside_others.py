@@ -98,6 +98,13 @@ def test_rights_that_are_no_longer_needed_go(ground: Ground) -> None:
     assert ground.kubectl("auth", "can-i", "create", "pods", "-n", "kube-system", account).stdout == "no\n"
 
 
+def test_a_namespace_to_serve_must_be_there(ground: Ground) -> None:
+    refused = ground.install("--wait", "0", "--watch-namespace", "nowhere")
+    assert refused.returncode == 3
+    assert "there is no namespace nowhere" in refused.stderr
+    assert ground.api.find("/api/v1/namespaces/vcjob-system") is None
+
+
 def test_a_second_home_is_refused(ground: Ground) -> None:
     assert ground.install("--wait", "0").returncode == 0
     refused = ground.install("--wait", "0", "-n", "elsewhere")

@@ -178,6 +178,20 @@ def test_the_webhook_serves_while_replicas_come_and_go(installed: Ground) -> Non
     assert "spec.plugins.pytorch[2]" in done.stderr
 
 
+def test_it_serves_only_the_namespaces_that_it_was_given(installed: Ground) -> None:
+    installed.api.create("/api/v1/namespaces", {"metadata": {"name": "served"}})
+    done = installed.install("--wait", "200", "--watch-namespace", "served")
+    assert done.returncode == 0, done.stderr
+    for namespace in ("default", "served"):
+        assert installed.kubectl("apply", "-n", namespace, "-f", "-", text=guide("scoped")).returncode == 0
+    there = JOBS.replace("default", "served")
+    installed.api.wait(f"{there}/scoped", lambda seen: phase_of(seen) == "Completed", 90, "Completed")
+    assert phase_of(installed.api.get(f"{JOBS}/scoped")) == ""
+    assert _pods_of(installed, "scoped") == set()
+    home = installed.api.list(f"{HOME}/pods")[0]["metadata"]["name"]
+    assert "forbidden" not in installed.api.text(f"{HOME}/pods/{home}/log")
+
+
 def test_uninstalling_keeps_jobs_and_then_takes_them_if_told(installed: Ground) -> None:
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
     installed.api.create(f"{HOME}/configmaps", foreign)

@@ -161,6 +161,11 @@ async def _objects(client: Client, settings: Settings) -> list[Intended]:
     # A namespace that an administrator has made is the administrator's.
     intended = [Intended(NAMESPACES, home, found, keep=found is not None and not is_ours(found))]
     await _refuse_second_home(client, settings)
+    for name in settings.namespaces:
+        if await _find(client, NAMESPACES, name) is None:
+            raise GroundError(
+                f"there is no namespace {name} to serve", hint=f"`kubectl create namespace {name}`"
+            )
     for body in controller_objects(settings):
         resource = known(body["apiVersion"], body["kind"])
         assert resource is not None
