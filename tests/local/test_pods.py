@@ -260,7 +260,7 @@ def test_a_killed_shim_is_noticed_and_its_pod_leaves_nothing(start: Start) -> No
     os.kill(eventually(lambda: handle.pods() and handle.pods()[0].shim), signal.SIGKILL)
     assert handle.wait(10) == "Failed"
     assert handle.pods()[0].reason == "PodLost"
-    assert left_behind(handle) == []
+    eventually(lambda: left_behind(handle) == [], 5, what="the end of everything it had started")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory limits need cgroups")

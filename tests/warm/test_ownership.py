@@ -119,7 +119,8 @@ def test_after_the_death_of_the_zygote_the_plain_way_is_taken(own: Starter) -> N
     zygote = zygote_of(own)
     os.kill(zygote, signal.SIGKILL)
     os.waitpid(zygote, 0)
-    assert own.run(PYTHON, "family.py", "5").code == 5
+    (own.folder / "five.py").write_text("raise SystemExit(5)")
+    assert own.run(PYTHON, "five.py").code == 5
 
 
 def test_the_zygote_ends_with_the_launcher(own: Starter) -> None:
