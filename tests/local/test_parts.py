@@ -401,3 +401,18 @@ def test_no_free_port_at_all_is_a_ground_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ports, "replacement_range", lambda: (20000, 20003))
     with pytest.raises(GroundError, match="no free port"):
         ports.take_port(12345)
+
+
+def test_an_orphan_that_came_while_its_parent_ended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent is listed alive and has ended when it is looked at; by then its child is ours."""
+    listings = iter([[101], [101, 102], [101, 102]])
+    states = {101: "Z", 102: "S"}
+    monkeypatch.setattr(process, "_listed_children", lambda parent: next(listings))
+    monkeypatch.setattr(process, "_stat", lambda pid: [states[pid]])
+    assert process.children(1) == [102]
+
+
+def test_ended_children_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_listed_children", lambda parent: [101])
+    monkeypatch.setattr(process, "_stat", lambda pid: ["Z"])
+    assert process.children(1) == []

@@ -30,13 +30,26 @@ def is_same(pid: int, started: int | None) -> bool:
 
 
 def children(parent: int) -> list[int]:
-    """The direct children that have not ended, adopted orphans included."""
+    """The direct children that have not ended, adopted orphans included.
+
+    A child that ends between the listing and the look at it hands its own children on to us at that moment:
+    where none is alive, the list must be the same once more before that is believed.
+    """
+    before: list[int] | None = None
+    while True:
+        pids = _listed_children(parent)
+        alive = [pid for pid in pids if (_stat(pid) or ["Z"])[0] != "Z"]
+        if alive or pids == before:
+            return alive
+        before = pids
+
+
+def _listed_children(parent: int) -> list[int]:
     try:
         with open(f"/proc/{parent}/task/{parent}/children") as file:
-            pids = [int(pid) for pid in file.read().split()]
+            return [int(pid) for pid in file.read().split()]
     except OSError:
-        pids = [pid for pid in all_pids() if (_stat(pid) or ["", "0"])[1] == str(parent)]
-    return [pid for pid in pids if (_stat(pid) or ["Z"])[0] != "Z"]
+        return [pid for pid in all_pids() if (_stat(pid) or ["", "0"])[1] == str(parent)]
 
 
 def descendants(parent: int) -> list[int]:
