@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks, task
 from vcjob.errors import GroundError, SourceError, UserError
-from vcjob.local import claims, environment, failure, gpus, images, ports, volumes
+from vcjob.local import claims, environment, failure, gpus, images, ports, process, volumes
 from vcjob.local.environment import MissingReference, Place, expand
 from vcjob.local.launch import LaunchRequest, Mount, PlainLauncher, StartFailure
 from vcjob.local.loop import Loop
