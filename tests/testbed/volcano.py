@@ -178,7 +178,7 @@ class Volcano:
 def _is_established(definition: Any) -> bool:
     return any(
         condition["type"] == "Established" and condition["status"] == "True"
-        for condition in definition.get("status", {}).get("conditions", ())
+        for condition in (definition.get("status") or {}).get("conditions") or ()
     )
 
 
