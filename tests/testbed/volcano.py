@@ -93,7 +93,7 @@ class Volcano:
         for name in self._crds_made:
             self.api.delete(f"{CRDS}/{name}")
         for name in self._crds_made:
-            self.api.wait(f"{CRDS}/{name}", lambda seen: seen is None, what="gone")
+            self.api.wait(f"{CRDS}/{name}", lambda seen: seen is None, 180, "gone")
         self._crds_made.clear()
 
     def _part(self, name: str, arguments: list[str]) -> Part:
