@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 # The daily loop draws few examples, `make test` many; a failing one is kept and tried first next time.
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]  # a busy machine draws slowly; that is no failure
-settings.register_profile("few", max_examples=20, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile("few", max_examples=10, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("many", max_examples=150, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("VCJOB_EXAMPLES", "few"))
 
