@@ -65,6 +65,15 @@ class Shell:
         return str(path)
 
 
+def next_line(process: subprocess.Popen[str]) -> str:
+    """Its next line of output, and not a byte more: what ``readline`` buffers, ``finish`` would never see."""
+    assert process.stdout is not None
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):
+        line += byte
+    return line.decode()
+
+
 def finish(process: subprocess.Popen[str]) -> Result:
     try:
         out, err = process.communicate(timeout=PATIENCE)

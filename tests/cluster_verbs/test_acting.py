@@ -10,7 +10,7 @@ import pytest
 
 import vcjob
 
-from .conftest import Shell, container, finish, job, task
+from .conftest import Shell, container, finish, job, next_line, task
 
 pytestmark = pytest.mark.cluster
 SLEEP = "trap 'exit 0' TERM; echo up; while true; do sleep 0.1; done"
@@ -24,8 +24,7 @@ def test_logs_are_followed_through_a_restart_of_the_container(shell: Shell) -> N
     pods = task("a", main, beside, restart="OnFailure", volumes=[{"name": "kept", "emptyDir": {}}])
     assert shell("run", "--detach", shell.file(job("again", pods))).code == 0
     follower = shell.start("logs", "-f", "again")
-    assert follower.stdout is not None
-    said = [follower.stdout.readline() for _ in range(3)]
+    said = [next_line(follower) for _ in range(3)]
     assert said == ["[- a-0] first\n", "[- a-0] second\n", "[- a-0] up\n"], "the rank's own container alone"
     assert shell("logs", "again", "--tail", "1").out == "[- a-0] up\n"
     assert shell("logs", "again", "--previous").out == "[- a-0] first\n"
@@ -50,8 +49,7 @@ def test_a_job_is_suspended_resumed_waited_for_and_stopped(shell: Shell) -> None
     assert shell("resume", "busy").code == 0
     shell.ground.wait_phase("busy", "Running")
     follower = shell.start("logs", "-f", "busy", "--tail", "1")
-    assert follower.stdout is not None
-    assert {follower.stdout.readline(), follower.stdout.readline()} == {"[- a-0] up\n", "[- a-1] up\n"}
+    assert {next_line(follower), next_line(follower)} == {"[- a-0] up\n", "[- a-1] up\n"}
     assert shell("stop", "busy").out == "busy: Terminated\n"
     assert finish(follower).code == 0, "it ends with the job"
     ended = shell("wait", "busy")

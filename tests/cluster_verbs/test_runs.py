@@ -12,7 +12,7 @@ from tests.controller.conftest import Ground
 from tests.testbed.node import Node
 from tests.testbed.paths import REPOSITORY
 
-from .conftest import Result, Shell, container, finish, job, task
+from .conftest import Result, Shell, container, finish, job, next_line, task
 
 pytestmark = pytest.mark.cluster
 GUIDE = REPOSITORY / "tests/guides/guide.en.yaml"
@@ -134,8 +134,7 @@ def test_ctrl_c_ends_the_job(shell: Shell) -> None:
     script = "trap 'echo bye; exit 0' TERM; echo up; while true; do sleep 0.1; done"
     process = shell.start("run", shell.file(job("broken-off", task("a", container(script)))))
     shell.ground.wait_phase("broken-off", "Running")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "[- a-0] up\n"
+    assert next_line(process) == "[- a-0] up\n"
     process.send_signal(signal.SIGINT)
     ended = finish(process)
     assert ended.code == 130, ended
@@ -162,8 +161,7 @@ def test_what_stands_beside_the_job_is_made_too(shell: Shell, tmp_path: Path) ->
 def test_an_api_server_that_dies_costs_no_line_and_repeats_none(shell: Shell) -> None:
     count = 'i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo "line $i"; sleep 0.1; done'
     process = shell.start("run", shell.file(job("counting", task("a", container(count), replicas=2))))
-    assert process.stdout is not None
-    first = process.stdout.readline()
+    first = next_line(process)
     api_server = shell.ground.cluster.part("kube-apiserver")
     api_server.kill()
     api_server.restart()

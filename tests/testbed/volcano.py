@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from functools import partial
 from pathlib import Path
@@ -93,8 +94,23 @@ class Volcano:
         for name in self._crds_made:
             self.api.delete(f"{CRDS}/{name}")
         for name in self._crds_made:
-            self.api.wait(f"{CRDS}/{name}", lambda seen: seen is None, 180, "gone")
+            self._wait_until_gone(f"{CRDS}/{name}")
         self._crds_made.clear()
+
+    def _wait_until_gone(self, crd: str) -> None:
+        """A kind removed right after it was made: its clean-up may fail at first, and then backs off for many minutes.
+
+        Any change of the object makes the API server try again at once.
+        """
+        for attempt in range(12):
+            try:
+                self.api.wait(crd, lambda seen: seen is None, 10, "gone")
+                return
+            except TimeoutError:
+                nudge = {"metadata": {"annotations": {"testbed/removal": f"asked again, {attempt + 1}"}}}
+                with contextlib.suppress(ApiError):  # gone in this moment
+                    self.api.patch(crd, nudge)
+        self.api.wait(crd, lambda seen: seen is None, 10, "gone")
 
     def _part(self, name: str, arguments: list[str]) -> Part:
         kubeconfig = self.control_plane.identity(f"volcano:{name}", ("system:masters",), inner=True)
