@@ -61,6 +61,19 @@ def test_keys_that_are_no_text_are_refused(key: object, words: str) -> None:
     assert (document.problems[0].path, words in document.problems[0].message) == ("a", True)
 
 
+def test_text_beyond_ascii_is_kept_in_keys_and_values() -> None:
+    document = Document.of({"名": "训练"})
+    assert (document.data, document.problems) == ({"名": "训练"}, [])
+
+
+def test_half_a_character_in_a_key_is_refused_where_the_key_stands() -> None:
+    document = Document.of({"a": {"\ud800": 1, "b": 2}})
+    assert document.data == {"a": {"b": 2}}
+    first = document.problems[0]
+    assert (first.path, first.hint) == ("a", "mend the text")
+    assert "lone surrogate" in first.message
+
+
 def test_data_that_contains_itself_is_refused() -> None:
     loop: dict[str, Any] = {}
     loop["a"] = loop

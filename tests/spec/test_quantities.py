@@ -108,6 +108,14 @@ def test_values_are_rounded_up() -> None:
     assert parse("3").value == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "form"), [("1", "decimal"), ("1k", "decimal"), ("1Ki", "binary"), ("1e3", "exponent")]
+)
+def test_the_way_of_writing_is_remembered(text: str, form: str) -> None:
+    assert parse(text).format == form
+    assert parse("1").format == Quantity(NANO).format
+
+
 _SUFFIXES = {
     "": 1,
     "k": 10**3,

@@ -319,7 +319,12 @@ def test_kubernetes_own_job_is_told_apart(job: dict[str, Any]) -> None:
 
 def test_a_wrong_kind_is_refused(job: dict[str, Any]) -> None:
     job["kind"] = "CronJob"
-    assert found(job).path == "kind"
+    problem = found(job)
+    assert (problem.path, problem.message, problem.hint) == (
+        "kind",
+        "`CronJob` is not a Job",
+        "write `kind: Job`",
+    )
 
 
 def test_a_value_of_the_wrong_type_is_one_problem_not_two(job: dict[str, Any]) -> None:

@@ -67,6 +67,12 @@ def test_empty_text_holds_no_documents() -> None:
     assert load_documents("# only a comment\n", "f") == []
 
 
+def test_a_problem_before_the_first_document_has_its_own_place_only() -> None:
+    document = one("%YAML 9.9\n--- {}\n")
+    assert [problem.line for problem in document.problems] == [1]
+    assert document.position(("spec",)) is None
+
+
 def test_a_duplicate_key_is_refused_and_the_first_is_kept() -> None:
     document = one("a: 1\nb:\n  c: 1\n  c: 2\n")
     (problem,) = document.problems
@@ -129,6 +135,15 @@ def test_aliases_cannot_nest_beyond_the_depth_limit() -> None:
     problem = only_problem("\n".join(lines))
     assert "deeper than" in problem.message
     assert problem.line == 3
+
+
+@pytest.mark.parametrize(("brackets", "accepted"), [(MAX_DEPTH - 10, True), (MAX_DEPTH - 9, False)])
+@pytest.mark.parametrize("value", ["[" * 9 + "]" * 9, "{k: " * 9 + "}" * 9])
+def test_the_depth_of_an_aliased_value_counts_from_where_it_is_used(
+    brackets: int, accepted: bool, value: str
+) -> None:
+    document = one(f"a: &x {value}\nb: {'[' * brackets}*x{']' * brackets}\n")
+    assert (document.problems == []) is accepted
 
 
 def test_an_alias_inside_its_own_anchor_is_refused() -> None:
