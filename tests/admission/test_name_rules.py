@@ -1,0 +1,117 @@
+"""Names that a new Job may not have, and the queues it may not name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.admission.cases import admitted, errors, job, refused, task
+
+WORK = "spec.tasks[0]"
+
+
+@pytest.mark.parametrize("metadata", [{}, {"name": ""}, {"name": None}])
+def test_a_job_without_a_name(metadata: dict[str, Any]) -> None:
+    refused({**job(), "metadata": metadata}, "metadata.name", "no name")
+
+
+def test_a_generated_name_is_for_clusters_only() -> None:
+    doc = {**job(), "metadata": {"generateName": "j-"}}
+    assert "write `name`" in (refused(doc, "metadata.generateName", "only a cluster").hint or "")
+    admitted(doc, ground="cluster")
+    doc["metadata"]["generateName"] = "J-"
+    refused(doc, "metadata.generateName", "lower-case", ground="cluster")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.b", "has dots"),
+        ("1a", "must begin with a letter"),
+        ("A", "lower-case"),
+        ("a" * 60, "is 60 characters long; at most 59"),
+        ("a_b", "lower-case"),
+    ],
+)
+@pytest.mark.parametrize("plugins", [{"svc": []}, {"pytorch": ["--master=m"]}])
+def test_a_job_name_that_can_name_no_service(name: str, words: str, plugins: dict[str, Any]) -> None:
+    found = errors(job(task("m", replicas=0), name=name, plugins=plugins))
+    assert [problem.path for problem in found if words in problem.message] == ["metadata.name"]
+
+
+def test_the_longest_job_name() -> None:
+    admitted(job(task("m"), name="a" * 59, plugins={"svc": []}))
+
+
+def test_without_a_service_a_name_may_have_dots_and_begin_with_a_digit() -> None:
+    admitted(job(name="1.a", plugins={"env": []}))
+    refused(job(name="A.b"), "metadata.name", "lower-case")
+    refused(job(name="a." * 31 + "aa"), "metadata.name", "64 characters")
+
+
+def test_a_namespace_that_is_none() -> None:
+    doc = job()
+    doc["metadata"]["namespace"] = "A.b"
+    refused(doc, "metadata.namespace", "lower-case")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Work", "lower-case"), ("a.b", "lower-case"), ("-a", "begin and end"), ("a" * 64, "64 characters")],
+)
+def test_a_task_name_that_is_no_dns_label(name: str, words: str) -> None:
+    refused(job(task(name)), f"{WORK}.name", words)
+
+
+def test_pod_names_are_measured_at_the_largest_index() -> None:
+    name = "a" * 30 + "-" + "b" * 27  # with `-w-` and one digit: 62
+    admitted(job(task("w", 10), name=name))
+    admitted(job(task("w", 100), name=name))
+    problem = refused(job(task("w", 101), name=name), f"{WORK}.name", f"`{name}-w-100`: 64 characters")
+    assert problem.hint == "make the name of the Job or of the task 1 characters shorter"
+
+
+def test_a_queue_name_that_can_be_no_label() -> None:
+    refused(job(queue="q" * 64), "spec.queue", "longer than 63")
+    admitted(job(queue="q" * 63))
+
+
+QUEUES: dict[str, dict[str, Any]] = {
+    "root": {"status": {"state": "Open"}},
+    "default": {"status": {"state": "Open"}},
+    "closed": {"status": {"state": "Closed"}},
+    "new": {},
+    "parent": {"status": {"state": "Open"}},
+    "child": {"spec": {"parent": "parent"}, "status": {"state": "Open"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("queue", "words"),
+    [
+        ("defualt", "no queue named"),
+        ("closed", "not open (Closed)"),
+        ("new", "not open (no state yet)"),
+        ("root", "root queue"),
+        ("parent", "is a parent"),
+    ],
+)
+def test_unknown_closed_root_or_parent_queue(queue: str, words: str) -> None:
+    problem = refused(job(queue=queue), "spec.queue", words, queues=QUEUES)
+    assert problem.hint
+    assert queue != "defualt" or problem.hint == "did you mean `default`?"
+    assert queue != "parent" or "child" in problem.hint
+
+
+def test_an_open_leaf_queue_is_taken() -> None:
+    admitted(job(queue="child"), queues=QUEUES)
+    admitted(job(), queues=QUEUES)
+
+
+def test_queues_are_judged_only_where_there_are_some() -> None:
+    admitted(job(queue="anything"))
+    assert "make a queue" in (refused(job(), "spec.queue", "no queue", queues={}).hint or "")
+    assert "closed, default" in (
+        refused(job(queue="zzz"), "spec.queue", "no queue", queues=QUEUES).hint or ""
+    )
