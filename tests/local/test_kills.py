@@ -59,8 +59,8 @@ for number in range(1, 61):
 """
 
 
-def rounds(count: int) -> Iterator[tuple[str, int]]:
-    chance = random.Random(20260203)
+def rounds(count: int, beginning: int = 20260203) -> Iterator[tuple[str, int]]:
+    chance = random.Random(beginning)
     for number in range(count):
         yield TARGETS[number % len(TARGETS)], chance.randrange(1 << 30)
 
@@ -81,8 +81,11 @@ def test_a_kill_at_a_random_moment(start: Start, tmp_path: Path, target: str, se
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_storm_of_kills_at_random_moments(tmp_path: Path) -> None:
-    """`make storm` runs two hundred rounds, `make test` a part of them."""
-    for number, (target, seed) in enumerate(rounds(int(os.environ.get("VCJOB_STORM_ROUNDS", "40")))):
+    """`make storm` runs two hundred rounds with a new seed each time, `make test` a part of them."""
+    count = int(os.environ.get("VCJOB_STORM_ROUNDS", "40"))
+    beginning = int(os.environ.get("VCJOB_STORM_SEED") or random.randrange(1 << 30))
+    print(f"again with the same moments: VCJOB_STORM_SEED={beginning}")
+    for number, (target, seed) in enumerate(rounds(count, beginning)):
         folder = tmp_path / str(number)
         folder.mkdir()
         one_round(folder, target, seed, name=f"storm-{number}")
@@ -97,11 +100,12 @@ def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None
         plugins={"pytorch": ["--wait-master-enabled=true", "--wait-master-timeout=20"]},
     )
     (folder / "job.yaml").write_text(vcjob.to_yaml(document))
-    command = subprocess.Popen(
-        [sys.executable, "-m", "vcjob.cli.main", "run", "job.yaml"],
-        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    handle = eventually(lambda: _found(name, command), what="the job")
+    with open(folder / "said", "wb") as said:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "vcjob.cli.main", "run", "job.yaml"],
+            cwd=folder, stdout=said, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    handle = eventually(lambda: _found(name, command, folder / "said"), what="the job")
     with Reader(Path(handle.folder)) as reader:
         time.sleep(chance.uniform(0.0, 0.7))
         killed = _kill(handle, target, command)
@@ -117,8 +121,8 @@ def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None
     assert is_free(port), context
 
 
-def _found(name: str, command: subprocess.Popen[bytes]) -> Handle | None:
-    assert command.poll() in (None, 0)
+def _found(name: str, command: subprocess.Popen[bytes], said: Path) -> Handle | None:
+    assert command.poll() in (None, 0), said.read_text()
     try:
         return vcjob.find(name)
     except vcjob.NoSuchJob:
