@@ -36,6 +36,7 @@ class Executor:
         self, entry: Entry, steps: Iterable[CreatePods], limit: int
     ) -> tuple[int, Blocked | None]:
         """Make up to `limit` of these pods. How many are there now, and why it stopped if it was refused."""
+        steps = list(steps)
         todo = _pods(steps, limit)
         made = 0
         refused: Blocked | None = None
@@ -48,7 +49,8 @@ class Executor:
                 refused = await self._create_one(entry, step, index) or refused
                 made += refused is None
 
-        await _together(work for _ in range(min(limit, AT_ONCE)))
+        wanted = sum(len(step.indexes) for step in steps)
+        await _together(work for _ in range(min(wanted, limit, AT_ONCE)))
         return made, refused
 
     async def _create_one(self, entry: Entry, step: CreatePods, index: int) -> Blocked | None:

@@ -22,6 +22,8 @@ from vcjob.lifecycle.observed import Command
 
 #: How soon a Job is looked at after a change of one of its pods: changes come in bursts.
 SETTLE_SECONDS = 0.02
+#: How soon where only the words about a waiting pod changed. Most are overtaken by the pod's start.
+WORDS_SETTLE_SECONDS = 0.5
 
 
 class Board:
@@ -82,8 +84,15 @@ class Board:
             return
         entry = self._entry(owner.uid)
         entry.unseen.pop(pod.metadata.uid, None)
-        self.see_pod(entry, pod)
-        self._wake(owner.uid, SETTLE_SECONDS)
+        fact = fact_of(pod)
+        if fact is None:
+            return
+        # What we made ourselves and what changes nothing for the Job is not worth a look.
+        if entry.observed.put(fact):
+            entry.causes.put(pod)
+            self._wake(owner.uid, SETTLE_SECONDS)
+        elif entry.causes.put(pod):
+            self._wake(owner.uid, WORDS_SETTLE_SECONDS)
 
     def see_pod(self, entry: Entry, pod: LeanPod) -> bool:
         """Take in a pod that the Job owns. False: it does not say which of the Job's pods it is."""

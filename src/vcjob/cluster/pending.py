@@ -92,24 +92,29 @@ class Causes:
         self._by_pod: dict[str, str] = {}
         self._by_reason: dict[str, dict[str, tuple[float, str]]] = {}
 
-    def put(self, pod: LeanPod) -> None:
+    def put(self, pod: LeanPod) -> bool:
+        """Take in how a pod stands. False: nothing new."""
         meta, cause = pod.metadata, cause_of(pod)
         if cause is None:
-            self.drop(meta.uid)
-            return
+            return self.drop(meta.uid)
         if self._by_pod.get(meta.uid) != cause.reason:
             self.drop(meta.uid)
         created = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
         self._by_pod[meta.uid] = cause.reason
-        self._by_reason.setdefault(cause.reason, {})[meta.uid] = (created, f"{meta.name}: {cause.message}")
+        pods, told = self._by_reason.setdefault(cause.reason, {}), (created, f"{meta.name}: {cause.message}")
+        new = pods.get(meta.uid) != told
+        pods[meta.uid] = told
+        return new
 
-    def drop(self, uid: str) -> None:
+    def drop(self, uid: str) -> bool:
         reason = self._by_pod.pop(uid, None)
-        if reason is not None:
-            pods = self._by_reason[reason]
-            del pods[uid]
-            if not pods:
-                del self._by_reason[reason]
+        if reason is None:
+            return False
+        pods = self._by_reason[reason]
+        del pods[uid]
+        if not pods:
+            del self._by_reason[reason]
+        return True
 
     def worst(self, now: float) -> tuple[Blocked | None, float | None]:
         """The cause to be told first, in one pod's words and with how many share it; and the moment at which

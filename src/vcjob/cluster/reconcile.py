@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 GANG = "vcjob.io/gang"
 #: What is refused (a quota, a name that is taken) is tried again after this, doubled each time.
 _FIRST_RETRY, _MOST_RETRY = 0.5, 15.0
+#: How long the cache may need to show what we made before somebody looks again.
+_CATCH_UP = 1.0
 _ENDED = FINAL | {Phase.ABORTED}
 
 
@@ -153,7 +155,10 @@ class Reconciler:
     def _drop_ghosts(self, entry: Entry) -> None:
         """Pods that we made, that the cache should show by now and does not: made and gone unseen."""
         cache = self._caches.pods.of(entry.namespace)
-        if not entry.unseen or cache is None or cache.resource_version < entry.unseen_version:
+        if not entry.unseen or cache is None:
+            return
+        if cache.resource_version < entry.unseen_version:
+            self._queue.add_after(entry.uid, _CATCH_UP)
             return
         for uid, name in list(entry.unseen.items()):
             pod = cache.get(name, entry.namespace)
@@ -168,6 +173,8 @@ class Reconciler:
         if wake_at is not None:
             self._queue.add_after(entry.uid, max(0.1, wake_at - now))
         observed.held = entry.conflict or self._gate(entry)
+        group = entry.group.status if entry.group else None
+        observed.gang_broken = group is not None and group.phase == "Unknown"
 
     def _gate(self, entry: Entry) -> Blocked | None:
         group = entry.group
@@ -188,7 +195,7 @@ class Reconciler:
         assert old is not None
         # Kept in memory at once: what was seen is not forgotten because it is not written yet.
         entry.status = new
-        first = not entry.status_document().get("state")
+        first = old.state.since is None
         if new == old and not first:
             entry.unsaved_since = None
             return

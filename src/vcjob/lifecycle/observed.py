@@ -115,15 +115,18 @@ class Observed:
         self.blocked: Blocked | None = None
         #: Set: create no pods at all for now (the PodGroup is still Pending, GPUs are taken), and why.
         self.held: Blocked | None = None
+        #: The scheduler has given up on a part of a gang that runs: fewer pods than it needs can be placed.
+        self.gang_broken = False
         #: The tasks that the PodGroup counts now; None where there is no PodGroup.
         self.gang_tasks: tuple[str, ...] | None = None
 
-    def put(self, pod: PodFact) -> None:
-        """A pod is there, as `pod` says. What has ended never lives again: an older report is left out."""
+    def put(self, pod: PodFact) -> bool:
+        """A pod is there, as `pod` says. What has ended never lives again: an older report is left out.
+        False: nothing new."""
         key = (pod.task, pod.index, pod.attempt)
         old = self.pods.get(key)
         if old == pod or (old is not None and old.uid == pod.uid and old.done and not pod.done):
-            return
+            return False
         if old is not None:
             if old.uid == pod.uid and old.terminating and not pod.terminating:
                 # Nobody takes a deletion back.
@@ -132,6 +135,7 @@ class Observed:
         self.pods[key] = pod
         self._keys[pod.uid] = key
         self.groups.setdefault(pod.task, {}).setdefault(pod.attempt, Group()).add(pod)
+        return True
 
     def drop(self, uid: str) -> None:
         """The pod of this uid is gone."""

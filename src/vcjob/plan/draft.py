@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 from vcjob.plan import names
@@ -36,7 +35,7 @@ _TRAVELLING_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCAB
 
 
 def draft_pod(job: Job, task: Task, gang: Gang, mark: str) -> PodDraft:
-    template = deepcopy(task.template)
+    template = _copied(task.template)
     metadata = _without_nulls(template.pop("metadata", None))
     spec = _without_nulls(template.pop("spec", None))
     for key in ("containers", "initContainers"):
@@ -127,6 +126,15 @@ def _mount_volumes(job: Job, spec: dict[str, Any]) -> None:
             mounts = container.setdefault("volumeMounts", [])
             if not any(mount.get("mountPath") == volume.mount_path for mount in mounts):
                 mounts.append({"name": volume_of[claim], "mountPath": volume.mount_path})
+
+
+def _copied(value: Any) -> Any:
+    """A copy of plain data; Python's own deepcopy asks at each step what else it might be."""
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_copied(inner) for inner in value]
+    return value
 
 
 def _without_nulls(mapping: dict[str, Any] | None) -> dict[str, Any]:
