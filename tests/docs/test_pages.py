@@ -59,3 +59,22 @@ def test_both_languages_of_the_readme_show_the_same_commands() -> None:
         return [re.sub(r"\s+#.*", "", line) for line in text.replace(".zh.yaml", ".en.yaml").splitlines()]
 
     assert commands("README.md") == commands("README.zh.md")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in ROOT.glob("docs/zh/*.md")))
+def test_a_page_in_chinese_has_the_headings_tables_and_commands_of_the_english_one(name: str) -> None:
+    """Whoever changes one must change the other: what was added to one only would be missed here."""
+
+    def shape(page: Path) -> dict[str, list[str]]:
+        text = page.read_text(encoding="utf-8")
+        code = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+        plain = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+        return {
+            "headings": re.findall(r"^#+", plain, re.MULTILINE),
+            "columns of tables": [
+                str(line.count("|")) for line in plain.splitlines() if line.startswith("|")
+            ],
+            "code": [re.sub(r"\s*#.*", "", line) for line in code.splitlines()],
+        }
+
+    assert shape(ROOT / "docs/zh" / name) == shape(ROOT / "docs" / name)
