@@ -198,5 +198,9 @@ class Stage:
 
     def show(self, name: str, phase: str, **status: Any) -> None:
         """The watch shows a pod in a phase."""
+        self.board.pod_changed(self.next_sight(name, phase, **status))
+
+    def next_sight(self, name: str, phase: str, **status: Any) -> LeanPod:
+        """What the watch will show of a pod that goes on."""
         new = self.api.put("pods", {**self.api.objects["pods", name], "status": {"phase": phase, **status}})
-        self.board.pod_changed(_read(LEAN_PODS, new))
+        return cast(LeanPod, _read(LEAN_PODS, new))

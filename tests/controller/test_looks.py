@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from vcjob.kube.errors import ApiError, Forbidden, Unreachable
 
 from .jobs import job, task, trio
-from .stage import UID, Stage
+from .stage import Stage
 
 QUOTA = "exceeded quota: few, requested: pods=1"
 
@@ -169,33 +168,3 @@ async def test_a_finished_job_keeps_little_in_memory() -> None:
     assert stage.stored["state"]["phase"] == "Completed"
     assert stage.entry.plan is None and stage.entry.job is None
     assert stage.api.objects["pods", "j-a-0"], "its pods stay"
-
-
-@pytest.mark.parametrize("size", [50])
-async def test_the_work_of_one_pod_event_does_not_grow_with_the_job(size: int) -> None:
-    costs = [await _calls_of_one_event(count) for count in (size, size * 20)]
-    assert costs[1] <= costs[0] * 1.2, costs
-
-
-async def _calls_of_one_event(size: int) -> int:
-    stage = Stage(
-        job("j", task("a", size, after=None), plugins={"svc": []}), status_delay=60.0, creation_chunk=5000
-    )
-    await stage.look()
-    for name in stage.pods()[:-1]:
-        stage.show(name, "Pending")
-    await stage.look()
-    last = stage.pods()[-1]
-    calls = 0
-
-    def count(_frame: object, event: str, _arg: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    stage.show(last, "Pending")
-    sys.setprofile(count)
-    try:
-        await stage.reconciler.reconcile(UID)
-    finally:
-        sys.setprofile(None)
-    return calls

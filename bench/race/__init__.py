@@ -1,0 +1,1 @@
+"""The race: vcjob beside its peers, in one run."""

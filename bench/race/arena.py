@@ -1,0 +1,110 @@
+"""Where contestants meet: a fresh API server, etcd, scheduler and fake nodes for each of them, and all that is
+not theirs: the kinds, the queue, and somebody who lets PodGroups in.
+
+Volcano's controller makes pods only once a scheduler of Volcano's has let their PodGroup in. That scheduler is
+no part of this race, so a stub lets every PodGroup in at once, for every contestant in the same way, and the
+pods go to the cluster's own scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from tests.testbed.cluster import Cluster
+from tests.testbed.part import Part
+from vcjob.cluster.kinds import COMMANDS, JOBS, POD_GROUPS
+from vcjob.kube.client import Client
+from vcjob.kube.config import load
+from vcjob.kube.errors import KubeError
+from vcjob.kube.flow import Window
+from vcjob.kube.objects import Meta
+from vcjob.kube.transport import Transport
+from vcjob.kube.watch import Snapshot, follow
+
+from .race_jobs import NAMESPACE
+from .sight import Sight
+
+NODES, PODS_PER_NODE = 20, 1000
+
+
+class _GroupStatus(msgspec.Struct):
+    phase: str = ""
+
+
+class _Group(msgspec.Struct):
+    metadata: Meta
+    status: _GroupStatus | None = None
+
+
+class Arena:
+    """One cluster, the race's own client, and its view of what happens."""
+
+    def __init__(self, cluster: Cluster, client: Client, sight: Sight) -> None:
+        self.cluster = cluster
+        self.client = client
+        self.sight = sight
+        #: The contestant's process, once it runs.
+        self.part: Part | None = None
+
+
+@asynccontextmanager
+async def arena() -> AsyncIterator[Arena]:
+    cluster = await asyncio.to_thread(_start)
+    try:
+        config = load(cluster.kubeconfig)
+        async with Client(config, transport=Transport(config, window=Window(64))) as client:
+            for kind in (JOBS, POD_GROUPS, COMMANDS):
+                await client.list(kind, NAMESPACE)  # kinds just made are busy for a moment: it asks again
+            sight = Sight(client)
+            tasks = [asyncio.create_task(sight.run()), asyncio.create_task(_let_groups_in(client))]
+            try:
+                await sight.ready.wait()
+                yield Arena(cluster, client, sight)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        await asyncio.to_thread(cluster.stop)
+
+
+def _start() -> Cluster:
+    cluster = Cluster.start()
+    try:
+        cluster.prepare_volcano()
+        cluster.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
+        cluster.api.wait(account, lambda seen: seen is not None, what="there")
+        cluster.fakes(NODES, pods=PODS_PER_NODE)
+    except BaseException:
+        cluster.stop()
+        raise
+    return cluster
+
+
+async def _let_groups_in(client: Client) -> None:
+    """The stub of a scheduler: every PodGroup may begin."""
+    groups = POD_GROUPS.read_as(_Group)
+    under_way: set[asyncio.Task[None]] = set()
+
+    async def let_in(name: str) -> None:
+        try:
+            await client.patch(groups, name, {"status": {"phase": "Inqueue"}}, NAMESPACE)
+        except KubeError:
+            pass  # gone, or changed: the next event asks again
+
+    async for step in follow(client, groups, namespace=NAMESPACE, on_error=lambda error: None):
+        found = (
+            step.items
+            if isinstance(step, Snapshot)
+            else [c.object for c in step.changes if c.type != "DELETED"]
+        )
+        for group in found:
+            if group.status is None or group.status.phase in ("", "Pending"):
+                task = asyncio.create_task(let_in(group.metadata.name))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)

@@ -1,0 +1,78 @@
+"""Who races: Volcano's controller manager as it comes and tuned, ours, and a bare client that only creates pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from tests.controller.real_process import start_controller
+from tests.testbed.build import program
+from tests.testbed.cluster import Cluster
+from tests.testbed.part import Part
+
+VOLCANO_HEALTH = 11252
+#: Raised until it got no faster; `--tune` tries the steps again.
+TUNING_STEPS: tuple[tuple[int, int], ...] = (
+    (200, 3),
+    (500, 10),
+    (1000, 20),
+    (2000, 20),
+    (2000, 50),
+    (5000, 100),
+)
+TUNED = (2000, 50)
+
+
+class Contestant(msgspec.Struct, frozen=True):
+    name: str
+    #: As the audit log names it.
+    user: str
+    start: Callable[[Cluster], Part] | None = None  # None: the race's own client does it all
+
+
+def volcano(name: str, *flags: str) -> Contestant:
+    user = "volcano:vc-controller-manager"
+
+    def start(cluster: Cluster) -> Part:
+        kubeconfig = cluster.identity(user, "system:masters", inner=True)
+        part = Part(
+            cluster.cell,
+            "vc-controller-manager",
+            [
+                str(program("vc-controller-manager")),
+                f"--kubeconfig={kubeconfig}",
+                "--enable-healthz=true",
+                f"--healthz-address=0.0.0.0:{VOLCANO_HEALTH}",
+                *flags,
+            ],
+        ).start()
+        part.wait_until(lambda: part.answers(VOLCANO_HEALTH, "/healthz"), "ready", 60)
+        return part
+
+    return Contestant(name, user, start)
+
+
+def tuned(rate: int, workers: int, name: str = "volcano-tuned") -> Contestant:
+    return volcano(
+        name,
+        f"--kube-api-qps={rate}",
+        f"--kube-api-burst={rate}",
+        f"--worker-threads={workers}",
+        f"--worker-threads-for-podgroup={max(5, workers)}",
+        f"--worker-threads-for-queue={max(5, workers)}",
+        f"--worker-threads-for-gc={max(1, workers // 4)}",
+    )
+
+
+def ours(*flags: str) -> Contestant:
+    user = "race:vcjob"
+
+    def start(cluster: Cluster) -> Part:
+        return start_controller(cluster, user, "--gang=volcano", *flags)
+
+    return Contestant("ours", user, start)
+
+
+BARE = Contestant("bare", "testbed-admin")
+DEFAULT = volcano("volcano-default")
