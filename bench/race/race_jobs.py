@@ -24,7 +24,7 @@ def pytorch_job(name: str, workers: int, *, life: str | None) -> dict[str, Any]:
             "queue": "default",
             "maxRetry": 3,
             "plugins": {
-                "pytorch": ["--master=master", "--worker=worker", "--port=23456"],
+                "pytorch": ["--port=23456"],
                 "svc": [],
                 "env": [],
             },

@@ -18,6 +18,7 @@ import msgspec
 from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadAnswer, KubeError, Unreachable, api_error, parse_status
 from vcjob.kube.flow import Place, Window
+from vcjob.kube.kept_wire import KeptWire
 from vcjob.kube.wire import AiohttpWire, Answer, Stream, Wire, WireError
 
 Observer = Callable[[str, str, int, float], None]  # verb, resource, status (0: no answer), seconds
@@ -58,7 +59,7 @@ class Transport:
         self.config = config
         self.window = window or Window()
         self.counts: Counter[tuple[str, str, int]] = Counter()  # (verb, resource, status)
-        self._wire = wire or AiohttpWire(config)
+        self._wire = wire or (AiohttpWire(config) if config.proxy else KeptWire(config))
         self._patience = patience
         self._observer = observer
         self._on_warning = on_warning

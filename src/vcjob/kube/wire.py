@@ -138,15 +138,20 @@ class AiohttpWire:
             self._session = None
             await asyncio.sleep(0)  # lets the transports of closed connections end in this loop
 
+    def _take_up(self, credential: Credential) -> None:
+        """Have headers and the TLS context say who we are now."""
+        if credential is self._credential:
+            return
+        self._headers.clear()
+        self._credential = credential
+        pair = (credential.certificate, credential.key)
+        if pair != self._tls_pair and self._config.server.startswith("https:"):
+            # The pool keys connections by context, so the old certificate's are not used again.
+            self._tls = client_context(self._config.ca, credential, insecure=self._config.insecure)
+            self._tls_pair = pair
+
     def _prepare(self, credential: Credential) -> aiohttp.ClientSession:
-        if credential is not self._credential:
-            self._headers.clear()
-            self._credential = credential
-            pair = (credential.certificate, credential.key)
-            if pair != self._tls_pair and self._config.server.startswith("https:"):
-                # The pool keys connections by context, so the old certificate's are not used again.
-                self._tls = client_context(self._config.ca, credential, insecure=self._config.insecure)
-                self._tls_pair = pair
+        self._take_up(credential)
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, socket_factory=_socket)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -188,9 +193,14 @@ async def _chunks(response: aiohttp.ClientResponse, silence: float | None) -> As
 
 
 def _socket(address: tuple[int, int, int, str, object]) -> socket.socket:
-    """A socket that notices within half a minute that the other side is gone without a word."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
+    keep_alive(made)
+    return made
+
+
+def keep_alive(made: socket.socket) -> None:
+    """Have the kernel notice within half a minute that the other side is gone without a word."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_KEEPIDLE", 15),
@@ -201,7 +211,6 @@ def _socket(address: tuple[int, int, int, str, object]) -> socket.socket:
         option = getattr(socket, name, None)
         if option is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
 
 
 def _wire_error(error: Exception, seconds: float) -> WireError:

@@ -1,0 +1,166 @@
+"""Our own HTTP/1.1: answers in every form that a server may give, cut wherever the network cuts them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcjob.kube.http1 import Pool
+from vcjob.kube.wire import Answer, WireError
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{"a"'
+
+
+@asynccontextmanager
+async def server(
+    *answers: bytes, cut: int = 0, then_close: bool = False
+) -> AsyncIterator[tuple[Pool, list[bytes]]]:
+    """Gives one answer to each request, in pieces of `cut` bytes; notes the requests and the connections."""
+    asked: list[bytes] = []
+    left = list(answers)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(b"(connected)")
+        try:
+            while left:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(
+                    (
+                        int(line.split(b":")[1])
+                        for line in head.split(b"\r\n")
+                        if line.startswith(b"Content-Length")
+                    ),
+                    0,
+                )
+                asked.append(head + await reader.readexactly(length))
+                answer = left.pop(0)
+                for start in range(0, len(answer), cut or len(answer)):
+                    writer.write(answer[start : start + (cut or len(answer))])
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                if then_close:
+                    break
+        except asyncio.IncompleteReadError:
+            pass
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    pool = Pool(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix")
+    try:
+        yield pool, asked
+    finally:
+        pool.close()
+        listening.close()
+
+
+async def ask(pool: Pool, body: bytes | None = None, seconds: float = 5.0) -> Answer:
+    return await pool.fetch(
+        "POST" if body else "GET", "/api?a=b", b"Accept: application/json\r\n", body, seconds
+    )
+
+
+async def test_a_request_has_its_path_host_headers_and_body() -> None:
+    async with server(PLAIN) as (pool, asked):
+        await ask(pool, b"{}")
+    lines = asked[1].split(b"\r\n")
+    assert lines[0] == b"POST /prefix/api?a=b HTTP/1.1"
+    assert lines[1].startswith(b"Host: 127.0.0.1:")
+    assert lines[2:] == [b"Accept: application/json", b"Content-Length: 2", b"", b"{}"]
+
+
+FORMS = {
+    "length": b"HTTP/1.1 201 Created\r\ncontent-length: 5\r\nRetry-After: 3\r\nWarning: 299 - \"one\"\r\nWarning: 299 - \"two\"\r\n\r\nhello",
+    "chunks": b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nRetry-After: 3\r\nWarning: 299 - \"one\"\r\nWarning: 299 - \"two\"\r\n\r\n"
+    b"2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\n\r\n",
+    "after a word in between": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 5\r\nRetry-After: 3\r\n"
+    b"Warning: 299 - \"one\"\r\nWarning: 299 - \"two\"\r\n\r\nhello",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 50])
+@pytest.mark.parametrize("form", FORMS)
+async def test_an_answer_is_read_in_whatever_form_and_pieces_it_comes(form: str, cut: int) -> None:
+    async with server(FORMS[form], FORMS[form], cut=cut) as (pool, asked):
+        for _ in range(2):
+            answer = await ask(pool)
+            assert answer == Answer(201, "3", b"hello", ['299 - "one"', '299 - "two"'])
+        assert asked.count(b"(connected)") == 1, "the connection is kept"
+
+
+async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+    async with server(b"HTTP/1.1 200 OK\r\n\r\nall of it", then_close=True) as (pool, _):
+        assert (await ask(pool)).body == b"all of it"
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]
+)
+async def test_an_answer_may_be_empty(head: bytes) -> None:
+    async with server(head) as (pool, _):
+        assert (await ask(pool)).body == b""
+
+
+async def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
+    last = PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    async with server(last, PLAIN) as (pool, asked):
+        await ask(pool)
+        await ask(pool)
+    assert asked.count(b"(connected)") == 2
+
+
+async def test_requests_at_once_have_a_connection_each_and_share_them_later() -> None:
+    async with server(*[PLAIN] * 20) as (pool, asked):
+        await asyncio.gather(*(ask(pool) for _ in range(5)))
+        for _ in range(15):
+            await ask(pool)
+    assert asked.count(b"(connected)") == 5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", b"HTTP"],
+)  # fmt: skip
+async def test_half_an_answer_is_none(answer: bytes) -> None:
+    async with server(answer, then_close=True) as (pool, _):
+        with pytest.raises(WireError) as caught:
+            await ask(pool)
+    assert caught.value.sent and caught.value.again and not caught.value.slow
+
+
+@given(st.binary(min_size=1, max_size=200))
+async def test_what_is_no_http_is_an_error_and_nothing_worse(answer: bytes) -> None:
+    async with server(answer, then_close=True) as (pool, _):
+        with pytest.raises(WireError):
+            await ask(pool)
+
+
+async def test_no_answer_in_time_is_slow_and_ends_the_connection() -> None:
+    async with server(b"HTTP/1.1 200 OK\r\n", PLAIN) as (pool, asked):
+        with pytest.raises(WireError, match=r"no answer in 0.05 s") as caught:
+            await ask(pool, seconds=0.05)
+        assert caught.value.slow and caught.value.sent
+        assert (await ask(pool)).status == 200
+    assert asked.count(b"(connected)") == 2
+
+
+async def test_nobody_there_was_never_asked() -> None:
+    with pytest.raises(WireError) as caught:
+        await ask(Pool("http://127.0.0.1:1"))
+    assert not caught.value.sent and caught.value.again
+
+
+async def test_an_answer_that_is_given_up_is_not_read_by_the_next() -> None:
+    async with server(PLAIN[:-1], PLAIN.replace(b"200 OK", b"202 Accepted")) as (pool, asked):
+        first = asyncio.create_task(ask(pool))
+        while len(asked) < 2:
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert (await ask(pool)).status == 202
+    assert asked.count(b"(connected)") == 2
