@@ -312,7 +312,9 @@ class Life(RuleBasedStateMachine):
     def check_counters(self, status: Status) -> None:
         expected = dict.fromkeys(("pending", "running", "unknown", "terminating"), 0)
         for pod in self.world.observed.pods.values():
-            if pod.terminating or status.attempt(pod.task, pod.index) != pod.attempt:
+            is_left_over = status.attempt(pod.task, pod.index) != pod.attempt
+            is_to_go = status.phase not in ACTIVE and not pod.done
+            if pod.terminating or is_left_over or is_to_go:
                 expected["terminating"] += 1
             elif not pod.done:
                 expected[pod.phase.lower()] += 1

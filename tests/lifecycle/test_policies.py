@@ -410,3 +410,48 @@ def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told(
         world.persist(world.decide())
     assert world.status.retry_count == 1
     assert world.status.phase is Phase.RUNNING
+
+
+def test_a_gang_that_the_scheduler_gave_up_on_is_an_unknown_event_of_the_job():
+    world = world_with(policy("Unknown", "RestartJob"))
+    world.vanish("worker", 0)
+    world.settle()
+    world.observed.gang_broken = True
+    assert world.tick().status.phase is Phase.RESTARTING
+    assert world.status.state.reason == "Unknown"
+    assert "the scheduler finds no place for the rest" in world.status.state.message
+
+
+def test_after_a_restart_the_scheduler_has_to_give_up_anew():
+    world = world_with(policy("Unknown", "RestartJob"))
+    world.observed.gang_broken = True
+    world.settle()
+    assert (world.status.phase, world.status.retry_count) == (Phase.PENDING, 1)
+    world.observed.gang_broken = False
+    world.running()
+    assert world.status.retry_count == 1
+
+
+def test_a_gang_that_comes_together_again_cancels_the_timeout():
+    world = world_with(policy("Unknown", timeout="1m"))
+    world.observed.gang_broken = True
+    world.settle()
+    assert (world.status.holding, world.wake_at) == ({"Unknown/": START}, START + 60)
+    world.now += 30
+    assert world.settle().phase is Phase.RUNNING
+    assert world.wake_at == START + 60
+    world.observed.gang_broken = False
+    assert world.settle().holding == {}
+
+
+@pytest.mark.parametrize("source", ["policy", "command"])
+def test_an_action_is_told_of_by_volcanos_word_and_its_name(source):
+    world = world_with(policy("PodFailed", "TerminateJob"))
+    if source == "policy":
+        world.set("worker", 0, "Failed", 1)
+    else:
+        world.command("TerminateJob")
+    world.tick()
+    told = [event.message for event in world.events if event.reason == "ExecuteAction"]
+    assert len(told) == 1
+    assert told[0].startswith("Terminating: ") and "TerminateJob" in told[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -153,6 +154,18 @@ def test_row_18_counters_are_true_after_a_kill():
     assert (world.settle().terminating, world.status.succeeded) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("action", "phase"),
+    [("AbortJob", "Aborting"), ("TerminateJob", "Terminating"), ("CompleteJob", "Completing")],
+)
+def test_pods_that_are_to_go_count_as_terminating_at_once(action, phase):
+    world = World(job(task("worker", 3))).running()
+    world.set("worker", 0, "Succeeded")
+    world.command(action)
+    status = world.tick().status
+    assert (str(status.phase), status.running, status.terminating, status.succeeded) == (phase, 0, 2, 1)
+
+
 def test_row_18_the_transition_time_changes_with_the_phase_alone():
     world = World(job())
     world.settle()
@@ -222,10 +235,10 @@ def test_users_are_told_of_every_phase_once():
     told = [(event.type, event.reason, event.message.split(":")[0]) for event in world.events]
     assert told == [
         ("Normal", "MinAvailableReached", "Running"),
-        ("Warning", "PodFailed", "Restarting"),
+        ("Warning", "ExecuteAction", "Restarting"),
         ("Normal", "Restarted", "Pending"),
         ("Normal", "MinAvailableReached", "Running"),
-        ("Warning", "PodFailed", "Restarting"),
+        ("Warning", "ExecuteAction", "Restarting"),
         ("Warning", "MaxRetryReached", "Failed"),
     ]
     assert world.events[2].message == "Pending: run 2 of at most 2 begins"

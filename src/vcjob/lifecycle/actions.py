@@ -11,7 +11,7 @@ import msgspec
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, Phase, Run
 from vcjob.lifecycle.tally import renewed
-from vcjob.lifecycle.turn import ACTIVE, Turn
+from vcjob.lifecycle.turn import ACTIVE, EventType, Turn
 
 ABORT, RESTART, RESTART_TASK, RESTART_POD = "AbortJob", "RestartJob", "RestartTask", "RestartPod"
 RESTART_PARTITION, TERMINATE, COMPLETE, RESUME = (
@@ -39,6 +39,11 @@ class Cause(msgspec.Struct, frozen=True):
     task: str = ""
     indexes: IndexSet = EMPTY
     culprit: Culprit | None = None
+
+    @property
+    def told_as(self) -> str:
+        """The reason of the event: what a policy or a Command does goes by Volcano's word, which tools look for."""
+        return "" if self.source == "spec" else "ExecuteAction"
 
 
 def act(turn: Turn, action: str, cause: Cause) -> bool:
@@ -73,7 +78,7 @@ def _abort(turn: Turn, cause: Cause) -> bool:
         holding={},
         culprit=cause.culprit,
     )
-    turn.go(Phase.ABORTING, cause.reason, cause.message)
+    turn.go(Phase.ABORTING, cause.reason, cause.message, told_as=cause.told_as)
     return True
 
 
@@ -88,7 +93,7 @@ def _finish(turn: Turn, phase: Phase, cause: Cause) -> bool:
         holding={},
         culprit=cause.culprit,
     )
-    turn.go(phase, cause.reason, cause.message)
+    turn.go(phase, cause.reason, cause.message, told_as=cause.told_as)
     return True
 
 
@@ -115,7 +120,7 @@ def _resume(turn: Turn, cause: Cause) -> bool:
         restarting=_run(turn, RESUME, cause),
     )
     turn.record(_run(turn, RESUME, cause))
-    turn.go(Phase.RESTARTING, cause.reason, cause.message)
+    turn.go(Phase.RESTARTING, cause.reason, cause.message, told_as=cause.told_as)
     return True
 
 
@@ -136,7 +141,8 @@ def _restart(turn: Turn, action: str, cause: Cause) -> bool:
         run = _run(turn, action, cause)
         turn.set(restarting=run)
         turn.record(run)
-    turn.go(Phase.RESTARTING, cause.reason, cause.message, "Warning" if cause.culprit else "Normal")
+    kind: EventType = "Warning" if cause.culprit else "Normal"
+    turn.go(Phase.RESTARTING, cause.reason, cause.message, kind, cause.told_as)
     fail_if_out_of_runs(turn)
     return True
 

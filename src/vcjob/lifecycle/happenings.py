@@ -25,6 +25,9 @@ def happenings(turn: Turn) -> list[Happening]:
     found = [
         event for name, task in turn.rules.tasks.items() for event in _of_task(turn, task, turn.tallies[name])
     ]
+    if turn.observed.gang_broken and any(tally.running for tally in turn.tallies.values()):
+        # Only of pods that run: right after a restart the word is still about those of the run before.
+        found.append(Happening(_held_since(turn, f"{UNKNOWN}/"), UNKNOWN))
     if turn.status.shape != turn.rules.shape:
         found.append(Happening(_held_since(turn, f"{JOB_UPDATED}/"), JOB_UPDATED))
     found.sort(key=lambda event: (int(event.since), event.event != TASK_COMPLETED, event.since))

@@ -12,6 +12,7 @@ from vcjob.lifecycle.policies import (
     POD_FAILED,
     TASK_COMPLETED,
     TASK_FAILED,
+    UNKNOWN,
     Answer,
     Happening,
     answer,
@@ -37,7 +38,7 @@ def react(turn: Turn) -> None:
             _unanswered(turn, happening)
         elif reply.due > turn.now:
             turn.wake(reply.due)
-            if happening.event in _HELD:
+            if happening.event in _HELD or happening.index is None:
                 holding[happening.key] = happening.since
             _replace_lost(turn, happening, noted=True)
         elif reply.policy.action == RESUME:
@@ -114,6 +115,8 @@ def _cause(turn: Turn, happening: Happening, reply: Answer) -> Cause:
     elif happening.event == TASK_FAILED:
         restarts = turn.tallies[happening.task].restarts
         what = f"the pods of task {happening.task} restarted their containers {restarts} times"
+    elif happening.event == UNKNOWN:
+        what = "a part of the gang runs, and the scheduler finds no place for the rest"
     else:
         what = "the replicas or minAvailable of the job changed"
     late = f" after {policy.timeout}" if policy.timeout else ""

@@ -45,11 +45,14 @@ class Tally:
                 continue
             self.groups.append((attempt, group, current))
             self.present |= current
-            self.pending |= group.pending & current
-            self.running |= group.running & current
-            self.ready |= group.ready & current
-            self.unknown |= group.unknown & current
-            self.wait_timed_out |= group.wait_timed_out & current
+            if active:
+                self.pending |= group.pending & current
+                self.running |= group.running & current
+                self.ready |= group.ready & current
+                self.unknown |= group.unknown & current
+                self.wait_timed_out |= group.wait_timed_out & current
+            else:  # nothing is kept alive any more: what still lives is to go
+                self.terminating += len(current - group.succeeded - group.failed - group.terminating)
             succeeded |= group.succeeded & current
             failed |= (group.failed - group.terminating) & current
             self.restarts += sum(times * len(held & current) for times, held in group.restarts.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,8 @@ from vcjob.lifecycle.status import Condition, Culprit, Phase, Run, State, Status
 from vcjob.lifecycle.step import EmitEvent
 from vcjob.lifecycle.tally import Tally
 from vcjob.spec.job import Job
+
+EventType: TypeAlias = Literal["Normal", "Warning"]
 
 #: Phases in which pods are wanted.
 ACTIVE = frozenset({Phase.PENDING, Phase.RUNNING, Phase.RESTARTING})
@@ -65,14 +67,14 @@ class Turn:
             self.status = msgspec.structs.replace(self.status, tasks={**known, **changed})
 
     def go(
-        self, phase: Phase, reason: str, message: str, type: Literal["Normal", "Warning"] = "Normal"
+        self, phase: Phase, reason: str, message: str, type: EventType = "Normal", told_as: str = ""
     ) -> None:
-        """Enter a phase."""
+        """Enter a phase. The event about it has the same reason unless it is `told_as` another."""
         state = State(phase, reason, message, self.now)
         conditions = (*self.status.conditions, Condition(phase, self.now))[-CONDITIONS_KEPT:]
         self.set(state=state, conditions=conditions)
         self.moved = True
-        self.emit(type, reason or str(phase), f"{phase}: {message}" if message else str(phase))
+        self.emit(type, told_as or reason or str(phase), f"{phase}: {message}" if message else str(phase))
 
     def end(self, phase: Phase, reason: str, message: str, culprit: Culprit | None = None) -> None:
         """Enter a phase in which nothing runs any more. What still lives is killed, and that counts as a kill."""
@@ -87,7 +89,7 @@ class Turn:
         )
         self.go(phase, reason, message, "Warning" if phase is Phase.FAILED else "Normal")
 
-    def emit(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def emit(self, type: EventType, reason: str, message: str) -> None:
         self.events.append(EmitEvent(type, reason, message))
 
     def wake(self, at: float) -> None:
