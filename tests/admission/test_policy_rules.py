@@ -22,18 +22,18 @@ def test_event_together_with_exit_code() -> None:
     refused(
         policies({"event": "PodFailed", "exitCode": 3, "action": "AbortJob"}),
         f"{JOB_POLICIES}[0].exitCode",
-        "not both",
+        "simultaneously",
     )
     refused(
         policies({"events": ["PodFailed"], "exitCode": 3, "action": "AbortJob"}),
         f"{JOB_POLICIES}[0].exitCode",
-        "not both",
+        "simultaneously",
     )
 
 
 @pytest.mark.parametrize("policy", [{}, {"events": []}, {"event": ""}, {"event": None, "exitCode": None}])
 def test_neither_event_nor_exit_code(policy: dict[str, Any]) -> None:
-    refused(policies({**policy, "action": "AbortJob"}), f"{JOB_POLICIES}[0]", "no event and no exitCode")
+    refused(policies({**policy, "action": "AbortJob"}), f"{JOB_POLICIES}[0]", "the policy has neither")
 
 
 @pytest.mark.parametrize("event", ["PodRunning", "OutOfSync", "CommandIssued", "podfailed"])
@@ -48,7 +48,7 @@ def test_unknown_event_in_a_list() -> None:
     refused(
         policies({"events": ["PodFailed", "X"], "action": "AbortJob"}),
         f"{JOB_POLICIES}[0].events",
-        "unknown event `X`",
+        "invalid policy event `X`",
     )
 
 
@@ -71,7 +71,7 @@ def test_duplicate_event() -> None:
     refused(
         policies(one, {"events": ["Unknown", "PodFailed"], "action": "RestartJob"}),
         f"{JOB_POLICIES}[1].events",
-        "number 1",
+        "policy 1 of this list",
     )
     refused(job(task(policies=[one, one])), f"{WORK}.policies[1].event", "`PodFailed`")
     admitted(job(task(policies=[one]), policies=[one]))

@@ -16,30 +16,30 @@ WORK = "spec.tasks[0]"
 def test_no_tasks(tasks: list[Any] | None) -> None:
     doc = job()
     doc["spec"]["tasks"] = tasks
-    assert "add a task" in (refused(doc, "spec.tasks", "at least one task").hint or "")
+    assert "add a task" in (refused(doc, "spec.tasks", "No task specified").hint or "")
 
 
 def test_no_tasks_at_all() -> None:
     doc = job()
     del doc["spec"]["tasks"]
-    refused(doc, "spec.tasks", "at least one task")
+    refused(doc, "spec.tasks", "No task specified")
 
 
 def test_duplicate_task_names() -> None:
-    refused(job(task("a"), task("b"), task("a")), "spec.tasks[2].name", "spec.tasks[0] has that name")
+    refused(job(task("a"), task("b"), task("a")), "spec.tasks[2].name", "spec.tasks[0] has it already")
 
 
 def test_a_default_name_can_collide_too() -> None:
-    refused(job(task("default1"), task("")), "spec.tasks[1].name", "a second task named `default1`")
+    refused(job(task("default1"), task("")), "spec.tasks[1].name", "duplicated task name `default1`")
 
 
 def test_task_min_available_above_its_replicas() -> None:
-    refused(job(task(replicas=2, minAvailable=3), minAvailable=1), f"{WORK}.minAvailable", "only 2 replicas")
+    refused(job(task(replicas=2, minAvailable=3), minAvailable=1), f"{WORK}.minAvailable", "3 of 2")
     admitted(job(task(replicas=2, minAvailable=2)))
 
 
 def test_job_min_available_above_all_replicas() -> None:
-    refused(job(task("a", 2), task("b", 1), minAvailable=4), "spec.minAvailable", "only 3 replicas")
+    refused(job(task("a", 2), task("b", 1), minAvailable=4), "spec.minAvailable", "4 of 3")
     admitted(job(task("a", 2), task("b", 1), minAvailable=3))
 
 

@@ -22,7 +22,7 @@ def test_volume_without_mount_path(volume: dict[str, Any]) -> None:
 
 def test_volumes_with_one_mount_path() -> None:
     volume = {"mountPath": "/data", "volumeClaimName": "c"}
-    refused(job(volumes=[volume, volume]), "spec.volumes[1].mountPath", "already by spec.volumes[0]")
+    refused(job(volumes=[volume, volume]), "spec.volumes[1].mountPath", "spec.volumes[0] has it already")
 
 
 def test_volume_with_both_claims() -> None:

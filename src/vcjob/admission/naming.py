@@ -68,7 +68,9 @@ def _tasks(job: Job, name: str | None) -> Iterator[Problem]:
     for number, task in enumerate(job.tasks):
         where: Path = ("spec", "tasks", number, "name")
         if reason := names.dns_label(task.name):
-            yield error(where, f"the task's name `{task.name}` {reason}", "choose another name")
+            yield error(
+                where, f"the task's name `{task.name}` {reason}", f"it should match {names.DNS_LABEL}"
+            )
             continue
         last = f"{name}-{task.name}-{max(task.replicas - 1, 0)}"
         if name is not None and len(last) > names.LABEL_LENGTH:

@@ -57,13 +57,14 @@ def _list(policies: Sequence[Policy], where: Path, tasks: Sequence[Task]) -> Ite
                     else ("event", _event_key(policy, cause))
                 )
                 yield error(
-                    (*place, key), f"{what} `{cause}` has a policy already: number {before + 1} of this list"
+                    (*place, key),
+                    f"duplicate {what} `{cause}`: policy {before + 1} of this list has it already",
                 )
     events = [cause for cause in seen if isinstance(cause, str)]
     if ANY in events and len(events) > 1:
         yield error(
             (*where, seen[ANY]),
-            f"`{ANY}` means every event, so no other event can stand beside it",
+            f"`{ANY}` is every event: if there's {ANY} here, no other policy should be here",
             f"remove {_others(events)}",
         )
     yield from _silent_exit_codes(policies, where, tasks)
@@ -73,21 +74,27 @@ def _causes(policy: Policy, place: Path) -> Iterator[Problem]:
     events = policy.all_events
     if events and policy.exit_code is not None:
         yield error(
-            (*place, "exitCode"), "a policy has an event or an exitCode, not both", "make two policies of it"
+            (*place, "exitCode"),
+            "a policy must not specify event and exitCode simultaneously",
+            "make two policies of it",
         )
     elif not events and policy.exit_code is None:
         yield error(
-            place, "the policy has no event and no exitCode", f"add `event:` with one of {', '.join(EVENTS)}"
+            place,
+            "the policy has neither: either event and exitCode should be specified",
+            f"add `event:` with one of {', '.join(EVENTS)}",
         )
     if policy.exit_code == 0:
         yield error(
             (*place, "exitCode"),
-            "exit code 0 is success, not a failure to act on",
+            "0 is not a valid error code: it is success, not a failure to act on",
             "use `event: TaskCompleted`",
         )
     for event in dict.fromkeys(events):
         if event not in EVENTS:
-            yield error((*place, _event_key(policy, event)), f"unknown event `{event}`", _hint(event, EVENTS))
+            yield error(
+                (*place, _event_key(policy, event)), f"invalid policy event `{event}`", _hint(event, EVENTS)
+            )
 
 
 def _event_key(policy: Policy, event: str) -> str:
@@ -98,7 +105,8 @@ def _action(policy: Policy, place: Path) -> Iterator[Problem]:
     if not policy.action:
         yield error(place, "the policy has no action", f"add `action:` with one of {', '.join(ACTIONS)}")
     elif policy.action not in ACTIONS:
-        yield error((*place, "action"), f"unknown action `{policy.action}`", _hint(policy.action, ACTIONS))
+        message = f"invalid policy action `{policy.action}`"
+        yield error((*place, "action"), message, _hint(policy.action, ACTIONS))
 
 
 def _timeout(policy: Policy, place: Path) -> Iterator[Problem]:

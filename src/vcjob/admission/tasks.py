@@ -15,7 +15,7 @@ def check(job: Job) -> Iterator[Problem]:
     if not job.tasks:
         yield error(
             ("spec", "tasks"),
-            "a Job needs at least one task",
+            "No task specified in job spec",
             "add a task with a name, replicas and a template",
         )
     yield from _names(job)
@@ -23,7 +23,8 @@ def check(job: Job) -> Iterator[Problem]:
         if task.min_available is not None and task.min_available > task.replicas:
             yield error(
                 ("spec", "tasks", number, "minAvailable"),
-                f"minAvailable is {task.min_available}, but the task has only {task.replicas} replicas",
+                f"'minAvailable' is greater than 'replicas' in task {task.name}: "
+                f"{task.min_available} of {task.replicas}",
                 f"at most {task.replicas}",
             )
     yield from _totals(job)
@@ -36,7 +37,7 @@ def _names(job: Job) -> Iterator[Problem]:
         if before != number:
             yield error(
                 ("spec", "tasks", number, "name"),
-                f"a second task named `{task.name}`: spec.tasks[{before}] has that name",
+                f"duplicated task name `{task.name}`: spec.tasks[{before}] has it already",
                 "give each task its own name",
             )
 
@@ -48,7 +49,7 @@ def _totals(job: Job) -> Iterator[Problem]:
     if job.tasks and least > job.replicas and least != sum(task.min_available or 0 for task in job.tasks):
         yield error(
             where,
-            f"minAvailable is {least}, but all tasks together have only {job.replicas} replicas",
+            f"job 'minAvailable' should not be greater than total replicas: {least} of {job.replicas}",
             f"at most {job.replicas}; leave it out to wait for all of them",
         )
     if (job.spec.min_success or 0) > job.replicas:

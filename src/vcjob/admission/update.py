@@ -18,10 +18,8 @@ _FREE_OF_TASK = ("replicas", "minAvailable")
 # What the API server writes into a Job by the schema of its kind.
 _FILLED_IN = {"protocol": "TCP", "mode": "hard", "minPartitions": 0, "creationTimestamp": None}
 _AMOUNTS = frozenset({"limits", "requests", "overhead"})
-_HINT = (
-    "only minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend may change; "
-    "delete the Job and create it anew for the rest"
-)
+_FREE = "minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend"
+_HINT = "delete the Job and create it anew"
 _SHOWN = 20
 
 
@@ -61,7 +59,7 @@ def _tasks(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[Problem
         added = [name for name in after if name not in before]
         parts = [f"removed: {', '.join(gone)}"] * bool(gone) + [f"added: {', '.join(added)}"] * bool(added)
         what = "; ".join(parts) or "their order differs"
-        return [error(("spec", "tasks"), f"the tasks of a Job stay as they are ({what})", _HINT)]
+        return [error(("spec", "tasks"), f"job updates may not add or remove tasks ({what})", _HINT)]
     return [
         _changed(where)
         for number, (one, other) in enumerate(zip(old, new, strict=True))
@@ -70,7 +68,8 @@ def _tasks(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[Problem
 
 
 def _changed(where: Path) -> Problem:
-    return error(where, f"`{format_path(where[-1:])}` cannot change while the Job exists", _HINT)
+    what = f"`{format_path(where[-1:])}` cannot change: job updates may not change fields other than {_FREE}"
+    return error(where, what, _HINT)
 
 
 def _differences(old: Any, new: Any, where: Path) -> Iterator[Path]:

@@ -17,13 +17,13 @@ def check(job: Job, *, update: bool = False) -> Iterator[Problem]:
         if not path:
             yield error(
                 (*where, "mountPath"),
-                "the volume has no mountPath",
+                "the volume has no mountPath: it should be at least 1 chars long",
                 "add the path at which containers see it",
             )
         elif first.setdefault(path, number) != number:
             yield error(
                 (*where, "mountPath"),
-                f"`{path}` is mounted already by spec.volumes[{first[path]}]",
+                f"duplicated mountPath `{path}`: spec.volumes[{first[path]}] has it already",
                 "choose another path",
             )
         yield from _claim(volume, where, update=update)
@@ -36,7 +36,7 @@ def _claim(volume: VolumeSpec, where: Path, *, update: bool) -> Iterator[Problem
         if not volume.volume_claim_name:
             yield error(
                 where,
-                "the volume has no claim",
+                "the volume has no claim: either VolumeClaim or VolumeClaimName must be specified",
                 "add `volumeClaimName` (one that exists) or `volumeClaim` (a new one)",
             )
         return

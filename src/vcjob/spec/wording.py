@@ -80,7 +80,7 @@ def _value(failure: Failure, schema: dict[str, Any]) -> tuple[str, str | None]:
             meaning = _meaning(schema, failure.rule)
             return f"`{show(value)}` is not {meaning}", None
         case "minimum":
-            return f"{value} is too small: at least {detail.limit}", None
+            return f"{value} is too small: it should be greater than or equal to {detail.limit}", None
         case "maximum":
             return f"{value} is too large: at most {detail.limit}", None
         case "minItems":
