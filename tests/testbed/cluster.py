@@ -83,10 +83,10 @@ class Cluster:
     def node(self) -> Node:
         return Node(self.cell, self.control_plane)
 
-    def start_node(self, *images: str) -> Node:
+    def start_node(self, *images: str, pretended_cpus: int = 0) -> Node:
         """A real node, with the images (of tests/testbed/images.py) that the test needs beside the usual two."""
         if "kubelet" not in self.parts():
-            self.node.start()
+            self.node.start(pretended_cpus=pretended_cpus)
         for name in images:
             self.node.load_image(name)
         return self.node

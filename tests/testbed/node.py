@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from . import containers, debian
+from . import containers, debian, processors
 from .api import Api
 from .build import program
 from .control_plane import ControlPlane
@@ -23,8 +23,10 @@ class Node:
         self.cell = cell
         self.control_plane = control_plane
 
-    def start(self, images: tuple[str, ...] = ("pause", "busybox")) -> None:
+    def start(self, images: tuple[str, ...] = ("pause", "busybox"), pretended_cpus: int = 0) -> None:
         debian.ensure()
+        if pretended_cpus:
+            processors.pretend(self.cell, pretended_cpus)
         runtime = containers.containerd(self.cell).start()
         kubelet = Part(self.cell, "kubelet", self._kubelet_arguments())
         proxy = Part(self.cell, "kube-proxy", self._proxy_arguments()).start()

@@ -30,10 +30,12 @@ ENABLED_WEBHOOKS = (
     "/hypernodes/validate",
     "/cronjobs/validate",
 )
+WEBHOOKS_ABOUT_JOBS = "/jobs/"
+# "without-jobs" is how vcjob asks to be run beside Volcano: everything of Volcano's but what is about Jobs.
+MODES = ("scheduler", "full", "without-jobs")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
-JOBS = "/apis/batch.volcano.sh/v1alpha1"
 
 
 class Volcano:
@@ -46,26 +48,37 @@ class Volcano:
         self._crds_made: list[str] = []
 
     def start(self, mode: str = "full", controller_flags: tuple[str, ...] = ()) -> None:
-        if mode not in ("scheduler", "full"):
-            raise ValueError(f"Volcano runs as 'scheduler' or 'full', not {mode!r}")
-        self.install_crds()
-        if self.api.find(f"/api/v1/namespaces/{NAMESPACE}") is None:
-            self.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self._make_queues()
+        if mode not in MODES:
+            raise ValueError(f"Volcano runs as {', '.join(MODES)}, not {mode!r}")
+        self.prepare()
         configuration = data("volcano", "config") / "volcano-scheduler.conf"
         # With a Lease, as its own manifests for several replicas have it: others recognise a live scheduler by that.
         elect = ["--leader-elect=true", f"--leader-elect-resource-namespace={NAMESPACE}"]
         parts = [
             self._part("vc-scheduler", [f"--scheduler-conf={configuration}", *elect, "--cache-dumper=false"])
         ]
-        if mode == "full":
+        if mode != "scheduler":
+            if mode == "without-jobs":
+                controller_flags = ("--controllers=*,-job-controller", *controller_flags)
+            paths = [
+                path
+                for path in ENABLED_WEBHOOKS
+                if mode == "full" or not path.startswith(WEBHOOKS_ABOUT_JOBS)
+            ]
             parts.append(self._part("vc-controller-manager", [*elect, *controller_flags]))
-            self._register_webhooks()
-            webhook_manager = self._webhook_manager()
+            self._register_webhooks(paths)
+            webhook_manager = self._webhook_manager(paths)
         for part in parts:
             part.wait_until(partial(part.answers, HEALTH_PORTS[part.name], "/healthz"), "healthy", 60)
-        if mode == "full":
+        if mode != "scheduler":
             webhook_manager.wait_until(self._webhooks_answer, "answering", 60)
+
+    def prepare(self) -> None:
+        """All that its parts find when they start: its kinds, its namespace, its queues."""
+        self.install_crds()
+        if self.api.find(f"/api/v1/namespaces/{NAMESPACE}") is None:
+            self.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self._make_queues()
 
     def install_crds(self) -> None:
         for file in sorted(data("volcano", "crds").glob("*.yaml")) + sorted(
@@ -119,7 +132,7 @@ class Volcano:
             self.cell, name, [str(program(name)), f"--kubeconfig={kubeconfig}", *health, *arguments]
         ).start()
 
-    def _webhook_manager(self) -> Part:
+    def _webhook_manager(self, paths: list[str]) -> Part:
         certificate, key = self.control_plane.certificates.issue(
             "volcano-webhook", "volcano-webhook", hosts=(NODE_ADDRESS,)
         )
@@ -133,15 +146,15 @@ class Volcano:
                 f"--port={WEBHOOK_PORT}",
                 f"--webhook-namespace={NAMESPACE}",
                 "--webhook-service-name=volcano-admission-service",
-                f"--enabled-admission={','.join(ENABLED_WEBHOOKS)}",
+                f"--enabled-admission={','.join(paths)}",
                 "--graceful-shutdown-time=1s",
             ],
         )
 
-    def _register_webhooks(self) -> None:
+    def _register_webhooks(self, paths: list[str]) -> None:
         """Volcano's own registrations from its chart, with an address instead of a Service."""
         bundle = base64.b64encode(self.control_plane.certificates.file.read_bytes()).decode()
-        for registration in _chart_webhooks():
+        for registration in _chart_webhooks(paths):
             for hook in registration["webhooks"]:
                 path = hook["clientConfig"]["service"]["path"]
                 hook["clientConfig"] = {
@@ -152,24 +165,15 @@ class Volcano:
             self.api.apply(f"{WEBHOOKS}/{kind}/{registration['metadata']['name']}", registration)
 
     def _webhooks_answer(self) -> bool:
-        """A Job that asks for more pods than it has must be refused by the webhook itself; until then the API server cannot reach it."""
+        """A Queue that is promised more than it deserves must be refused by the webhook itself; until then the API server cannot reach it."""
         hopeless = {
-            "apiVersion": "batch.volcano.sh/v1alpha1",
-            "kind": "Job",
-            "metadata": {"generateName": "hopeless-"},
-            "spec": {
-                "minAvailable": 2,
-                "tasks": [
-                    {
-                        "name": "one",
-                        "replicas": 1,
-                        "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
-                    }
-                ],
-            },
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": "hopeless"},
+            "spec": {"weight": 1, "deserved": {"cpu": "1"}, "guarantee": {"resource": {"cpu": "2"}}},
         }
         try:
-            self.api.create(f"{JOBS}/namespaces/default/jobs?dryRun=All", hopeless)
+            self.api.create(f"{QUEUES}?dryRun=All", hopeless)
         except ApiError as error:
             return re.search("admission webhook .* denied", str(error)) is not None
         return False
@@ -198,7 +202,7 @@ def _is_established(definition: Any) -> bool:
     )
 
 
-def _chart_webhooks() -> list[dict[str, Any]]:
+def _chart_webhooks(paths: list[str]) -> list[dict[str, Any]]:
     """The chart's template needs no helm: drop the lines that are only logic, name the release."""
     template = Path(data("volcano", "templates") / "webhooks.yaml").read_text()
     lines = [line for line in template.splitlines() if not re.fullmatch(r"\s*\{\{.*\}\}\s*", line)]
@@ -207,5 +211,5 @@ def _chart_webhooks() -> list[dict[str, Any]]:
     return [
         document
         for document in documents
-        if document["webhooks"][0]["clientConfig"]["service"]["path"] in ENABLED_WEBHOOKS
+        if document["webhooks"][0]["clientConfig"]["service"]["path"] in paths
     ]
