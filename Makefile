@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-pythons storm scale check format bench race mutants cluster cluster-down image chart requirements clean
+.PHONY: help install demo test test-fast test-pythons storm scale conformance check format bench race mutants cluster cluster-down image chart requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -51,6 +51,10 @@ storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can
 
 scale: $(VENV)/.dev  ## ten thousand pretended pods on the testbed
 	VCJOB_FAKE_PODS=10000 $(PYTEST) -q tests/cluster_ground/test_testbed_fake_nodes.py
+
+conformance: $(VENV)/.dev  ## Volcano's own end-to-end specs about Jobs: AGAINST=both|volcano|ours SUITE=all|jobp,... FOCUS=regex
+	@scripts/test-packages
+	$(BIN)/python -m tests.conformance
 
 check: $(VENV)/.dev  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
