@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -60,6 +61,17 @@ async def who_am_i(config: ClusterConfig) -> str:
 
 async def test_a_server_of_the_clusters_ca_is_trusted(server: SecureServer) -> None:
     assert await who_am_i(ClusterConfig(server=server.url, source=Fixed(), ca=server.ca.pem)) == "nobody"
+
+
+async def test_it_is_the_same_on_the_faster_loop_of_the_controller(server: SecureServer) -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
+    config = ClusterConfig(server=server.url, source=Fixed(), ca=server.ca.pem)
+
+    def on_uvloop() -> str:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(who_am_i(config))
+
+    assert await asyncio.to_thread(on_uvloop) == "nobody"
 
 
 async def test_a_server_of_another_ca_is_refused_with_the_reason(server: SecureServer) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from typing import cast
 from urllib.parse import urlsplit
 
 from vcjob.kube.wire import CONNECT_SECONDS, Answer, WireError, keep_alive
@@ -151,8 +152,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by behaviour, not by class
         keep_alive(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
