@@ -60,6 +60,19 @@ async def test_a_deadline_in_the_past_is_now() -> None:
     assert len(queue) == 1
 
 
+def test_moments_that_have_just_passed_are_fine_on_the_faster_loop_too() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
+
+    async def rush() -> list[int]:
+        queue: WorkQueue[int] = WorkQueue()
+        for key in range(50):
+            queue.add_after(key, 1e-6 * (50 - key))
+        return [await queue.get() for _ in range(50)]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert sorted(runner.run(rush())) == list(range(50))
+
+
 async def test_a_failing_key_waits_longer_each_time_until_forgotten() -> None:
     queue: WorkQueue[str] = WorkQueue(Backoff(0.1, 100.0))
     delays = [queue.add_rate_limited("a") for _ in range(6)]

@@ -49,7 +49,9 @@ class WorkQueue(Generic[K]):
         self._deadlines: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        #: When it fires. Not every loop's handle can tell, least of all for a moment that has just passed.
+        self._due = 0.0
         self._getters: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._closed = False
 
@@ -165,12 +167,13 @@ class WorkQueue(Generic[K]):
     def _arm(self) -> None:
         """One timer for the earliest deadline, however many keys wait."""
         if self._timer is not None:
-            if self._heap and self._timer.when() <= self._heap[0][0]:
+            if self._heap and self._due <= self._heap[0][0]:
                 return
             self._timer.cancel()
             self._timer = None
         if self._heap:
-            self._timer = asyncio.get_running_loop().call_at(self._heap[0][0], self._fire)
+            self._due = self._heap[0][0]
+            self._timer = asyncio.get_running_loop().call_at(self._due, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
