@@ -166,13 +166,17 @@ class Births:
 
 @pytest.fixture(scope="session")
 def crds(api_server: Cluster) -> None:
+    establish(api_server)
+
+
+def establish(cluster: Cluster) -> None:
     """Our own kinds; what of Volcano's is not among them comes with the tests that run Volcano."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for definition in definitions():
         name = definition["metadata"]["name"]
-        if api_server.api.find(f"{path}/{name}") is None:
-            api_server.api.create(path, definition)
-        api_server.api.wait(f"{path}/{name}", _is_established, what="established")
+        if cluster.api.find(f"{path}/{name}") is None:
+            cluster.api.create(path, definition)
+        cluster.api.wait(f"{path}/{name}", _is_established, what="established")
 
 
 def _is_established(definition: Object) -> bool:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from .api import Api
-from .control_plane import ControlPlane
+from .control_plane import Audit, ControlPlane
 from .dns import start_dns
 from .fake_nodes import add_nodes, start_kwok
 from .isolation import Cell
@@ -27,7 +27,8 @@ class Cluster:
         self.control_plane = ControlPlane(cell)
 
     @classmethod
-    def start(cls, parent: Path | None = None, owned: bool = True, audit: bool = True) -> Cluster:
+    def start(cls, parent: Path | None = None, owned: bool = True, audit: Audit = True) -> Cluster:
+        """``audit``: a line about every request, or about what a policy's rules say, or none."""
         cell = Cell.create(parent, owned)
         try:
             cluster = cls(cell)
@@ -112,6 +113,10 @@ class Cluster:
         volcano = Volcano(self.cell, self.control_plane)
         volcano.start(mode, controller_flags)
         return volcano
+
+    def prepare_volcano(self) -> None:
+        """Volcano's kinds and queues without Volcano, for whoever brings a controller of his own."""
+        Volcano(self.cell, self.control_plane).prepare()
 
     def part(self, name: str) -> Part:
         """Any part by name, to stop, pause, kill or restart it: etcd, kube-apiserver, kubelet, kwok, vc-scheduler, ..."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from .api import Api, ApiError
 from .build import program
@@ -16,12 +17,9 @@ from .part import Part
 PORT = 6443
 SERVICE_NETWORK = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
-AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
-}
+#: Rules of an audit policy, or whether there is to be one that notes every request.
+Audit = list[dict[str, Any]] | bool
+EVERY_REQUEST: list[dict[str, Any]] = [{"level": "Metadata"}]
 
 
 class ControlPlane:
@@ -36,7 +34,7 @@ class ControlPlane:
         self.server = f"https://{cell.address}:{PORT}"
         self.inner_server = f"https://{NODE_ADDRESS}:{PORT}"
 
-    def start(self, audit: bool = True) -> None:
+    def start(self, audit: Audit = True) -> None:
         store = etcd(self.cell).start()
         self.certificates.kubeconfig(self.kubeconfig, self.server, "testbed-admin", ("system:masters",))
         api_server = Part(self.cell, "kube-apiserver", self._api_server_arguments(audit))
@@ -91,7 +89,7 @@ class ControlPlane:
                 ] += 1
         return counted
 
-    def _api_server_arguments(self, audit: bool) -> list[str]:
+    def _api_server_arguments(self, audit: Audit) -> list[str]:
         issue = self.certificates.issue
         public, private = service_account_keys(self.certificates.folder)
         names = (
@@ -131,11 +129,14 @@ class ControlPlane:
         ]
         if audit:
             policy = self.cell.folder / "audit-policy.json"
-            policy.write_text(json.dumps(AUDIT_POLICY))
+            rules = EVERY_REQUEST if audit is True else audit
+            about = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
+            policy.write_text(json.dumps({**about, "rules": rules}))
             arguments += [
                 f"--audit-policy-file={policy}",
                 f"--audit-log-path={self.audit_log}",
-                "--audit-log-mode=batch",
+                # A few lines that matter are written before the answer, so that none is lost with the server.
+                f"--audit-log-mode={'batch' if audit is True else 'blocking'}",
                 "--audit-log-batch-max-wait=1s",
                 "--audit-log-maxsize=2000",
             ]

@@ -17,6 +17,9 @@ MARK = "kwok.x-k8s.io/node"
 COMPLETE_AFTER = "testbed.invalid/complete-after"
 # ... or fails with this exit code, after the same time.
 FAIL_WITH = "testbed.invalid/fail-with"
+# Both may depend on the pod's attempt: it fails only before this one, and ends by itself only from this one on.
+FAILS_BEFORE = "testbed.invalid/fails-before-attempt"
+ENDS_FROM = "testbed.invalid/ends-from-attempt"
 
 PORT = 10247
 OPTIONS: dict[str, Any] = {
@@ -198,8 +201,16 @@ _AFTER = {
         "durationFrom": {"expressionFrom": f'.metadata.annotations["{COMPLETE_AFTER}"]'},
     }
 }
-_COMPLETES: Condition = (f'.metadata.annotations["{COMPLETE_AFTER}"]', "Exists", [])
-_FAILS = f'.metadata.annotations["{FAIL_WITH}"]'
+_ENDS: Condition = (f'.metadata.annotations["{COMPLETE_AFTER}"]', "Exists", [])
+
+
+def _number(kind: str, key: str, default: int) -> str:
+    return f'((.metadata.{kind}["{key}"] // "{default}") | tonumber)'
+
+
+_ATTEMPT = _number("labels", "vcjob.io/attempt", 0)
+_IS_TIME: Condition = (f"{_ATTEMPT} >= {_number('annotations', ENDS_FROM, 0)}", "In", ["true"])
+_FAILS = f'.metadata.annotations["{FAIL_WITH}"] != null and {_ATTEMPT} < {_number("annotations", FAILS_BEFORE, 2**31)}'
 
 STAGES: list[dict[str, Any]] = [
     _stage(
@@ -227,14 +238,14 @@ STAGES: list[dict[str, Any]] = [
     _stage(
         "pod-completes",
         "Pod",
-        [_LIVE, _RUNNING, _COMPLETES, (_FAILS, "DoesNotExist", [])],
+        [_LIVE, _RUNNING, _ENDS, _IS_TIME, (_FAILS, "In", ["false"])],
         _patch(_pod_ended("Succeeded", "0", "Completed")),
         **_AFTER,
     ),
     _stage(
         "pod-fails",
         "Pod",
-        [_LIVE, _RUNNING, _COMPLETES, (_FAILS, "Exists", [])],
+        [_LIVE, _RUNNING, _ENDS, _IS_TIME, (_FAILS, "In", ["true"])],
         _patch(_pod_ended("Failed", f'{{{{ index $root.metadata.annotations "{FAIL_WITH}" }}}}', "Error")),
         **_AFTER,
     ),

@@ -15,6 +15,7 @@ The first fault that matches a request is used up first; a request that none mat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import re
@@ -111,6 +112,15 @@ class ApiProxy:
         self._faults.append(fault)
         return fault
 
+    def put_first(self, fault: Fault) -> Fault:
+        """Before all that were added so far."""
+        self._faults.insert(0, fault)
+        return fault
+
+    def remove(self, fault: Fault) -> None:
+        if fault in self._faults:
+            self._faults.remove(fault)
+
     def clear(self) -> None:
         self._faults.clear()
 
@@ -191,8 +201,9 @@ class ApiProxy:
                     await response.write(chunk)
             return response
         except TimeoutError:
-            if response.prepared:
-                await response.write(b'{"type": "MODIFIED", "obj')
+            with contextlib.suppress(ConnectionError, ClientError):  # the client may have gone first
+                if response.prepared:
+                    await response.write(b'{"type": "MODIFIED", "obj')
             return _hang_up(request)
         except (asyncio.CancelledError, ClientError, ConnectionError):
             return _hang_up(request)

@@ -1,0 +1,72 @@
+"""Who was ever born: by a watch of its own and by the API server's audit log, which misses nothing."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections import defaultdict
+from pathlib import Path
+
+from tests.testbed.api import Api, ApiError
+
+from .people import controller_of
+from .shapes import Object
+
+PODS = "/api/v1/pods"
+#: What the audit log is to hold: every pod as it was made.
+AUDIT = [
+    {"level": "RequestResponse", "verbs": ["create"], "resources": [{"group": "", "resources": ["pods"]}],
+     "omitManagedFields": True},
+    {"level": "None"},
+]  # fmt: skip
+#: Job uid, pod name, attempt.
+Life = tuple[str, str, str]
+
+
+class Witness:
+    def __init__(self, api: Api, audit_log: Path) -> None:
+        self._api = api
+        self._audit_log = audit_log
+        self._births: dict[Life, set[str]] = defaultdict(set)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def births(self) -> dict[Life, set[str]]:
+        """The uids of all pods that were ever made for a life."""
+        self._stop.set()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        with self._audit_log.open() as log:
+            for line in log:
+                event = json.loads(line)
+                if event.get("responseStatus", {}).get("code") == 201:
+                    self._note(event["responseObject"])
+        return dict(self._births)
+
+    def _watch(self) -> None:
+        version = ""
+        while not self._stop.is_set():
+            try:
+                if not version:
+                    listed = self._api.get(PODS)
+                    version = listed["metadata"]["resourceVersion"]
+                    for pod in listed["items"]:
+                        self._note(pod)
+                for event in self._api.watch(PODS, version, seconds=3):
+                    if event["type"] == "ERROR":
+                        version = ""
+                        break
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    self._note(event["object"])
+            except (OSError, http.client.HTTPException, ApiError, ValueError):
+                # The server is away, or the watch was cut in the middle of a line.
+                self._stop.wait(0.2)
+                version = ""
+
+    def _note(self, pod: Object) -> None:
+        owner, meta = controller_of(pod), pod["metadata"]
+        if owner is not None:
+            attempt = (meta.get("labels") or {}).get("vcjob.io/attempt", "")
+            self._births[owner["uid"], meta["name"], attempt].add(meta["uid"])
