@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from tests.kube.fake_api import FakeApi
 from vcjob.cluster.container_log import ContainerLog, Watched
-from vcjob.cluster.log_source import Choice, Sink, Watermark, moment_of, since_time, split
+from vcjob.cluster.log_source import Sink, Watermark, containers_of, moment_of, since_time, split
 from vcjob.cluster.seen import SeenPod, newest_try
 from vcjob.kube.auth import Fixed
 from vcjob.kube.client import Client
 from vcjob.kube.config import ClusterConfig
+from vcjob.report.logs import LogFilter
 
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: dict[str, Any] = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:09Z"}}
@@ -131,12 +132,12 @@ async def test_nothing_is_read_before_the_container_has_begun(api: FakeApi, clie
 def test_the_rank_is_its_own_container_and_sidecars_are_not() -> None:
     seen = pod(RUNNING)
     assert (seen.rank, seen.task, seen.index, seen.attempt) == (2, "worker", 1, 2)
-    assert Choice().containers_of(seen) == ["main"]
-    assert Choice(every_try=True).containers_of(seen) == ["wait", "main"]
-    assert Choice(containers=("proxy",)).containers_of(seen) == ["proxy"]
+    assert containers_of(seen, LogFilter()) == ["main"]
+    assert containers_of(seen, LogFilter(every_try=True)) == ["wait", "main"]
+    assert containers_of(seen, LogFilter(containers=("proxy",))) == ["proxy"]
     named = msgspec.structs.replace(seen.metadata.annotations, own_container="proxy")
     seen.metadata.annotations = named
-    assert Choice().containers_of(seen) == ["proxy"]
+    assert containers_of(seen, LogFilter()) == ["proxy"]
 
 
 def test_a_container_that_waits_to_be_started_again_has_ended() -> None:

@@ -29,7 +29,9 @@ def log(content: bytes) -> Iterator[str]:
 
 
 def _file(path: str, rank: int = 0) -> LogFile:
-    return LogFile(path, rank, "worker", rank, 0, "main", True, 0, "out")
+    return LogFile(
+        path=path, rank=rank, task="worker", index=rank, attempt=0, container="main", main=True, restart=0
+    )
 
 
 @given(LINES, st.booleans(), st.integers(0, 40))
@@ -72,7 +74,7 @@ def test_merging_loses_nothing_and_keeps_every_file_s_order(files: list[list[byt
         for rank, pieces in enumerate(files):
             content = b"".join(pieces)
             expected = content + (b"\n" if content and not content.endswith(b"\n") else b"")
-            assert b"".join(chunk.data for chunk in chunks if chunk.file.rank == rank) == expected
+            assert b"".join(chunk.data for chunk in chunks if chunk.origin.rank == rank) == expected
         assert all(chunk.data.endswith(b"\n") for chunk in chunks)
 
 

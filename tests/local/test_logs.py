@@ -14,9 +14,14 @@ import pytest
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task, texts
 from vcjob.cli.screen import Screen, prefixed
 from vcjob.local.logindex import LogIndex, offset_at, read_index
-from vcjob.local.logs import Chunk, LogFile, read_all
+from vcjob.local.logs import LogFile, read_all
+from vcjob.report.logs import Chunk, LogOrigin
 
 MANY = "import os, sys\nfor n in range({count}):\n    sys.stdout.write(f'{{n}} of rank ' + os.environ['RANK'] + '\\n')\n"
+
+
+def origin(rank: int | None, task: str, index: int) -> LogOrigin:
+    return LogOrigin(rank=rank, task=task, index=index, attempt=0, container="main", main=True, restart=0)
 
 
 def _check_complete(lines: list[str], count: int) -> None:
@@ -94,7 +99,7 @@ def test_following_shows_lines_while_the_job_runs_and_goes_on_through_restarts(
     for line in handle.logs(follow=True):
         seen.append(line.text)
         if len(seen) == 1:
-            assert handle.phase == "Running"
+            eventually(lambda: handle.phase == "Running")  # its line may be read before its status is written
             (tmp_path / "go").touch()
     assert seen == ["try", "try", "end"]
 
@@ -105,14 +110,13 @@ def test_bytes_that_are_no_text_do_not_stop_the_reader(finish: Start) -> None:
 
 
 def test_a_prefix_is_put_before_every_line_of_a_chunk() -> None:
-    file = LogFile("x", 3, "worker", 2, 0, "main", True, 0, "out")
-    assert prefixed(Chunk(file, b"a\n\nb\n")) == b"[3 worker-2] a\n[3 worker-2] \n[3 worker-2] b\n"
+    worker = origin(rank=3, task="worker", index=2)
+    assert prefixed(Chunk(worker, b"a\n\nb\n")) == b"[3 worker-2] a\n[3 worker-2] \n[3 worker-2] b\n"
 
 
 def test_the_screen_writes_what_it_gets_at_once() -> None:
     out = io.StringIO()
-    file = LogFile("x", None, "a", 0, 0, "main", True, 0, "out")
-    Screen("job", out, io.StringIO()).logs([Chunk(file, b"one\n")])
+    Screen("job", out, io.StringIO()).logs([Chunk(origin(rank=None, task="a", index=0), b"one\n")])
     assert out.getvalue() == "[- a-0] one\n"
 
 
@@ -143,7 +147,9 @@ def test_the_time_index_grows_ever_slower(tmp_path: Path) -> None:
 def test_files_without_an_index_are_still_read(tmp_path: Path) -> None:
     path = tmp_path / "main.0.out"
     path.write_text("a\nb")
-    file = LogFile(str(path), 0, "a", 0, 0, "main", True, 0, "out")
+    file = LogFile(
+        path=str(path), rank=0, task="a", index=0, attempt=0, container="main", main=True, restart=0
+    )
     assert [chunk.data for chunk in read_all([file])] == [b"a\n", b"b\n"]
 
 

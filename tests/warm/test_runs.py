@@ -23,6 +23,8 @@ class cuda:
     is_initialized = staticmethod(lambda: False)
 class default_generator:
     seed = staticmethod(lambda: 0)
+def set_num_threads(number):
+    pass
 """
 RANK = """
 import os, sys, torch

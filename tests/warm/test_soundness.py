@@ -196,6 +196,19 @@ def test_a_program_that_sets_such_a_variable_itself_starts_the_plain_way(
 
 
 @pytest.mark.parametrize(
+    "line", ["os.environ['HOME']", "os.environ['HOME'] == ''", "os.environ.get('OMP_NUM_THREADS')"]
+)
+def test_a_program_that_only_reads_such_a_variable_is_forked(
+    warm: Starter, said: list[str], line: str
+) -> None:
+    (warm.folder / "p.py").write_text(f"import os\n{line}\nprint('hello')")
+    running = warm.start(PYTHON, "p.py")
+    assert isinstance(running.child, WarmChild)
+    assert running.wait().out == "hello\n"
+    assert said == []
+
+
+@pytest.mark.parametrize(
     "argv",
     [
         ["sh", "-c", "echo hello"],

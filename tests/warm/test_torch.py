@@ -64,6 +64,25 @@ def test_threads_of_torch_and_blas_work_after_the_fork(torch_ranks: Starter) -> 
         assert outcome.out == "True True 2\n600.0\n", outcome.err
 
 
+def test_the_share_of_threads_is_as_in_a_fresh_start(
+    torch_ranks: Starter, plain: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    (torch_ranks.folder / "p.py").write_text(
+        "import ctypes, glob, numpy, os, threading, torch\n"
+        "print(os.environ['OMP_NUM_THREADS'], b'OMP_NUM_THREADS=1' in open('/proc/self/environ', 'rb').read())\n"
+        "print(torch.get_num_threads())\n"
+        "other = threading.Thread(target=lambda: print(torch.get_num_threads())); other.start(); other.join()\n"
+        "for path in glob.glob(os.path.dirname(numpy.__file__) + '.libs/*openblas64*'):\n"
+        "    print(ctypes.CDLL(path).scipy_openblas_get_num_threads64_())\n"
+    )
+    forked = torch_ranks.start(PYTHON, "p.py", threads=1)
+    assert isinstance(forked.child, WarmChild)
+    outcome = forked.wait()
+    assert outcome.out.startswith("1 True\n1\n1\n"), outcome.err
+    assert outcome.out == plain.run(PYTHON, "p.py", threads=1).out
+
+
 def test_workers_of_a_data_loader_work(torch_ranks: Starter) -> None:
     (torch_ranks.folder / "p.py").write_text(
         "import torch\nfrom torch.utils.data import DataLoader\n"

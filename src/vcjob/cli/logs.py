@@ -12,7 +12,7 @@ from vcjob.cli.options import job_argument, output_option
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
-    from vcjob.local.logs import Chunk
+    from vcjob.report.logs import Chunk
     from vcjob.sdk.grounds import Where
 
 
@@ -52,7 +52,7 @@ def command(
     """Show the lines of all ranks, each with `[rank task-index]` in front, in the order they were written."""
     from vcjob.cli.screen import prefixed
     from vcjob.cli.times import moment_of
-    from vcjob.local.logs import LogFilter
+    from vcjob.report.logs import LogFilter
     from vcjob.sdk.finding import find
 
     job = find(name, **where)

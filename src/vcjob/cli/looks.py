@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vcjob.cli.style import Style
-    from vcjob.local.podstate import PodState
+    from vcjob.report.podstate import PodState
 
 _PHASE_COLOURS = {
     "Completed": "green",

@@ -13,8 +13,8 @@ from vcjob.cli.style import Style
 
 if TYPE_CHECKING:
     from vcjob.lifecycle.status import Status
-    from vcjob.local.logs import Chunk
-    from vcjob.local.podstate import PodState
+    from vcjob.report.logs import Chunk
+    from vcjob.report.podstate import PodState
 
 _MANY = 16  # more pods than this are counted, not told one by one
 _STILL = 15.0  # seconds after which a waiting job says again what it waits for
@@ -24,9 +24,9 @@ _RANK_COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
 
 def prefixed(chunk: Chunk, colours: bool = False) -> bytes:
     """The lines of a chunk, each with its rank in front; the whole chunk at once, for there may be many."""
-    prefix = chunk.file.prefix
+    prefix = chunk.origin.prefix
     if colours:
-        number = chunk.file.rank if chunk.file.rank is not None else len(prefix)
+        number = chunk.origin.rank if chunk.origin.rank is not None else len(prefix)
         prefix = f"\033[{_RANK_COLOURS[number % len(_RANK_COLOURS)]}m{prefix}\033[0m"
     mark = prefix.encode() + b" "
     return mark + chunk.data[:-1].replace(b"\n", b"\n" + mark) + b"\n"

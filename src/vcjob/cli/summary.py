@@ -9,7 +9,7 @@ from vcjob.cli.looks import duration, painted, pod_table
 if TYPE_CHECKING:
     from vcjob.cli.style import Style
     from vcjob.lifecycle.status import Status
-    from vcjob.local.failure import Culprit, FailureReport
+    from vcjob.report.failure import Culprit, FailureReport
     from vcjob.sdk.handle import Handle
 
 _SHOWN_LINES = 12
@@ -47,6 +47,8 @@ def _failure(job: Handle, report: FailureReport, culprit: Culprit, style: Style)
         lines.append(f"    {culprit.exception}")
     if culprit.frame:
         lines.append(f"    at {culprit.frame}")
+    if culprit.way_out:
+        lines.append(f"    {culprit.way_out}")
     if culprit.stderr:
         lines.append("  its last lines:")
         lines += [f"    | {line}" for line in culprit.stderr[-_SHOWN_LINES:]]

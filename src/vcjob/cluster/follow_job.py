@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from vcjob.cluster.container_log import ContainerLog, Watched
 from vcjob.cluster.ground import Ground, JobKey
-from vcjob.cluster.log_source import Choice, Moment, Sink
+from vcjob.cluster.log_source import Moment, Sink, containers_of
 from vcjob.cluster.seen import SEEN_PODS, SeenPod, belongs_to, newest_try
 from vcjob.cluster.sentences import told
 from vcjob.kube.errors import Forbidden
@@ -16,6 +16,7 @@ from vcjob.kube.resources import EVENTS, Document
 from vcjob.kube.watch import Snapshot, follow
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.plan.names import JOB_NAME
+from vcjob.report.logs import LogFilter
 
 #: Logs that are followed at once; each is a connection.
 MOST_STREAMS = 500
@@ -59,7 +60,7 @@ class JobFollower:
         self,
         ground: Ground,
         key: JobKey,
-        choice: Choice,
+        choice: LogFilter,
         sink: Sink,
         *,
         since: Moment | None = None,
@@ -169,7 +170,7 @@ class JobFollower:
             return
         watched = self._watched[pod.uid] = Watched(pod)
         if self._choice.takes(pod):
-            for container in self._choice.containers_of(pod):
+            for container in containers_of(pod, self._choice):
                 self._read(watched, container, old)
 
     def _read(self, watched: Watched, container: str, old: bool) -> None:

@@ -8,11 +8,9 @@ import threading
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
-
-import msgspec
 
 from vcjob.cluster.seen import SeenPod
+from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 
 #: A reader that is slower than the cluster makes the cluster wait, not our memory grow.
 _MOST_WAITING = 8 * 1024 * 1024
@@ -21,56 +19,31 @@ _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d
 Moment = tuple[int, int]  # epoch seconds, nanoseconds
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(LogOrigin, frozen=True, kw_only=True):
     """One try of one container."""
 
     pod: str
     uid: str
-    rank: int | None
-    task: str
-    index: int
-    attempt: int
-    container: str
-    #: It is the rank itself, not a sidecar or an init step.
-    own: bool
-    restart: int
 
     @classmethod
     def of(cls, pod: SeenPod, container: str, restart: int) -> Source:
-        own = container == pod.own_container
-        return cls(pod.name, pod.uid, pod.rank, pod.task, pod.index, pod.attempt, container, own, restart)
+        return cls(
+            pod=pod.name, uid=pod.uid, rank=pod.rank, task=pod.task, index=pod.index, attempt=pod.attempt,
+            container=container, main=container == pod.own_container, restart=restart,
+        )  # fmt: skip
 
     @property
     def who(self) -> str:
         rank = "" if self.rank is None else f"rank {self.rank} "
-        return f"{rank}{self.task}-{self.index}{'' if self.own else f' ({self.container})'}"
+        return f"{rank}{self.task}-{self.index}{'' if self.main else f' ({self.container})'}"
 
 
-class Choice(NamedTuple):
-    """Whose logs."""
-
-    ranks: tuple[int, ...] = ()
-    tasks: tuple[str, ...] = ()
-    containers: tuple[str, ...] = ()
-    attempt: int | None = None
-    #: The try before the last, of each container.
-    previous: bool = False
-    #: All tries from the beginning, init steps too: the whole story.
-    every_try: bool = False
-
-    def takes(self, pod: SeenPod) -> bool:
-        if self.ranks and pod.rank not in self.ranks:
-            return False
-        if self.tasks and pod.task not in self.tasks:
-            return False
-        return self.attempt is None or pod.attempt == self.attempt
-
-    def containers_of(self, pod: SeenPod) -> list[str]:
-        """Without a choice the rank's own container: what stands beside it is seldom what is asked for."""
-        if self.containers:
-            return [name for name in pod.container_names if name in self.containers]
-        steps = [step.name for step in pod.spec.init_containers if step.restart_policy != "Always"]
-        return [*(steps if self.every_try else ()), pod.own_container]
+def containers_of(pod: SeenPod, chosen: LogFilter) -> list[str]:
+    """Without a choice the rank's own container: what stands beside it is seldom what is asked for."""
+    if chosen.containers:
+        return [name for name in pod.container_names if name in chosen.containers]
+    steps = [step.name for step in pod.spec.init_containers if step.restart_policy != "Always"]
+    return [*(steps if chosen.every_try else ()), pod.own_container]
 
 
 class Sink:
@@ -110,7 +83,7 @@ class Sink:
         """For the caller: until there is something new."""
         self._woken.wait(seconds)
 
-    def take(self) -> Iterator[tuple[Source, bytes]]:
+    def take(self) -> Iterator[Chunk]:
         """What has come, the lines of one source that came together as one piece with line ends."""
         with self._lock:
             lines, self._lines, self._size = self._lines, [], 0
@@ -118,7 +91,8 @@ class Sink:
         start = 0
         for place in range(1, len(lines) + 1):
             if place == len(lines) or lines[place][0] is not lines[start][0]:
-                yield lines[start][0], b"\n".join(line for _, line in lines[start:place]) + b"\n"
+                data = b"\n".join(line for _, line in lines[start:place]) + b"\n"
+                yield Chunk(lines[start][0], data)
                 start = place
 
     def take_notes(self) -> list[str]:

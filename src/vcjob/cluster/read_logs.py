@@ -7,11 +7,12 @@ import heapq
 from collections.abc import AsyncGenerator
 
 from vcjob.cluster.ground import Ground, JobKey
-from vcjob.cluster.log_source import Choice, Moment, Sink, Source, since_time, split
+from vcjob.cluster.log_source import Moment, Sink, Source, containers_of, since_time, split
 from vcjob.cluster.seen import SeenPod, newest_try
 from vcjob.cluster.sentences import told
 from vcjob.errors import UserError
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
+from vcjob.report.logs import LogFilter
 
 #: Each log is a connection to the API server and from there to a node.
 MOST_AT_ONCE = 500
@@ -24,7 +25,7 @@ class LogReader:
         self,
         ground: Ground,
         key: JobKey,
-        choice: Choice,
+        choice: LogFilter,
         sink: Sink,
         *,
         since: Moment | None,
@@ -93,13 +94,13 @@ class LogReader:
             await lines.aclose()
 
 
-def find_sources(pods: list[SeenPod], choice: Choice) -> list[Source]:
+def find_sources(pods: list[SeenPod], choice: LogFilter) -> list[Source]:
     """The logs that are meant and are there, by rank, task and index."""
     chosen = [pod for pod in sorted(pods, key=_by_rank) if choice.takes(pod)]
     _check(pods, chosen, choice)
     found = []
     for pod in chosen:
-        for container in choice.containers_of(pod):
+        for container in containers_of(pod, choice):
             newest = newest_try(pod.container(container))
             if newest is None:
                 continue
@@ -115,7 +116,7 @@ def find_sources(pods: list[SeenPod], choice: Choice) -> list[Source]:
     return found
 
 
-def _check(pods: list[SeenPod], chosen: list[SeenPod], choice: Choice) -> None:
+def _check(pods: list[SeenPod], chosen: list[SeenPod], choice: LogFilter) -> None:
     if choice.attempt is not None and pods and not chosen:
         there = sorted({pod.attempt for pod in pods if choice._replace(attempt=None).takes(pod)})
         if there and choice.attempt not in there:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from vcjob.local import process
 from vcjob.local.launch import Child, Launcher, LaunchRequest, Mount, StartFailure
 from vcjob.local.loop import Loop, Timer
-from vcjob.local.podstate import ContainerState, Ended, Role
 from vcjob.local.probes import Checks, Probe
+from vcjob.report.podstate import ContainerState, Ended, Role
 
 LONGEST_WORDS = 300
 START_ERROR = 128  # the exit code that Kubernetes gives a container that could not be started
@@ -33,6 +33,7 @@ class ContainerSpec(NamedTuple):
     cgroups: tuple[str, ...] = ()
     post_start: dict[str, Any] | None = None
     pre_stop: dict[str, Any] | None = None
+    threads: int | None = None
     #: Why it cannot be started here at all, if so.
     trouble: str = ""
 
@@ -132,7 +133,7 @@ class Container:
         spec = self.spec
         return LaunchRequest(
             argv=spec.argv, env=spec.env, cwd=spec.cwd, stdout=stdout, stderr=stderr,
-            mounts=spec.mounts, cgroups=spec.cgroups,
+            mounts=spec.mounts, cgroups=spec.cgroups, threads=spec.threads,
         )  # fmt: skip
 
     def _after_start(self) -> None:

@@ -4,64 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-
-import msgspec
 
 from vcjob.lifecycle.status import Status
 from vcjob.local.logs import tail_offset
-from vcjob.local.podstate import ContainerState, Ended, PodState
 from vcjob.local.run import Run
+from vcjob.report.failure import LAST_LINES, Culprit, FailureReport, last_frame, pod_name, signal_name
+from vcjob.report.podstate import ContainerState, Ended, PodState
 
-LAST_LINES = 20
 #: What ranks say when another one has gone: gloo, NCCL, the store, a plain socket, a signal from outside.
 _FELT_A_PEER = re.compile(
     r"connection (closed|reset|refused|aborted)|broken ?pipe|peer|remote (process|error)|ncclRemoteError"
     r"|socket timeout|timed ?out|watchdog|SignalException|KeyboardInterrupt|connectFullMesh",
     re.IGNORECASE,
 )
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (.+))?$')
-
-
-class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """The container that failed first."""
-
-    pod: str
-    task: str
-    index: int
-    rank: int | None
-    attempt: int
-    container: str
-    exit_code: int
-    reason: str
-    signal: str | None = None
-    message: str | None = None
-    finished_at: float | None = None
-    #: The last frame of a Python traceback, and the exception.
-    frame: str | None = None
-    exception: str | None = None
-    stderr: list[str] = []
-
-    @property
-    def who(self) -> str:
-        name = f"{self.task}-{self.index}"
-        return name if self.rank is None else f"rank {self.rank} ({name})"
-
-    @property
-    def how(self) -> str:
-        if self.reason == "StartError":
-            return "could not be started"
-        if self.reason == "OOMKilled":
-            return "was killed: it used more memory than its limit"
-        if self.signal:
-            return f"was killed by {self.signal}"
-        return f"ended with exit code {self.exit_code}"
-
-
-class FailureReport(msgspec.Struct, rename="camel"):
-    culprit: Culprit | None
-    #: Pods that ended badly only after the first one had, or were ended because of it.
-    victims: list[str]
 
 
 def explain(run: Run, status: Status, pods: list[PodState]) -> FailureReport:
@@ -79,7 +34,7 @@ def explain(run: Run, status: Status, pods: list[PodState]) -> FailureReport:
     victims = [
         pod for pod in _last_tries(pods) if pod.uid != culprit.pod.uid and _suffered(pod, culprit.moment)
     ]
-    return FailureReport(culprit.describe(), [_name(victim) for victim in victims])
+    return FailureReport(culprit.describe(), [pod_name(victim) for victim in victims])
 
 
 def _last_tries(pods: list[PodState]) -> list[PodState]:
@@ -120,7 +75,7 @@ class _Suspect:
         return Culprit(
             pod=pod.name, task=pod.task, index=pod.index, rank=pod.rank, attempt=pod.attempt,
             container=self.container.name, exit_code=ended.exit_code, reason=ended.reason,
-            signal=_signal_name(ended.signal), message=ended.message or pod.message, finished_at=ended.finished_at,
+            signal=signal_name(ended.signal), message=ended.message or pod.message, finished_at=ended.finished_at,
             frame=self.frame, exception=self.exception, stderr=self.lines,
         )  # fmt: skip
 
@@ -147,30 +102,3 @@ def last_lines(path: str, count: int) -> list[str]:
     except OSError:
         return []
     return [line.rsplit("\r", 1)[-1] for line in text.splitlines()][-count:]
-
-
-def last_frame(lines: list[str]) -> tuple[str | None, str | None]:
-    """The innermost frame of the last traceback and the exception's own line."""
-    frame = exception = None
-    for line in lines:
-        match = _FRAME.match(line)
-        if match:
-            where = f"{match[1]}:{match[2]}"
-            frame, exception = (f"{where} in {match[3]}" if match[3] else where), None
-        elif frame and exception is None and line and not line.startswith((" ", "\t")):
-            exception = line
-    return frame, exception
-
-
-def _signal_name(number: int | None) -> str | None:
-    if number is None:
-        return None
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _name(pod: PodState) -> str:
-    name = f"{pod.task}-{pod.index}"
-    return name if pod.rank is None else f"rank {pod.rank} ({name})"

@@ -12,9 +12,11 @@ import select
 import time
 
 from vcjob.lifecycle.status import Status
-from vcjob.local.logs import Chunk, LogFile, LogFilter, find_files, line_start, tail_offset
-from vcjob.local.podstate import PodState
+from vcjob.local.logroom import read_on
+from vcjob.local.logs import LogFile, find_files, line_start, tail_offset
 from vcjob.local.run import Run
+from vcjob.report.logs import Chunk, LogFilter
+from vcjob.report.podstate import PodState
 
 _PIECE = 1 << 20
 _BUSY, _IDLE, _ENDING = 0.03, 0.12, 0.01
@@ -31,8 +33,7 @@ class Tail:
 
     def read(self, *, last: bool = False) -> Chunk | None:
         """The whole lines that are new; with `last` also an unfinished one."""
-        data = os.pread(self._descriptor, _PIECE, self._offset)
-        self._offset += len(data)
+        data, self._offset = read_on(self._descriptor, self._offset, _PIECE)
         whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
         if newline:
             return Chunk(self.file, whole + newline)

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from vcjob.errors import SourceError, UserError
+from vcjob.errors import GroundError, SourceError, UserError
 from vcjob.local import files
 from vcjob.spec.job import Job
 
 SENDRECV_IMAGE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
+_PROGRAMS = "vcjob.local.programs."
 
 
 def built_in(python: str) -> dict[str, list[str]]:
-    return {SENDRECV_IMAGE: [python, "-m", "vcjob.local.programs.sendrecv"]}
+    return {SENDRECV_IMAGE: [python, "-m", f"{_PROGRAMS}sendrecv"]}
 
 
 def load_map(home: str, flags: Iterable[str], python: str) -> dict[str, list[str]]:
@@ -54,6 +56,37 @@ def check_commands(job: Job, images: Mapping[str, list[str]]) -> None:
             f"nothing to run for {', '.join(lost)}: no image is run on this machine, and there is no `command`",
             hint="give the container a `command`, or say what stands for the image: --image IMAGE='python train.py'",
         )
+
+
+def check_torch(job: Job, images: Mapping[str, list[str]]) -> None:
+    """Refuse a Job for which a program of ours would run, if this Python has no PyTorch: no rank could begin."""
+    needing = {
+        str(container.get("image"))
+        for task in job.tasks
+        for container in task.pod_spec.get("containers") or []
+        if _is_ours(command_of(container, images) or []) and not _brings_modules(container)
+    }
+    if not needing or _has_torch():
+        return
+    raise GroundError(
+        f"the program that stands for {', '.join(sorted(needing))} needs PyTorch, and {sys.executable} has none",
+        hint=f"{sys.executable} -m pip install torch; or let a command of yours stand for the image: "
+        "--image IMAGE='python train.py'",
+    )
+
+
+def _is_ours(command: list[str]) -> bool:
+    return command[:2] == [sys.executable, "-m"] and command[2].startswith(_PROGRAMS)
+
+
+def _brings_modules(container: Mapping[str, Any]) -> bool:
+    return any(entry.get("name") == "PYTHONPATH" for entry in container.get("env") or [])
+
+
+def _has_torch() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("torch") is not None
 
 
 def _lookup(image: str, images: Mapping[str, list[str]]) -> list[str] | None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from vcjob.local import linux
 from vcjob.local.mounts import enter_mounts
+from vcjob.local.threads import VARIABLE
 
 
 class Mount(NamedTuple):
@@ -30,6 +31,7 @@ class LaunchRequest(NamedTuple):
 
     stdin is /dev/null. `mounts` and `cgroups` (paths of `cgroup.procs` files) are entered by the new
     process itself before it runs the command; both are empty where the machine allows neither.
+    `threads` becomes OMP_NUM_THREADS: our choice, not the user's, so that a launcher may set it in its own way.
     """
 
     argv: list[str]
@@ -40,6 +42,7 @@ class LaunchRequest(NamedTuple):
     umask: int | None = None
     mounts: tuple[Mount, ...] = ()
     cgroups: tuple[str, ...] = ()
+    threads: int | None = None
 
 
 class StartFailure(Exception):
@@ -182,7 +185,8 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         if request.umask is not None:
             os.umask(request.umask)
         step = f"command {request.argv[0]!r}: "
-        os.execvpe(request.argv[0], request.argv, request.env)  # noqa: S606 - this is what a launcher does
+        chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
+        os.execvpe(request.argv[0], request.argv, {**request.env, **chosen})  # noqa: S606 - this is what a launcher does
     except OSError as error:
         _report(report, error.errno or errno.EINVAL, step + _in_words(error, step))
     except Exception as error:

@@ -11,57 +11,18 @@ import heapq
 import os
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
-
-import msgspec
 
 from vcjob.local.logindex import offset_at, read_index
-from vcjob.local.podstate import PodState
+from vcjob.local.logroom import data_from, read_on
 from vcjob.local.run import Run
+from vcjob.report.logs import Chunk, LogFilter, LogOrigin
+from vcjob.report.podstate import PodState
 
 _PIECE = 1 << 18
 
 
-class LogFile(msgspec.Struct, frozen=True):
+class LogFile(LogOrigin, frozen=True, kw_only=True):
     path: str
-    rank: int | None
-    task: str
-    index: int
-    attempt: int
-    container: str
-    main: bool
-    restart: int
-    stream: str
-
-    @property
-    def prefix(self) -> str:
-        """`[rank task-index]`, with the container's name where it is not the pod's own work."""
-        rank = "-" if self.rank is None else self.rank
-        return f"[{rank} {self.task}-{self.index}{'' if self.main else ' ' + self.container}]"
-
-
-class LogFilter(NamedTuple):
-    ranks: tuple[int, ...] = ()
-    tasks: tuple[str, ...] = ()
-    containers: tuple[str, ...] = ()
-    attempt: int | None = None
-    previous: bool = False
-    #: Not the newest try of each container alone, but all of them.
-    every_try: bool = False
-
-    def takes(self, pod: PodState) -> bool:
-        if self.ranks and pod.rank not in self.ranks:
-            return False
-        if self.tasks and pod.task not in self.tasks:
-            return False
-        return self.attempt is None or pod.attempt == self.attempt
-
-
-class Chunk(NamedTuple):
-    """Whole lines of one file, each with its line break."""
-
-    file: LogFile
-    data: bytes
 
 
 def find_files(run: Run, pods: list[PodState], chosen: LogFilter) -> list[LogFile]:
@@ -93,7 +54,15 @@ def _files(run: Run, pod: PodState, container: str, main: bool, restart: int) ->
     base = os.path.join(run.pod_folder(pod.name, pod.attempt), f"{container}.{restart}")
     return [
         LogFile(
-            f"{base}.{stream}", pod.rank, pod.task, pod.index, pod.attempt, container, main, restart, stream
+            path=f"{base}.{stream}",
+            rank=pod.rank,
+            task=pod.task,
+            index=pod.index,
+            attempt=pod.attempt,
+            container=container,
+            main=main,
+            restart=restart,
+            stream=stream,
         )
         for stream in ("out", "err")
     ]
@@ -106,16 +75,18 @@ def read_all(files: list[LogFile], *, since: float | None = None, tail: int | No
         yield from chunks
         return
     # --tail counts per container, over both of its streams.
-    kept: dict[tuple[str, int, str], deque[tuple[int, LogFile, bytes]]] = {}
+    kept: dict[tuple[str, int, str], deque[tuple[int, LogOrigin, bytes]]] = {}
     number = 0
     for chunk in chunks:
-        name = (chunk.file.task, chunk.file.index, chunk.file.container)
+        name = (chunk.origin.task, chunk.origin.index, chunk.origin.container)
         last = kept.setdefault(name, deque(maxlen=tail))
         for line in chunk.data.splitlines(keepends=True):
             number += 1
-            last.append((number, chunk.file, line))
-    for _, file, line in sorted((item for last in kept.values() for item in last), key=lambda item: item[0]):
-        yield Chunk(file, line)
+            last.append((number, chunk.origin, line))
+    for _, origin, line in sorted(
+        (item for last in kept.values() for item in last), key=lambda item: item[0]
+    ):
+        yield Chunk(origin, line)
 
 
 def _merged(files: list[LogFile], since: float | None, tail: int | None) -> Iterator[Chunk]:
@@ -141,21 +112,21 @@ def _timed_pieces(
         start = 0 if since is None else line_start(log.fileno(), offset_at(file.path, since))
         if tail is not None:
             start = max(start, tail_offset(log.fileno(), size, tail))
-        log.seek(start)
         index = [entry for entry in read_index(file.path) if start < entry[1] <= size]
         if not index or index[-1][1] < size:
             index.append((os.fstat(log.fileno()).st_mtime, size))
         for moment, end in index:
             while start < end:
-                data = log.read(min(end - start, _PIECE))
+                data, start = read_on(log.fileno(), start, min(end - start, _PIECE))
                 if not data:
                     return
-                start += len(data)
                 yield moment, place, data
 
 
 def line_start(descriptor: int, offset: int) -> int:
-    """The beginning of the line that `offset` falls into."""
+    """The beginning of the line that `offset` falls into; in a hole there are no lines."""
+    if data_from(descriptor, offset)[0] > offset:
+        return offset
     while offset > 0:
         begin = max(0, offset - 4096)
         piece = os.pread(descriptor, offset - begin, begin)
@@ -173,6 +144,11 @@ def tail_offset(descriptor: int, size: int, lines: int) -> int:
     position, missing = size, lines + 1
     while position > 0:
         begin = max(0, position - 65536)
+        if data_from(descriptor, begin)[0] >= position:
+            position = os.lseek(
+                descriptor, 0, os.SEEK_HOLE
+            )  # nothing but a hole before here: go on before it
+            continue
         piece = os.pread(descriptor, position - begin, begin)
         if position == size and not piece.endswith(b"\n"):
             missing -= 1  # an unfinished last line is a line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vcjob.lifecycle.pod import Failure, PodFact
-from vcjob.local.podstate import PodState
+from vcjob.report.podstate import PodState
 
 
 def fact(pod: PodState) -> PodFact:

@@ -11,9 +11,9 @@ from vcjob.local import process
 from vcjob.local.container import Container, ContainerSpec, Host
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.loop import Loop, Timer
-from vcjob.local.podstate import PodState
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.plugins.wait import WAIT_EXIT_CODES
+from vcjob.report.podstate import PodState
 
 # A crashed container starts again at once, then after 1, 2, 4 ... 60 seconds; ten good minutes forgive all.
 FIRST_BACK_OFF = 1.0

@@ -16,11 +16,11 @@ from vcjob.local import files, observe, process
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.logindex import LogIndex
 from vcjob.local.loop import Loop
-from vcjob.local.podstate import PodState, mark_lost
 from vcjob.local.prepare import Preparer
 from vcjob.local.run import Run
 from vcjob.local.shim import Order, ShimHandle, ShimWork, start_shim
 from vcjob.plan.plan import Plan
+from vcjob.report.podstate import PodState, mark_lost
 
 Key = tuple[str, int, int]
 _PATIENCE = 3.0

@@ -16,9 +16,10 @@ from vcjob.local.environment import MissingReference, Place, container_env, expa
 from vcjob.local.launch import Mount
 from vcjob.local.limits import Limits
 from vcjob.local.pod import PodSpec
-from vcjob.local.podstate import PodState, Role
+from vcjob.local.threads import VARIABLE, cores, threads_of
 from vcjob.local.volumes import Volume
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
+from vcjob.report.podstate import PodState, Role
 
 _SVC_FOLDER = "/etc/volcano"
 
@@ -102,6 +103,7 @@ class Preparer:
             cgroups=self._cgroups(container, here),
             post_start=(container.get("lifecycle") or {}).get("postStart"),
             pre_stop=(container.get("lifecycle") or {}).get("preStop"),
+            threads=self._threads(container, argv, env, notes) if role == "main" else None,
             trouble=trouble,
         )
 
@@ -128,6 +130,16 @@ class Preparer:
             return {}
         here.notes.add("pods that ask for no nvidia.com/gpu see none of this machine's GPUs")
         return {"CUDA_VISIBLE_DEVICES": ""}
+
+    def _threads(
+        self, container: Mapping[str, Any], argv: list[str], env: Mapping[str, str], notes: Notes
+    ) -> int | None:
+        machine = cores()
+        threads = threads_of(container, argv, env, machine)
+        if threads is not None:
+            shared = f"{env['WORLD_SIZE']} ranks share {machine} {'core' if machine == 1 else 'cores'}"
+            notes.add(f"{shared}: {VARIABLE} is {threads} for each, unless you set it")
+        return threads
 
     def _mountable(self, wanted: list[Mount], notes: Notes) -> tuple[Mount, ...]:
         own = [mount for mount in wanted if mount.target != _SVC_FOLDER]

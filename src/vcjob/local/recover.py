@@ -10,8 +10,8 @@ import msgspec
 from vcjob.errors import StoreError
 from vcjob.lifecycle.status import Condition, Phase, State, Status
 from vcjob.local import files, process
-from vcjob.local.podstate import PodState, mark_lost
 from vcjob.local.run import Event, Run
+from vcjob.report.podstate import PodState, mark_lost
 
 REASON = "SupervisorLost"
 _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)

@@ -29,7 +29,7 @@ import msgspec
 from vcjob.errors import StoreError
 from vcjob.lifecycle.status import Status
 from vcjob.local import files
-from vcjob.local.podstate import PodState
+from vcjob.report.podstate import PodState
 from vcjob.spec.job import Job
 
 #: The descriptor on which a starter hands the run's lock to the supervisor.

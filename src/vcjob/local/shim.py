@@ -25,7 +25,7 @@ from vcjob.local import linux, process
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.loop import Loop
 from vcjob.local.pod import Pod, PodSpec
-from vcjob.local.podstate import PodState
+from vcjob.report.podstate import PodState
 
 _STATE = msgspec.json.Decoder(PodState)
 

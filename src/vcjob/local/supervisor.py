@@ -24,6 +24,7 @@ from vcjob.local import gpus, linux, surroundings
 from vcjob.local.gang import GpuGang
 from vcjob.local.launch import Launcher, PlainLauncher
 from vcjob.local.limits import Limits
+from vcjob.local.logroom import LogRoom, limit_of
 from vcjob.local.loop import Loop, Timer
 from vcjob.local.pods import Pods
 from vcjob.local.prepare import Preparer
@@ -79,6 +80,7 @@ class Supervisor:
             close_in_shim=self._close_in_shim,
         )
         self._limits = limits
+        self._log_room = LogRoom(run.path("pods"), limit_of(setting.env), self._say_room)
         self.pods.other_children = self._warmth.pids
         self.pods.remember(run.pods())
         self._turn_timer: Timer | None = None
@@ -96,7 +98,7 @@ class Supervisor:
         self._soon()
         self.loop.run()
         self._limits.remove()
-        self._warmth.close()
+        self._warmth.end(ranks_left=self.pods.living > 0)
 
     # Deciding
 
@@ -222,6 +224,8 @@ class Supervisor:
 
     def _sample_logs(self) -> None:
         grown = self.pods.sample_logs()
+        if grown:
+            self._log_room.look()
         self.loop.after(_SAMPLE_LOGS if grown else _SAMPLE_QUIET_LOGS, self._sample_logs)
 
     # What users are told
@@ -231,6 +235,11 @@ class Supervisor:
         if note not in self._notes:
             self._notes.add(note)
             self._tell("Warning", "NotAsOnACluster", note)
+
+    def _say_room(self, sentence: str) -> None:
+        if sentence not in self._notes:
+            self._notes.add(sentence)
+            self._tell("Warning", "LogsTooLong", sentence)
 
     def _tell(self, kind: str, reason: str, message: str) -> None:
         try:

@@ -13,15 +13,15 @@ import msgspec
 from vcjob.admission import defaults
 from vcjob.cluster.follow_job import JobFollower
 from vcjob.cluster.ground import Ground, JobKey
-from vcjob.cluster.log_source import Choice, Sink, moment_of
+from vcjob.cluster.log_source import Sink, moment_of
 from vcjob.cluster.portal import Portal
 from vcjob.cluster.read_logs import LogReader
 from vcjob.errors import JobFailed, NoSuchJob, UserError, VcjobError, WaitTimeout
 from vcjob.lifecycle.status import Phase, State, Status
-from vcjob.local.failure import LAST_LINES, FailureReport
-from vcjob.local.logs import Chunk, LogFilter
-from vcjob.local.podstate import PodState
-from vcjob.sdk.cluster_pods import failure_report, log_file, pod_state
+from vcjob.report.failure import LAST_LINES, FailureReport
+from vcjob.report.logs import Chunk, LogFilter
+from vcjob.report.podstate import PodState
+from vcjob.sdk.cluster_pods import failure_report, pod_state
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.spec.job import Job
 
@@ -105,7 +105,7 @@ class ClusterHandle(Handle):
                     time.sleep(step)
                     continue
                 for chunk in step:
-                    if chunk.file.index == culprit.index:
+                    if chunk.origin.index == culprit.index:
                         lines += chunk.data.splitlines()
         except VcjobError:
             return []  # the pod is gone, or its logs are not ours to read
@@ -122,22 +122,22 @@ class ClusterHandle(Handle):
         tail: int | None = None,
         on_note: Callable[[str], None] | None = None,
     ) -> LogSteps:
-        sink, choice = Sink(), Choice(*chosen)
+        sink = Sink()
         start = None if since is None else moment_of(since)
-        if follow and choice.previous:
+        if follow and chosen.previous:
             raise UserError(
                 "an earlier try does not go on: it cannot be followed", hint="leave -f or --previous out"
             )
         work: JobFollower | LogReader
         if follow:
-            work = JobFollower(self._ground, self._key, choice, sink, since=start, tail=tail)
+            work = JobFollower(self._ground, self._key, chosen, sink, since=start, tail=tail)
         else:
-            work = LogReader(self._ground, self._key, choice, sink, since=start, tail=tail)
+            work = LogReader(self._ground, self._key, chosen, sink, since=start, tail=tail)
         running = self._portal.start(work.run())
         try:
             while True:
                 over = running.done()
-                chunks = [Chunk(log_file(source), data) for source, data in sink.take()]
+                chunks = list(sink.take())
                 for note in sink.take_notes():
                     if on_note is not None:
                         on_note(note)
@@ -153,8 +153,7 @@ class ClusterHandle(Handle):
 
     def follow(self, chosen: LogFilter | None = None) -> ClusterFollower:
         sink = Sink()
-        choice = Choice(*(chosen or LogFilter(every_try=True)))
-        follower = JobFollower(self._ground, self._key, choice, sink)
+        follower = JobFollower(self._ground, self._key, chosen or LogFilter(every_try=True), sink)
         self._notes = []
         self._followed = {}
         return ClusterFollower(
@@ -245,7 +244,7 @@ class ClusterFollower:
         if pods:
             self.pods = list(self._by_uid.values())
         self._take_notes(events)
-        chunks = [Chunk(log_file(source), data) for source, data in self._sink.take()]
+        chunks = list(self._sink.take())
         if over and not chunks:
             self.ended = True
             self._running.result()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 from datetime import datetime
 from typing import cast
 
 from vcjob.cluster.facts import fact_of
 from vcjob.cluster.kinds import ContainerStatus, Terminated
-from vcjob.cluster.log_source import Source
 from vcjob.cluster.seen import SeenPod
 from vcjob.lifecycle.status import Status
-from vcjob.local.failure import Culprit, FailureReport, last_frame
-from vcjob.local.logs import LogFile
-from vcjob.local.podstate import ContainerState, Ended, Phase, PodState, Role
+from vcjob.report.failure import Culprit, FailureReport, last_frame, pod_name, signal_name
+from vcjob.report.podstate import ContainerState, Ended, Phase, PodState, Role
 
 
 def pod_state(pod: SeenPod) -> PodState:
@@ -44,21 +41,6 @@ def pod_state(pod: SeenPod) -> PodState:
     )
 
 
-def log_file(source: Source) -> LogFile:
-    """Standard output and error are one on a cluster."""
-    return LogFile(
-        path="",
-        rank=source.rank,
-        task=source.task,
-        index=source.index,
-        attempt=source.attempt,
-        container=source.container,
-        main=source.own,
-        restart=source.restart,
-        stream="out",
-    )
-
-
 def failure_report(job: str, status: Status, pods: list[PodState], last_lines: list[str]) -> FailureReport:
     """The pod that decided, as the controller wrote it down, with the last lines of its log."""
     known = status.culprit
@@ -75,7 +57,7 @@ def failure_report(job: str, status: Status, pods: list[PodState], last_lines: l
         container=failure.container or "?",
         exit_code=failure.exit_code if failure.exit_code is not None else 1,
         reason=failure.reason,
-        signal=_signal_name(failure.signal),
+        signal=signal_name(failure.signal),
         message=failure.message or None,
         finished_at=failure.at,
         frame=frame,
@@ -83,7 +65,7 @@ def failure_report(job: str, status: Status, pods: list[PodState], last_lines: l
         stderr=last_lines,
     )
     victims = [
-        f"rank {pod.rank} ({pod.task}-{pod.index})" if pod.rank is not None else f"{pod.task}-{pod.index}"
+        pod_name(pod)
         for pod in pods
         if (pod.task, pod.index) != (known.task, known.index) and _suffered(pod, failure.at)
     ]
@@ -124,13 +106,6 @@ def _ended(ended: Terminated | None) -> Ended | None:
         message=ended.message or None,
         started_at=_epoch(ended.started_at),
     )
-
-
-def _signal_name(number: int | None) -> str | None:
-    try:
-        return None if number is None else signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _epoch(at: datetime | None) -> float | None:

@@ -15,9 +15,9 @@ import msgspec
 
 from vcjob.errors import JobFailed, UserError
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.local.failure import FailureReport
-from vcjob.local.logs import Chunk, LogFilter
-from vcjob.local.podstate import PodState
+from vcjob.report.failure import FailureReport
+from vcjob.report.logs import Chunk, LogFilter
+from vcjob.report.podstate import PodState
 
 ACTIONS = {
     "suspend": "AbortJob",
@@ -256,8 +256,8 @@ def _drive(steps: LogSteps) -> Iterator[list[Chunk]]:
 
 
 def lines_of(chunk: Chunk) -> Iterator[LogLine]:
-    file = chunk.file
+    of = chunk.origin
     for text in chunk.data.decode(errors="replace").split("\n")[:-1]:
         yield LogLine(
-            file.rank, file.task, file.index, file.container, file.attempt, file.stream, text, file.prefix
+            of.rank, of.task, of.index, of.container, of.attempt, of.stream, text, of.prefix
         )  # fmt: skip

@@ -8,19 +8,21 @@ from typing import Any
 
 from vcjob.errors import WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.local.failure import FailureReport, explain
+from vcjob.local.failure import explain
 from vcjob.local.follow import Follower
 from vcjob.local.logindex import offset_at
-from vcjob.local.logs import LogFilter, find_files, read_all
-from vcjob.local.podstate import PodState
+from vcjob.local.logs import find_files, read_all
 from vcjob.local.recover import settle
 from vcjob.local.run import Run
 from vcjob.local.start import start_supervisor
 from vcjob.local.store import Store
+from vcjob.report.failure import FailureReport
+from vcjob.report.logs import LogFilter
+from vcjob.report.podstate import PodState
 from vcjob.sdk.events import as_event
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 
-_NOTED = ("NotAsOnACluster", "PortReplaced", "CommandRefused")
+_NOTED = ("NotAsOnACluster", "PortReplaced", "CommandRefused", "LogsTooLong")
 
 
 class LocalHandle(Handle):

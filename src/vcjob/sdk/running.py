@@ -12,7 +12,7 @@ from typing import Any
 
 from vcjob.errors import GroundError, UserError
 from vcjob.lifecycle.wire import rfc3339
-from vcjob.local import gpus, images
+from vcjob.local import gpus, images, logroom
 from vcjob.local.caller import caller_environment
 from vcjob.local.run import Setting
 from vcjob.local.seat import Seat
@@ -100,7 +100,10 @@ def start(
         python=sys.executable,
     )
     images.check_commands(job, setting.images)
+    if "PYTHONPATH" not in (env or {}):
+        images.check_torch(job, setting.images)
     check_gpus(job, setting.env)
+    logroom.limit_of(setting.env)  # refused now rather than found by a supervisor that nobody sees
     doc = _created(job, namespace, seat.uid if seat else str(uuid.uuid4()))
     made, lock = store.create(doc, setting, given if given is not None else to_yaml(job.doc))
     try:

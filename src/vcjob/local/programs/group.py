@@ -51,7 +51,9 @@ def joined() -> Iterator[Group]:
         torch.cuda.set_device(device)
     else:
         device = torch.device("cpu")
-    dist.init_process_group(backend, timeout=_TIMEOUT)
+    # With its device known beforehand, nccl need not guess one at the last barrier, and says nothing about it.
+    own = {"device_id": device} if gpu else {}
+    dist.init_process_group(backend, timeout=_TIMEOUT, **own)
     try:
         yield Group(dist.get_rank(), dist.get_world_size(), backend, device, torch, dist)
         dist.barrier()

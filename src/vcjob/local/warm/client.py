@@ -99,11 +99,11 @@ class WarmLauncher:
         if self._owner is not None and self._imports is None:
             self._unused[early.key] = early.zygote
         else:
-            early.zygote.close()
+            early.zygote.end(0.0)
 
     def give_up_unused(self) -> None:
         for zygote in self._unused.values():
-            zygote.close()
+            zygote.end(0.0)  # it would go on importing, for nobody
         self._unused.clear()
 
     def launch(self, request: LaunchRequest) -> Child:
@@ -133,6 +133,13 @@ class WarmLauncher:
         for zygote in self._zygotes.values():
             if isinstance(zygote, spawn.ZygoteHandle):
                 zygote.close()
+        self._zygotes.clear()
+
+    def end(self, patience: float) -> None:
+        """The same when no rank runs any more, and return only when they are gone."""
+        for zygote in self._zygotes.values():
+            if isinstance(zygote, spawn.ZygoteHandle):
+                zygote.end(patience)
         self._zygotes.clear()
 
     def _zygote_for(self, command: PythonCommand, env: dict[str, str]) -> _Zygote | None:
@@ -228,6 +235,7 @@ def _message(command: PythonCommand, request: LaunchRequest) -> dict[str, Any]:
         "umask": _umask() if request.umask is None else request.umask,
         "mounts": [list(mount) for mount in request.mounts],
         "cgroups": list(request.cgroups),
+        "threads": request.threads,
         "limits": setting.limits(),
         "setting": setting.inherited(),
     }

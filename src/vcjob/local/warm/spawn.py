@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
 import socket
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ from vcjob.local.warm.zygote import wire
 #: What nearly every rank imports first; a name that is not installed is left out.
 DEFAULT_IMPORTS = ("torch", "torch.distributed", "numpy")
 
+_PATIENCE = 2.0
 _MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote", "main.py")
 
 
@@ -33,6 +36,7 @@ class ZygoteHandle:
         self.pid = pid
         self._control = control
         self._log = log
+        self._end = os.pidfd_open(pid)  # a pid alone may be another process's, once this one was collected
 
     def connect(self) -> socket.socket:
         """A connection for one rank. It can be used at once; answers come when the imports are done."""
@@ -57,8 +61,19 @@ class ZygoteHandle:
         return os.pread(self._log, 1 << 16, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
+        """Give it up: it ends by itself once its last rank has, if it ever had one."""
         self._control.close()
         os.close(self._log)
+        os.close(self._end)
+
+    def end(self, patience: float) -> None:
+        """Give it up and see it end, nests and all; killed where that takes longer."""
+        self._control.close()
+        if not select.select([self._end], [], [], patience)[0]:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._end, signal.SIGKILL)
+            select.select([self._end], [], [], _PATIENCE)
+        self.close()
 
 
 def start(

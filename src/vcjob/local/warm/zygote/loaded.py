@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from .setting import inherited
+from .threads import math_libraries
 
 #: Variables that act when a program, the C library, BLAS, OpenMP, CUDA or torch is loaded, and not after.
 ACTS_AT_START = re.compile(
@@ -26,7 +27,8 @@ INJECTED = re.compile(
 )
 
 _ASSIGNED = re.compile(
-    rb"""environ\s*(?:\[|\.setdefault\(|\.update\(\s*\{)\s*["'](\w+)["']|putenv\(\s*["'](\w+)["']"""
+    rb"""environ\s*\[\s*["'](\w+)["']\s*\]\s*=(?!=)"""
+    rb"""|(?:environ\s*(?:\.setdefault\(|\.update\(\s*\{)|putenv\()\s*["'](\w+)["']"""
 )
 
 
@@ -53,6 +55,8 @@ class Loaded:
         self._hidden: list[str | None] = []
         self._checked = 0.0
         self._stale: str | None = None
+        #: Loaded libraries whose number of threads can be set.
+        self.math: list[str] = []
 
     def import_all(self, names: list[str]) -> None:
         """Import what is there; a module that is not installed is left out."""
@@ -89,6 +93,7 @@ class Loaded:
         self._files = {path: _identity(path) for path in paths}
         self._hidden = [self.hidden(folder) for folder in sys.path]
         self._checked = time.monotonic()
+        self.math = math_libraries()
 
     def stale(self) -> str | None:
         """What has changed since, if anything: the interpreter, a package, a module."""

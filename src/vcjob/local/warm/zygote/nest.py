@@ -18,6 +18,7 @@ from typing import Any
 from . import program, setting, wire
 from .loaded import Loaded
 from .neighbour import enter_mounts
+from .threads import set_threads
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -110,8 +111,10 @@ def _hatch(request: dict[str, Any], descriptors: list[int], loaded: Loaded, repo
         if request["umask"] is not None:
             os.umask(request["umask"])
         setting.set_limits(request["limits"])
-        program.check(rank, loaded)
+        rank = program.check(rank, loaded, request.get("threads"))
         program.become(rank)
+        if request.get("threads"):
+            set_threads(request["threads"], loaded.math)
     except program.Refusal as refusal:
         _report(report, str(refusal))
     except Exception as error:

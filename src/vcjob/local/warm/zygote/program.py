@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from . import title
 from .loaded import Loaded, sets_before_import
+from .threads import VARIABLE
 
 
 class Rank(NamedTuple):
@@ -33,9 +34,12 @@ class Refusal(Exception):
     """This program must be started the plain way; the text says why."""
 
 
-def check(rank: Rank, loaded: Loaded) -> None:
+def check(rank: Rank, loaded: Loaded, threads: int | None = None) -> Rank:
     """Refuse what a fork would run differently. We are in the rank's folder, with its volumes."""
     differs = loaded.other_environment(rank.env)
+    if threads and not differs:
+        differs = VARIABLE if VARIABLE in loaded.read else None
+        rank = rank._replace(env={**rank.env, VARIABLE: str(threads)})
     if differs:
         raise Refusal(f"{differs} is not as it was when the imports were done, and acts only then")
     if rank.kind == "module":
@@ -61,6 +65,7 @@ def check(rank: Rank, loaded: Loaded) -> None:
             raise Refusal(
                 f"{os.path.basename(path)} sets {name} by itself, which acts only before the imports"
             )
+    return rank
 
 
 def become(rank: Rank) -> None:

@@ -1,0 +1,147 @@
+"""What the logs of a job may take of the disk, and how old lines give way to new ones.
+
+Containers write their log files by themselves and never let go of them, so nothing can be rotated. But a file system
+can forget a part in the middle of a file: sizes and offsets stay, the writer notices nothing, and readers skip the
+hole and say so. The first lines stay (how the program was started), and so do the newest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from vcjob.errors import UserError
+from vcjob.spec import quantity
+
+VARIABLE = "VCJOB_LOG_LIMIT"
+_DEFAULT = "10Gi"
+_FIRST = 1 << 16
+_BLOCK = 4096
+_PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
+_EVERY = 1.0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def limit_of(env: Mapping[str, str]) -> int:
+    """In bytes; 0 for none."""
+    given = env.get(VARIABLE) or _DEFAULT
+    try:
+        limit = quantity.parse(given).value
+    except ValueError:
+        limit = -1
+    if limit < 0:
+        raise UserError(f"{VARIABLE}={given!r} is no amount of disk", hint="for example 10Gi; 0 for no limit")
+    return limit
+
+
+class LogRoom:
+    """The supervisor's side. `say` is told, once, that lines are dropped, or that they cannot be."""
+
+    def __init__(self, folder: str, limit: int, say: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._say = say
+        self._next = 0.0
+
+    def look(self) -> None:
+        """Call it when logs have grown; most calls do nothing."""
+        now = time.monotonic()
+        if not self._limit or now < self._next:
+            return
+        used = dict(_logs(self._folder))
+        if sum(used.values()) > self._limit:
+            self._make_room(used)
+        # Looking at thousands of files takes a while, and must never take a noticeable part of a core.
+        self._next = now + max(_EVERY, 100 * (time.monotonic() - now))
+
+    def _make_room(self, used: dict[str, int]) -> None:
+        """Halve the longest log until there is room for a while."""
+        while sum(used.values()) > self._limit * 3 // 4:
+            path = max(used, key=lambda each: used[each])
+            if used[path] < 4 * _FIRST:
+                break  # very many small ones: there is nothing to gain from any of them
+            try:
+                used[path] -= _forget_older_half(path, used[path])
+            except OSError:
+                self._limit = 0
+                self._say(
+                    f"the logs of this job take more than {VARIABLE}, and old lines cannot be dropped on this file system"
+                )
+                return
+            self._say(
+                f"the logs of this job have reached {VARIABLE}: the oldest lines of the longest are dropped"
+            )
+
+
+def _logs(folder: str) -> Iterator[tuple[str, int]]:
+    """Every log file, POD/ATTEMPT/CONTAINER.TRY.STREAM, with what it takes of the disk. What lies deeper is the user's."""
+    for pod in _entries(folder):
+        for attempt in _entries(pod.path):
+            for entry in _entries(attempt.path):
+                if entry.name.endswith((".out", ".err")) and entry.is_file(follow_symlinks=False):
+                    yield entry.path, entry.stat().st_blocks * 512
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _forget_older_half(path: str, used: int) -> int:
+    """Returns how many bytes that has freed."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        end = max(0, size - (used - _FIRST) // 2) // _BLOCK * _BLOCK
+        forget(descriptor, _FIRST, end)
+        return used - os.fstat(descriptor).st_blocks * 512
+    finally:
+        os.close(descriptor)
+
+
+def forget(descriptor: int, start: int, end: int) -> None:
+    """Make a hole of that part of the file."""
+    if not hasattr(_libc, "fallocate"):
+        raise OSError("no holes can be made here")
+    offset, length = ctypes.c_int64(start), ctypes.c_int64(end - start)
+    if end > start and _libc.fallocate(descriptor, _PUNCH, offset, length) != 0:
+        raise OSError(ctypes.get_errno(), "no hole can be made")
+
+
+def data_from(descriptor: int, offset: int) -> tuple[int, int]:
+    """Where the next bytes that are still there begin, at `offset` or after a hole, and where they end."""
+    try:
+        start = os.lseek(descriptor, offset, os.SEEK_DATA)
+        return start, os.lseek(descriptor, start, os.SEEK_HOLE)
+    except OSError:  # the end of the file
+        return offset, offset
+
+
+def read_on(descriptor: int, offset: int, most: int) -> tuple[bytes, int]:
+    """What comes next in a log, and where to go on after it. For a hole that is a line which says so."""
+    start, end = data_from(descriptor, offset)
+    if start == offset:
+        data = os.pread(descriptor, min(most, end - offset), offset)
+        start, _ = data_from(descriptor, offset)
+        if start == offset:  # else it was forgotten while we read it
+            return data, offset + len(data)
+    before = os.pread(descriptor, 1, offset - 1) if offset else b"\n"
+    torn = b"" if before in (b"\n", b"\0") else b"\n"
+    amount = f"{(start - offset) / 2**20:,.1f} MiB"
+    line = f"[... {amount} of older lines were dropped here, to stay within {VARIABLE} ...]\n".encode()
+    return torn + line, _next_line(descriptor, start)
+
+
+def _next_line(descriptor: int, offset: int) -> int:
+    while True:
+        piece = os.pread(descriptor, 1 << 16, offset)
+        cut = piece.find(b"\n")
+        if cut >= 0 or not piece:
+            return offset + cut + 1
+        offset += len(piece)

@@ -1,0 +1,42 @@
+"""How many threads each rank computes with: all ranks are on one machine, so its cores are shared out.
+
+Without a number, the libraries of every rank start as many threads as there are cores; N ranks then compete with
+N times too many. A launcher inside the pod (torchrun) chooses for the ranks that it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vcjob.spec import quantity
+
+VARIABLE = "OMP_NUM_THREADS"
+_CHOSEN_BY_USER = (VARIABLE, "MKL_NUM_THREADS")
+_LAUNCHER = re.compile(
+    r"(?:^|[/\s])(?:torchrun|accelerate|deepspeed|mpirun)(?:\s|$)|torch\.distributed\.(?:run|launch)"
+)
+
+
+def cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads_of(
+    container: Mapping[str, Any], argv: Sequence[str], env: Mapping[str, str], machine: int
+) -> int | None:
+    """The number for one rank of several; None where there is nothing to share, or somebody else has chosen."""
+    ranks = env.get("WORLD_SIZE", "")
+    if "RANK" not in env or not ranks.isdigit() or int(ranks) < 2:
+        return None
+    if any(name in env for name in (*_CHOSEN_BY_USER, "PET_NPROC_PER_NODE")):
+        return None
+    if any(_LAUNCHER.search(word) for word in argv):
+        return None
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("cpu")
+    allowed = machine if limit is None else max(1, quantity.parse(limit).milli // 1000)
+    return min(allowed, max(1, machine // int(ranks)))

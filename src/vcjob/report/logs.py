@@ -1,0 +1,66 @@
+"""Lines that containers wrote: where they come from, and which of them are asked for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+
+class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of one container, or one stream of it where the ground keeps them apart."""
+
+    rank: int | None
+    task: str
+    index: int
+    attempt: int
+    container: str
+    #: It is the pod's own work, not a sidecar or an init step.
+    main: bool
+    restart: int
+    #: "out" or "err"; on a cluster the two are one.
+    stream: str = "out"
+
+    @property
+    def prefix(self) -> str:
+        """`[rank task-index]`, with the container's name where it is not the pod's own work."""
+        rank = "-" if self.rank is None else self.rank
+        return f"[{rank} {self.task}-{self.index}{'' if self.main else ' ' + self.container}]"
+
+
+class Chunk(NamedTuple):
+    """Whole lines of one origin, each with its line break."""
+
+    origin: LogOrigin
+    data: bytes
+
+
+class _Pod(Protocol):
+    """What a choice looks at."""
+
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+
+
+class LogFilter(NamedTuple):
+    """Whose logs."""
+
+    ranks: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    attempt: int | None = None
+    #: The try before the last, of each container.
+    previous: bool = False
+    #: Not the newest try of each container alone, but all of them: the whole story.
+    every_try: bool = False
+
+    def takes(self, pod: _Pod) -> bool:
+        if self.ranks and pod.rank not in self.ranks:
+            return False
+        if self.tasks and pod.task not in self.tasks:
+            return False
+        return self.attempt is None or pod.attempt == self.attempt
