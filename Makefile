@@ -38,7 +38,7 @@ demo: $(VENV)/.torch  ## the user guide's job, unmodified, as three real PyTorch
 
 test: $(VENV)/.dev $(VENV)/.torch  ## every test, the real torch and the real cluster included
 	@scripts/test-packages
-	@scripts/run-tests $(BIN)/python $(WORKERS)
+	@$(BIN)/python scripts/run-tests $(WORKERS)
 
 test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
 	$(PYTEST) -q -n $(WORKERS) -m 'not torch and not cluster and not slow'
