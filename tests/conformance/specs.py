@@ -61,10 +61,10 @@ def _listed(kubeconfig: Path, suite: str) -> list[Spec]:
         command = [str(program(f"volcano-e2e-{suite}")), *flags]
         subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True, timeout=60)
         leaves = [leaf for leaf in leaves_of(report) if _is_about_jobs(suite, leaf)]
-    leaves.sort(key=lambda leaf: (_place(leaf)[0], _place(leaf)[1]))
+    leaves.sort(key=lambda leaf: (place_of(leaf)[0], place_of(leaf)[1]))
     specs, seen = [], Counter[str]()
     for leaf in leaves:
-        file, line = _place(leaf)
+        file, line = place_of(leaf)
         name = str(leaf["LeafNodeText"])
         seen[name] += 1
         specs.append(Spec(suite, file, line, name if seen[name] == 1 else f"{name} ({seen[name]})"))
@@ -81,10 +81,10 @@ def leaves_of(report: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _place(leaf: dict[str, Any]) -> tuple[str, int]:
+def place_of(leaf: dict[str, Any]) -> tuple[str, int]:
     location = leaf["LeafNodeLocation"]
     return Path(location["FileName"]).name, int(location["LineNumber"])
 
 
 def _is_about_jobs(suite: str, leaf: dict[str, Any]) -> bool:
-    return _place(leaf)[0] in FILES_ABOUT_JOBS[suite] and leaf["LeafNodeText"] not in NOT_ABOUT_JOBS
+    return place_of(leaf)[0] in FILES_ABOUT_JOBS[suite] and leaf["LeafNodeText"] not in NOT_ABOUT_JOBS

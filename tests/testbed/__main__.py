@@ -1,6 +1,6 @@
 """``python -m tests.testbed up|down|status|build``: the testbed by hand.
 
-``up`` reads NODE=real|none, FAKES=n, VOLCANO=off|scheduler|full from the environment, leaves the testbed running and puts its
+``up`` reads NODE=real|none, FAKES=n, VOLCANO=off|scheduler|full|without-jobs from the environment, leaves the testbed running and puts its
 kubeconfig at ``.testbed/kubeconfig``; ``down`` ends every testbed that ``up`` started.
 """
 
@@ -17,6 +17,7 @@ from .cluster import Cluster
 from .isolation import Cell
 from .keeper import READY_FILE
 from .paths import UP_FOLDER
+from .volcano import MODES
 
 KUBECONFIG = UP_FOLDER / "kubeconfig"
 
@@ -27,7 +28,8 @@ def main() -> int:
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser(
-        "up", help="start one and leave it running: NODE=real|none FAKES=n VOLCANO=off|scheduler|full"
+        "up",
+        help="start one and leave it running: NODE=real|none FAKES=n VOLCANO=off|scheduler|full|without-jobs",
     )
     verbs.add_parser("down", help="end every one that up started")
     verbs.add_parser("status", help="what is running")
@@ -57,7 +59,7 @@ def setting(name: str, choices: tuple[str, ...]) -> str:
 
 def up() -> int:
     node = setting("NODE", ("real", "none"))
-    volcano = setting("VOLCANO", ("off", "scheduler", "full"))
+    volcano = setting("VOLCANO", ("off", *MODES))
     fakes = os.environ.get("FAKES") or "0"
     if not fakes.isdigit():
         raise SystemExit(f"FAKES is {fakes!r}; it can be a number of nodes")
