@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from vcjob.cluster.kinds import LeanPod
 from vcjob.kube.errors import ApiError, Forbidden, Unreachable
+from vcjob.plan.edition import EDITION
 
 from .jobs import job, task, trio
 from .stage import Stage
@@ -168,3 +171,25 @@ async def test_a_finished_job_keeps_little_in_memory() -> None:
     assert stage.stored["state"]["phase"] == "Completed"
     assert stage.entry.plan is None and stage.entry.job is None
     assert stage.api.objects["pods", "j-a-0"], "its pods stay"
+
+
+async def test_a_job_keeps_the_edition_that_it_was_started_with() -> None:
+    stage = Stage(job("j", task("a", 1)))
+    await stage.look()
+    assert stage.stored["controlledResources"]["vcjob.io/edition"] == str(EDITION)
+
+
+async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> None:
+    stage = Stage(job("j", task("a", 2)), status_delay=0.0)
+    await stage.look()
+    resources = {**stage.stored["controlledResources"], "vcjob.io/edition": "999"}
+    found = stage.api.objects["jobs", "j"]
+    stage.change({**found, "status": {**found["status"], "controlledResources": resources}})
+    gone = stage.api.objects.pop(("pods", "j-a-0"))
+    stage.board.pod_gone(msgspec.convert(gone, LeanPod))
+    await stage.look()
+    assert stage.pods() == ["j-a-1"]
+    assert stage.stored["state"]["reason"] == "UnknownEdition"
+    stage.show("j-a-1", "Succeeded")
+    await stage.look()
+    assert stage.stored["succeeded"] == 1, "it is still followed"

@@ -26,14 +26,15 @@ from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
 from vcjob.lifecycle.turn import ACTIVE
+from vcjob.plan.edition import EDITION, KNOWN
 from vcjob.plan.gang import GANGS, GangName
 from vcjob.plan.names import queue as queue_of
 from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job
 
 log = logging.getLogger(__name__)
-#: In status.controlledResources: the gang that the Job was started with.
-GANG = "vcjob.io/gang"
+#: In status.controlledResources: the gang and the edition that the Job was started with.
+GANG, EDITION_KEY = "vcjob.io/gang", "vcjob.io/edition"
 #: What is refused (a quota, a name that is taken) is tried again after this, doubled each time.
 _FIRST_RETRY, _MOST_RETRY = 0.5, 15.0
 #: How long the cache may need to show what we made before somebody looks again.
@@ -125,9 +126,8 @@ class Reconciler:
             )
         if GANG not in status.resources:
             # Written with the first decision.
-            entry.status = msgspec.structs.replace(
-                status, resources={**status.resources, GANG: entry.chosen_gang}
-            )
+            started_with = {GANG: entry.chosen_gang, EDITION_KEY: str(EDITION)}
+            entry.status = msgspec.structs.replace(status, resources={**status.resources, **started_with})
         return True
 
     async def _refuse(self, entry: Entry, status: Status, message: str, now: float) -> None:
@@ -172,7 +172,7 @@ class Reconciler:
         observed.blocked = entry.refusal or cause
         if wake_at is not None:
             self._queue.add_after(entry.uid, max(0.1, wake_at - now))
-        observed.held = entry.conflict or self._gate(entry)
+        observed.held = _of_unknown_edition(entry) or entry.conflict or self._gate(entry)
         group = entry.group.status if entry.group else None
         observed.gang_broken = group is not None and group.phase == "Unknown"
 
@@ -250,6 +250,10 @@ class Reconciler:
 
     async def _build(self, entry: Entry, decision: Decision) -> None:
         """Objects, then pods."""
+        unknown = _of_unknown_edition(entry)
+        if unknown is not None:
+            self._events.tell(entry, "Warning", unknown.reason, unknown.message)
+            return
         if entry.retry_at > time.monotonic():
             self._queue.add_after(entry.uid, entry.retry_at - time.monotonic())
             return
@@ -285,3 +289,16 @@ class Reconciler:
         entry.refusals += 1
         entry.retry_at = time.monotonic() + delay
         self._queue.add_after(entry.uid, delay)
+
+
+def _of_unknown_edition(entry: Entry) -> Blocked | None:
+    """A Job that a newer vcjob started is followed to its end, but nothing is made for it by other rules."""
+    assert entry.status is not None
+    edition = entry.status.resources.get(EDITION_KEY, str(EDITION))
+    if edition.isdigit() and int(edition) in KNOWN:
+        return None
+    return Blocked(
+        "UnknownEdition",
+        f"the Job was started by another version of vcjob (edition {edition}), whose pods this one cannot make: "
+        "bring that version back, or restart the Job under a new name",
+    )
