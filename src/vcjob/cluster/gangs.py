@@ -113,12 +113,17 @@ class Schedulers:
         self._coscheduling = False
         self._pulse = Pulse()
         where = options.volcano_namespace
-        self._leases = Informer(client, LEAN_LEASES, namespace=where)
-        self._leases.on_change(
-            add=lambda lease: self._pulse.saw(lease, renewed=False),
-            update=lambda _, lease: self._pulse.saw(lease, renewed=True),
-            delete=self._pulse.gone,
-        )
+        # By name: our rights are for these two alone.
+        self._leases = [
+            Informer(client, LEAN_LEASES, namespace=where, fields=f"metadata.name={name}")
+            for name in (SCHEDULER_LEASE, CONTROLLER_LEASE)
+        ]
+        for leases in self._leases:
+            leases.on_change(
+                add=lambda lease: self._pulse.saw(lease, renewed=False),
+                update=lambda _, lease: self._pulse.saw(lease, renewed=True),
+                delete=self._pulse.gone,
+            )
         self._parts = Informer(
             client,
             PODS.read_as(VolcanoPart),
@@ -128,7 +133,7 @@ class Schedulers:
 
     @property
     def informers(self) -> Iterable[Informer[LeanLease] | Informer[VolcanoPart]]:
-        return (self._leases, self._parts)
+        return (*self._leases, self._parts)
 
     async def discover(self) -> None:
         group = COSCHEDULING_GROUPS

@@ -6,6 +6,7 @@ namespaces only. `tests/install/rights.txt` shows the sum as `kubectl auth can-i
 
 from __future__ import annotations
 
+from vcjob.cluster.gangs import CONTROLLER_LEASE, SCHEDULER_LEASE
 from vcjob.cluster.install.crds import NAMES
 from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, OURS, SECRET, Settings
 from vcjob.kube.resources import (
@@ -74,7 +75,7 @@ def _cluster_rules(settings: Settings) -> list[Rule]:
     rules = [
         _rule("scheduling.k8s.io", ["priorityclasses"], ["list", "watch"]),
         _rule("scheduling.volcano.sh", ["queues"], ["list", "watch"]),
-        _rule("coordination.k8s.io", ["leases"], ["list", "watch"]),
+        _rule("coordination.k8s.io", ["leases"], ["list", "watch"], SCHEDULER_LEASE, CONTROLLER_LEASE),
         _rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], *NAMES),
     ]
     if settings.namespaces:
