@@ -80,7 +80,7 @@ class Pods:
 
     def uid_of(self, key: Key) -> str:
         """The same pod has the same uid, also for a supervisor that starts anew."""
-        return str(uuid.uuid5(uuid.UUID(self._plan.job.uid), "/".join(map(str, key))))
+        return pod_uid(self._plan.job.uid, key)
 
     def planned(self, key: Key, step: CreatePods) -> dict[str, Any]:
         task, index, attempt = key
@@ -97,7 +97,7 @@ class Pods:
             uid=pod["metadata"]["uid"],
             version=step.version,
             attempt=step.attempt,
-            rank=_rank(pod),
+            rank=rank_of(pod),
             created_at=time.time(),
             gpus=gpus,
         )
@@ -217,7 +217,11 @@ class Pods:
             self._run.set_trouble(error.message)
 
 
-def _rank(pod: dict[str, Any]) -> int | None:
+def pod_uid(job_uid: str, key: Key) -> str:
+    return str(uuid.uuid5(uuid.UUID(job_uid), "/".join(map(str, key))))
+
+
+def rank_of(pod: dict[str, Any]) -> int | None:
     for container in pod["spec"]["containers"]:
         for entry in container.get("env") or []:
             if entry["name"] == "RANK" and str(entry.get("value", "")).isdigit():

@@ -56,7 +56,7 @@ class Preparer:
         except OSError as error:
             trouble = f"its volumes cannot be made: {error.strerror}: {error.filename}"
         here = _Here(pod, state, made, trouble, notes)
-        found = [self._container(container, role, here) for role, container in _in_order(spec)]
+        found = [self._container(container, role, here) for role, container in in_order(spec)]
         return PodSpec(
             containers=found,
             restart_policy=spec.get("restartPolicy") or "Always",
@@ -194,7 +194,7 @@ class Notes:
             self._notes.append(note)
 
     def about(self, spec: Mapping[str, Any]) -> None:
-        containers = [container for _, container in _in_order(spec)]
+        containers = [container for _, container in in_order(spec)]
         contexts = [
             spec.get("securityContext"),
             *(c.get("securityContext") for c in spec.get("containers") or []),
@@ -211,7 +211,7 @@ class Notes:
             self.add("nodeSelector and affinity mean nothing on one machine")
 
 
-def _in_order(spec: Mapping[str, Any]) -> list[tuple[Role, dict[str, Any]]]:
+def in_order(spec: Mapping[str, Any]) -> list[tuple[Role, dict[str, Any]]]:
     initial: list[tuple[Role, dict[str, Any]]] = [
         ("sidecar" if container.get("restartPolicy") == "Always" else "init", container)
         for container in spec.get("initContainers") or []

@@ -75,9 +75,10 @@ def _after_loss(run: Run, status: Status, pods: list[PodState]) -> Status:
     # Loaded only here: every verb asks for the status, and hardly ever is anything lost.
     from vcjob.lifecycle.decide import decide
     from vcjob.lifecycle.observed import Observed
-    from vcjob.local import observe
+    from vcjob.local import observe, remnants
 
     job, now = run.job(), time.time()
+    remnants.complete(run, job, pods, status.version)
     observed = Observed()
     lost = 0
     for pod in pods:
