@@ -83,6 +83,7 @@ class Server(asyncio.Protocol):
     events = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.buffer = b""
 
@@ -102,7 +103,7 @@ class Server(asyncio.Protocol):
     def answer(self, head: bytes, body: bytes) -> None:
         content = self.events if head.startswith(b"GET") else body
         status = b"200 OK" if head.startswith(b"GET") else b"201 Created"
-        self.transport.write(  # type: ignore[attr-defined]
+        self.transport.write(
             b"HTTP/1.1 "
             + status
             + b"\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(content)

@@ -15,10 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.testbed.archive import write_image  # noqa: E402 - the testbed's writer of archives is the one we have
-from tests.testbed.images import PATH, python_layer, vcjob_layers  # noqa: E402
-from vcjob.cluster.install.settings import IMAGE  # noqa: E402
-from vcjob.cluster.install.workload import USER  # noqa: E402
+from tests.testbed.archive import write_image  # noqa: E402 - found only by the line above
+from tests.testbed.images import PATH, python_layer, vcjob_layers  # noqa: E402 - the same
+from vcjob.cluster.install.settings import IMAGE  # noqa: E402 - the same
+from vcjob.cluster.install.workload import USER  # noqa: E402 - the same
 
 ENVIRONMENT = {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 - the image's own
 

@@ -66,7 +66,7 @@ def by_sockets(rank: int, world: int, address: str, port: int) -> None:
 if __name__ == "__main__":
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     try:
-        import torch.distributed  # noqa: F401
+        import torch.distributed  # noqa: F401 - only to see whether it is there
     except ImportError:
         by_sockets(rank, world, os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
         means = "sockets"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -41,7 +41,7 @@ def ground_options(namespace_help: str) -> Callable[[Function], Function]:
             ),
         ):
             decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
+        return cast(Function, decorated)
 
     return decorate
 

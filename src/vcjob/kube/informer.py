@@ -189,8 +189,9 @@ class Informer(Generic[T]):
                     group.pop(key, None)
                     if not group:
                         del index[value]
-        for value in now:
-            index.setdefault(value, {})[key] = new  # type: ignore[assignment]
+        if new is not None:
+            for value in now:
+                index.setdefault(value, {})[key] = new
 
     def _tell(self, handler: Callable[..., None], *objects: T) -> None:
         try:

@@ -225,7 +225,7 @@ class Election:
         return True
 
     def _pause(self) -> float:
-        return self._settings.retry_seconds * random.uniform(0.8, 1.2)  # noqa: S311
+        return self._settings.retry_seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads the load, keeps no secret
 
     def _tell(self, leads: bool) -> None:
         if self._on_leader is not None:

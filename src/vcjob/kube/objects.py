@@ -41,7 +41,7 @@ class Reader(Generic[T]):
         self.uid: Callable[[T], str]
         self.version: Callable[[T], str]
         if kind is Document or kind is dict:
-            self.key, self.uid, self.version = _dict_key, _dict_uid, _dict_version  # type: ignore[assignment]
+            self.key, self.uid, self.version = _dict_key, _dict_uid, _dict_version  # type: ignore[assignment]  # T is a dictionary here
         else:
             self.key = attrgetter("metadata.namespace", "metadata.name")
             self.uid = attrgetter("metadata.uid")

@@ -206,8 +206,8 @@ def _delay_without_answer(call: Call, error: WireError, tries: int) -> float | N
 
 def _jitter(asked: float | None, tries: int) -> float:
     if asked is not None:
-        return max(asked, FIRST_DELAY) * random.uniform(1.0, 1.25)  # noqa: S311
-    return min(MOST_DELAY, FIRST_DELAY * 2.0**tries) * random.uniform(0.5, 1.5)  # noqa: S311
+        return max(asked, FIRST_DELAY) * random.uniform(1.0, 1.25)  # noqa: S311 - spreads the load, keeps no secret
+    return min(MOST_DELAY, FIRST_DELAY * 2.0**tries) * random.uniform(0.5, 1.5)  # noqa: S311 - spreads the load, keeps no secret
 
 
 def _warning_text(header: str) -> str:

@@ -114,7 +114,7 @@ class Follower(Generic[T]):
         self._settings = settings or WatchSettings()
         self._on_error = on_error
         self._decode: Callable[[Any], T] = decoder_for(resource.model).decode
-        self._decode_change: Callable[[bytes], Change[T]] = decoder_for(Change[resource.model]).decode  # type: ignore[name-defined]
+        self._decode_change: Callable[[bytes], Change[T]] = decoder_for(Change[resource.model]).decode  # type: ignore[name-defined]  # a type made at run time
         reader = Reader(resource.model)
         self._key_of, self._version_of = reader.key, reader.version
         self._version: str | None = None  # None: a new snapshot is needed
@@ -169,7 +169,7 @@ class Follower(Generic[T]):
             self._settings.most_delay, self._settings.first_delay * 2 ** min(self._failures, 16)
         )
         self._failures += 1
-        return grown * random.uniform(0.5, 1.5)  # noqa: S311
+        return grown * random.uniform(0.5, 1.5)  # noqa: S311 - spreads the load, keeps no secret
 
     async def _round(self) -> AsyncGenerator[Snapshot[T] | Batch[T], None]:
         """A snapshot if one is needed, and one watch to its end."""
@@ -291,7 +291,7 @@ class Follower(Generic[T]):
         return Snapshot(items, version)
 
     def _search(self) -> str:
-        seconds = self._settings.server_seconds * random.uniform(0.8, 1.2)  # noqa: S311
+        seconds = self._settings.server_seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads the load, keeps no secret
         common = {
             **self._selectors,
             "watch": True,

@@ -55,7 +55,7 @@ class Tail:
 class Follower:
     """Call `look` again and again, and `rest` in between, until `ended`."""
 
-    def __init__(self, run: Run, chosen: LogFilter = LogFilter(), *, logs: bool = True) -> None:  # noqa: B008
+    def __init__(self, run: Run, chosen: LogFilter = LogFilter(), *, logs: bool = True) -> None:  # noqa: B008 - a tuple, which nobody can change
         self.run = run
         self.status = Status()
         self.pods: list[PodState] = []

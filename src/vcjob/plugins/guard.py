@@ -17,8 +17,8 @@ class _Guarded(Plugin[Any]):
     def __init__(self, plugin: Plugin[Any], name: str) -> None:
         self.plugin = plugin
         # The name under which the package offers it counts, and the order is the plugin's own.
-        self.name = name  # type: ignore[misc]
-        self.order = plugin.order  # type: ignore[misc]
+        self.name = name  # type: ignore[misc]  # a class variable of all other plugins
+        self.order = plugin.order  # type: ignore[misc]  # the same
 
     def parse(self, arguments: Sequence[str]) -> tuple[Any, list[Problem]]:
         try:

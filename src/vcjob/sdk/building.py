@@ -62,7 +62,7 @@ def pytorch_job(
         container["env"] = [{"name": key, "value": _text(value)} for key, value in env.items()]
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
     if shared_memory is not None:
-        container["volumeMounts"] = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108
+        container["volumeMounts"] = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - a place inside the pod
         pod["volumes"] = [
             {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory}}
         ]

@@ -168,7 +168,7 @@ class ClusterHandle(Handle):
     async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - ends cleanly by itself
         return self._ended(await self._portal.call_async(self._until_over(timeout)), check)
 
-    async def _until_over(self, timeout: float | None) -> Status:  # noqa: ASYNC109
+    async def _until_over(self, timeout: float | None) -> Status:  # noqa: ASYNC109 - ends cleanly by itself
         try:
             async with asyncio.timeout(timeout):
                 job = await self._ground.wait_for(self._key, lambda status: status.over)

@@ -187,7 +187,7 @@ class Handle(ABC):
         """Wait for its end and return the phase; `check` raises JobFailed unless it completed."""
 
     @abstractmethod
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - ends cleanly by itself
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:

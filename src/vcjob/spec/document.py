@@ -74,7 +74,7 @@ class Document:
         mark, places = self._start, self._places
         for step in where:
             try:
-                mark, places = places[step]  # type: ignore[index]
+                mark, places = places[step]  # type: ignore[index]  # a step that does not fit is caught below
             except (KeyError, IndexError, TypeError):
                 break
         return None if mark is None else (mark.line + 1, mark.column + 1)

@@ -13,9 +13,9 @@ if not (getattr(sys.flags, "safe_path", False) or sys.flags.isolated):
     # What -P does, without leaving a flag behind that the ranks would see. Nothing was imported from there.
     del sys.path[0]
 
-import importlib  # noqa: E402
-import os  # noqa: E402
-import types  # noqa: E402
+import importlib  # noqa: E402 - nothing may be imported before the line above
+import os  # noqa: E402 - nothing may be imported before the line above
+import types  # noqa: E402 - nothing may be imported before the line above
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _package = types.ModuleType("_vcjob_warm")

@@ -91,7 +91,7 @@ def become(rank: Rank) -> None:
 def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, ...]], Callable[[], None]]:
     """A fresh `__main__`, sys.argv and sys.path; what to call, what gives its arguments, what to call at the end."""
     main = types.ModuleType("__main__")
-    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    main.__builtins__ = builtins  # type: ignore[attr-defined]  # every module has it; the stubs do not
     main.__annotations__ = {}
     main.__loader__ = importlib.machinery.BuiltinImporter
     sys.modules["__main__"] = main
@@ -102,7 +102,7 @@ def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, 
             sys.path.insert(0, os.getcwd())
         import runpy
 
-        return runpy._run_module_as_main, lambda: (rank.target,), _nothing  # type: ignore[attr-defined]
+        return runpy._run_module_as_main, lambda: (rank.target,), _nothing  # type: ignore[attr-defined]  # what the interpreter calls
     sys.argv[:] = [rank.target, *rank.args]
     # Absolute, and not tidied up any further, as Python does it.
     path = os.getcwd() if rank.target == "." else os.path.join(os.getcwd(), rank.target)
@@ -110,7 +110,7 @@ def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, 
         sys.path.insert(0, path)
         import runpy
 
-        return runpy._run_module_as_main, lambda: ("__main__", False), _nothing  # type: ignore[attr-defined]
+        return runpy._run_module_as_main, lambda: ("__main__", False), _nothing  # type: ignore[attr-defined]  # what the interpreter calls
     if not safe:
         sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     names = vars(main)
