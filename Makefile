@@ -49,8 +49,8 @@ test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of thi
 storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can be killed
 	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/test_kills.py -k storm
 
-scale: $(VENV)/.dev  ## ten thousand pretended pods on the testbed
-	VCJOB_FAKE_PODS=10000 $(PYTEST) -q tests/cluster_ground/test_testbed_fake_nodes.py
+scale: $(VENV)/.dev  ## ten thousand pods on the testbed: bare, in one Job and in two thousand
+	VCJOB_FAKE_PODS=10000 VCJOB_SCALE_PODS=10000 $(PYTEST) -q tests/cluster_ground/test_testbed_fake_nodes.py tests/controller/test_work.py tests/controller/test_scale.py
 
 conformance: $(VENV)/.dev  ## Volcano's own end-to-end specs about Jobs: AGAINST=both|volcano|ours SUITE=all|jobp,... FOCUS=regex
 	@scripts/test-packages

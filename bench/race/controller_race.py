@@ -85,7 +85,11 @@ async def _race(scenarios: str, rounds: int, size: Size, only: str, found: list[
 
 async def _run(scenario: str, who: Contestant, size: Size) -> dict[str, Any]:
     async with arena() as ground:
-        figures = await SCENARIOS[scenario](ground, who, size)
+        try:
+            figures = await SCENARIOS[scenario](ground, who, size)
+        except TimeoutError as error:
+            last_words = ground.part.log_tail() if ground.part else ""
+            raise RuntimeError(f"({scenario}) {who.name}: {error}\n{last_words}") from error
     shown = {name: value for name, value in figures.items() if not isinstance(value, dict)}
     print(
         f"({scenario}) {who.name}: " + ", ".join(f"{name} {value:.4g}" for name, value in shown.items()),
