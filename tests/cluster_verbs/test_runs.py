@@ -143,6 +143,21 @@ def test_ctrl_c_ends_the_job(shell: Shell) -> None:
     assert shell.ground.phase("broken-off") == "Terminated"
 
 
+def test_a_second_ctrl_c_does_not_wait_for_those_who_will_not_end(shell: Shell) -> None:
+    script = "trap '' TERM; echo up; while true; do sleep 0.1; done"
+    stubborn = task("a", container(script), terminationGracePeriodSeconds=600)
+    process = shell.start("run", shell.file(job("stubborn", stubborn)))
+    assert next_line(process) == "[- a-0] up\n"
+    process.send_signal(signal.SIGINT)
+    shell.ground.wait_phase("stubborn", "Terminating")
+    process.send_signal(signal.SIGINT)
+    ended = finish(process)
+    assert ended.code == 130, ended
+    assert "left; the cluster goes on ending the job 'stubborn'" in ended.err
+    assert "vcjob status stubborn --on cluster -n" in ended.err
+    shell.ground.api.delete(f"{shell.ground.core}/pods/stubborn-a-0", gracePeriodSeconds=0)
+
+
 def test_what_stands_beside_the_job_is_made_too(shell: Shell, tmp_path: Path) -> None:
     with_env = container("echo $GREETING", envFrom=[{"configMapRef": {"name": "words"}}])
     words = {

@@ -50,8 +50,8 @@ def command(
     """Run a Job: start it, follow it, and say what came of it.
 
     On this machine its ranks are processes and its images are not used: `command` and `args` are. On a
-    cluster (--on cluster) its ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C at once. Closing
-    the terminal does not end it.
+    cluster (--on cluster) its ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C at once; on a
+    cluster the second hurries its end and does not wait for it. Closing the terminal does not end it.
     """
     if where["on"] == "cluster" or where["context"] or where["kubeconfig"]:
         _run_on_cluster(
@@ -152,12 +152,17 @@ def _tell_notes(job: Handle, screen: Screen, told: int) -> int:
 
 
 def _interrupt(job: Handle, screen: Screen, number: int) -> None:
-    screen.note("ending the job; press Ctrl-C again to kill it" if number == 1 else "killing the job")
-    if number <= 2:
-        with suppress(UserError):  # it has just ended by itself
-            job.stop(now=number == 2)
-    else:
+    if number > 2:
         raise Interrupted(f"left while the job {job.name!r} is being killed")
+    again = "kill it" if job.ends_at_once else "hurry its end and leave"
+    screen.note(f"ending the job; press Ctrl-C again to {again}" if number == 1 else "killing the job")
+    with suppress(UserError):  # it has just ended by itself
+        job.stop(now=number == 2)
+    if number == 2 and not job.ends_at_once:
+        raise Interrupted(
+            f"left; the cluster goes on ending the job {job.name!r}",
+            hint=f"`vcjob status {job.name}{job.options}` shows how far it is",
+        )
 
 
 def _finish(job: Handle, output: str, interrupts: Interrupts) -> None:

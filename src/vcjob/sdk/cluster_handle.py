@@ -34,6 +34,8 @@ _NOTED = ("SchedulerReplaced", "CommandRefused", "InvalidUpdate")
 
 
 class ClusterHandle(Handle):
+    ends_at_once = False
+
     def __init__(self, ground: Ground, portal: Portal, job: dict[str, Any], options: str) -> None:
         self._ground = ground
         self._portal = portal

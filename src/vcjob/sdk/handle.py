@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -72,6 +72,8 @@ class Handle(ABC):
     uid: str
     #: What a command line needs beside the name to find the job again: " --on cluster -n team".
     options: str = ""
+    #: Whether `stop(now=True)` ends it within a moment; a cluster may take its time.
+    ends_at_once: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
