@@ -21,6 +21,7 @@ PATH = re.compile(
 )
 KINDS = {
     "pods": "Pod",
+    "jobs": "Job",
     "configmaps": "ConfigMap",
     "leases": "Lease",
     "nodes": "Node",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Any
@@ -24,6 +25,8 @@ from vcjob.plan.names import JOB_NAME
 
 #: For a person at a terminal: a server that does not answer for this long is not there.
 PATIENCE = 5.0
+#: On a Job that a verb made: which call made it.
+SUBMISSION = "vcjob.io/submission"
 #: How long the pods of a deleted Job are waited for; a node that is lost keeps them for ever.
 _PODS_GONE_SECONDS = 60.0
 
@@ -117,6 +120,7 @@ class Ground:
         """
         for companion in companions:
             await self._apply(companion, namespace)
+        job = _marked(job)
         with told(self.config, "create Jobs", namespace):
             while True:
                 try:
@@ -125,13 +129,16 @@ class Ground:
                     )
                     return _complete(made)
                 except AlreadyExists:
-                    await self._make_room(job["metadata"]["name"], namespace)
+                    try:
+                        there = await self.job(job["metadata"]["name"], namespace)
+                    except NoSuchJob:
+                        continue
+                    if _mark(there) == _mark(job):
+                        return there  # made by an earlier try of ours whose answer was lost
+                    await self._make_room(there)
 
-    async def _make_room(self, name: str, namespace: str) -> None:
-        try:
-            old = await self.job(name, namespace)
-        except NoSuchJob:
-            return
+    async def _make_room(self, old: Document) -> None:
+        name, namespace = old["metadata"]["name"], old["metadata"]["namespace"]
         status = Status.from_kube(old.get("status"))
         if not status.over:
             options = f"{name} --on cluster -n {namespace}"
@@ -246,6 +253,17 @@ class Ground:
                         )
                     except Conflict:
                         pass
+
+
+def _marked(job: Document) -> Document:
+    """The Job with a word of its own, by which it is known again."""
+    metadata = job["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), SUBMISSION: uuid.uuid4().hex}
+    return {**job, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _mark(job: Document) -> str:
+    return str((job["metadata"].get("annotations") or {}).get(SUBMISSION, ""))
 
 
 def when(event: Document) -> str:

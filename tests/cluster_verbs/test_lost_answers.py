@@ -1,0 +1,52 @@
+"""`run` on a cluster whose answers get lost: the Job is made once, and is ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.kube.fake_api import FakeApi
+from vcjob.cluster.ground import Ground
+from vcjob.errors import JobExists
+from vcjob.kube.auth import Fixed
+from vcjob.kube.config import ClusterConfig
+
+JOB: dict[str, Any] = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "train", "annotations": {"mine": "yes"}},
+    "spec": {"tasks": []},
+}
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def ground(api: FakeApi) -> AsyncIterator[Ground]:
+    made = Ground(ClusterConfig(server=api.url, source=Fixed()))
+    yield made
+    await made.close()
+
+
+async def test_a_job_whose_making_was_not_heard_of_is_found_again(api: FakeApi, ground: Ground) -> None:
+    api.on_next("POST", "jobs", api.work_then_hang_up)
+    made = await ground.create(JOB, "default", (), strict=True)
+    stored = api.objects["jobs", "default", "train"]
+    assert made["metadata"]["uid"] == stored["metadata"]["uid"]
+    assert made["metadata"]["annotations"]["mine"] == "yes"
+    assert api.count("POST", "jobs") == 2
+
+
+async def test_another_one_of_the_same_file_is_still_there_already(api: FakeApi, ground: Ground) -> None:
+    await ground.create(JOB, "default", (), strict=True)
+    api.on_next("POST", "jobs", api.work_then_hang_up)
+    with pytest.raises(JobExists, match="is there already, and it is Pending"):
+        await ground.create(JOB, "default", (), strict=True)
+    assert "annotations" in JOB["metadata"] and list(JOB["metadata"]["annotations"]) == ["mine"]
