@@ -109,6 +109,7 @@ if [ $torch = yes ]; then
     step "All-reduce with nccl on one GPU, plain and warm"
     job nccl 1 1 "${allreduce[@]}"; run nccl
     expect "nccl, plain" "rank 0 of 1 \(nccl\): sum 1 in each" "$work/nccl.out"
+    if grep -q "Warning" "$work/nccl.out"; then echo "-- NOT SEEN: no word from nccl"; failed+=("nccl warned"); fi
     cp "$work/nccl.yaml" "$work/nccl-warm.yaml"; sed -i 's/name: nccl/name: nccl-warm/' "$work/nccl-warm.yaml"
     run nccl-warm --warm
     expect "nccl, forked from a process that had imported torch" "rank 0 of 1 \(nccl\): sum 1 in each" "$work/nccl-warm.out"
@@ -131,6 +132,16 @@ PY
     step "Two ranks without GPUs on gloo, beside it"
     job gloo 2 0 "${allreduce[@]}"; run gloo --warm
     expect "gloo, two ranks" "rank 1 of 2 \(gloo\): sum 3 in each" "$work/gloo.out"
+    step "Two ranks share the cores, plain and warm"
+    echo 'import os, torch; print("threads", os.environ["OMP_NUM_THREADS"], torch.get_num_threads(), flush=True)' > "$work/threads.py"
+    share=$(($("$PYTHON" -c 'import os; print(len(os.sched_getaffinity(0)))') / 2))
+    [ "$share" -gt 0 ] || share=1
+    for way in plain warm; do
+        job "cores-$way" 2 0 "$PYTHON" "$work/threads.py"
+        (unset OMP_NUM_THREADS; run "cores-$way" $([ $way = warm ] && echo --warm))
+        expect "half of the cores for each, $way" "threads $share $share" "$work/cores-$way.out"
+    done
+    if grep -q "not started warm" "$work/cores-warm.out"; then failed+=("the warm ranks with a share were plain"); fi
     if [ "$count" -gt 1 ]; then
         step "All-reduce with nccl over all $count GPUs"
         job all "$count" 1 "${allreduce[@]}"; run all --warm
