@@ -42,7 +42,14 @@ def vcjob_of(python: Path, *words: str, cwd: Path) -> subprocess.CompletedProces
     )
 
 
-@pytest.mark.parametrize("options", [(), ("--warm",), ("--detach",)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(("--warm",), marks=pytest.mark.slow),
+        pytest.param(("--detach",), marks=pytest.mark.slow),
+    ],
+)
 def test_the_guides_job_is_refused_with_the_way_out(
     bare: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -65,6 +72,7 @@ def test_a_program_of_the_users_own_fails_with_the_way_out(bare: Path, tmp_path:
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.slow
 def test_a_job_that_brings_its_own_path_of_modules_is_let_through(bare: Path, tmp_path: Path) -> None:
     """Whether torch lies on that path is seen only when the program runs, and then it says so by itself."""
     document = vcjob.load(GUIDE).job.doc
