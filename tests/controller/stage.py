@@ -55,6 +55,12 @@ class PretendedApi:
         self._ask("get", resource.plural, name)
         return _read(resource, self._find(resource.plural, name))
 
+    async def list(self, resource: Any, namespace: str, *, fields: str) -> list[Any]:
+        self._ask("list", resource.plural, fields)
+        return [
+            _read(resource, doc) for (plural, _), doc in self.objects.items() if plural == resource.plural
+        ]
+
     async def patch(self, resource: Any, name: str, patch: Object, namespace: str, **options: Any) -> Any:
         self._ask("patch", resource.plural, name)
         found = self._find(resource.plural, name)

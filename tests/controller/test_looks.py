@@ -193,3 +193,36 @@ async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> No
     stage.show("j-a-1", "Succeeded")
     await stage.look()
     assert stage.stored["succeeded"] == 1, "it is still followed"
+
+
+async def test_the_events_of_a_slow_starter_are_asked_for_and_told_of() -> None:
+    stage = Stage(job("j", task("a", 2)), status_delay=0.0)
+    await stage.look()
+    words = 'MountVolume.SetUp failed for volume "data": configmap "data" not found'
+    stage.api.put(
+        "events", {"metadata": {"name": "e"}, "type": "Warning", "reason": "FailedMount", "message": words}
+    )
+    for name in stage.pods():
+        pod = stage.api.objects["pods", name]
+        pod["spec"]["nodeName"] = "n1"
+        pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        stage.show(name, "Pending")
+    await stage.look()
+    state = stage.stored["state"]
+    assert state["reason"] == "Volume"
+    assert "and 1 more pods" in state["message"] and words in state["message"]
+    for _ in range(3):
+        await stage.look()
+    assert stage.api.requests["list", "events"] == 1, "not at every look"
+
+
+async def test_without_the_right_to_see_events_the_job_goes_on() -> None:
+    stage = Stage(job("j", task("a", 1)), status_delay=0.0)
+    await stage.look()
+    stage.api.refuse = refusing("list", "events", lambda: Forbidden(403, server_message="no events"))
+    pod = stage.api.objects["pods", "j-a-0"]
+    pod["spec"]["nodeName"] = "n1"
+    pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    stage.show("j-a-0", "Pending")
+    await stage.look()
+    assert stage.stored["state"]["reason"] == "Starting"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from vcjob.cluster.pending import UNNOTICED_SECONDS, Causes, cause_of
+from datetime import UTC, datetime
 
-from .pods import EPOCH, ended, pod, waiting
+from vcjob.cluster.pending import SLOW_SECONDS, UNNOTICED_SECONDS, Causes, cause_of
+from vcjob.cluster.starting import LeanEvent, newest
+from vcjob.lifecycle.observed import Blocked
+
+from .pods import EPOCH, at, ended, pod, waiting
 
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
 PLACED = {"nodeName": "n1"}
@@ -48,8 +52,22 @@ def test_the_wait_for_the_master_is_told_in_words() -> None:
     assert cause is not None and cause.message == "waits for the master's port"
 
 
-def test_a_pod_on_its_way_has_no_cause() -> None:
-    assert cause_of(pod(spec=PLACED, containerStatuses=[waiting("c", "ContainerCreating")])) is None
+def test_a_pod_on_its_way_has_no_cause_for_a_while() -> None:
+    causes = Causes()
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(20)}
+    creating = [waiting("c", "ContainerCreating")]
+    causes.put(pod(spec=PLACED, conditions=[placed], containerStatuses=creating))
+    due = EPOCH + 20 + SLOW_SECONDS
+    assert causes.worst(due - 1) == (None, due)
+    assert causes.slow_starter(due - 1) is None
+    cause, _ = causes.worst(due)
+    assert cause is not None and cause.message == "j-a-0: nothing of it has started on node n1 yet"
+    assert causes.slow_starter(due) == "u"
+    causes.put(pod("Running", spec=PLACED))
+    assert causes.worst(due) == (None, None)
+
+
+def test_a_pod_that_is_up_or_going_has_no_cause() -> None:
     assert cause_of(pod("Running", spec=PLACED)) is None
     assert (
         cause_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:00:40Z"}, conditions=[UNSCHEDULABLE]))
@@ -81,3 +99,17 @@ def test_a_cause_goes_when_the_pod_runs() -> None:
     causes.put(pod(conditions=[UNSCHEDULABLE]))
     causes.put(pod("Running", spec=PLACED))
     assert causes.worst(EPOCH) == (None, None)
+
+
+def said(kind: str, reason: str, second: int) -> LeanEvent:
+    return LeanEvent(reason, f"about {reason}", kind, datetime.fromtimestamp(EPOCH + second, UTC))
+
+
+def test_of_a_pods_events_the_latest_warning_says_why_it_does_not_start() -> None:
+    mount, sandbox = said("Warning", "FailedMount", 5), said("Warning", "FailedCreatePodSandBox", 3)
+    pulling, scheduled = said("Normal", "Pulling", 9), said("Normal", "Scheduled", 1)
+    found = newest([scheduled, mount, sandbox, pulling])
+    assert found == Blocked("Volume", "FailedMount: about FailedMount")
+    assert reason(newest([scheduled, sandbox])) == "PodSandbox"
+    assert newest([pulling, scheduled]) == Blocked("Starting", "Pulling: about Pulling")
+    assert newest([]) is None

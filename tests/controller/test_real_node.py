@@ -92,3 +92,14 @@ def test_the_container_that_failed_first_is_named(
     ground.create(job("pair", {"name": "a", "replicas": 1, "template": {"spec": pod}}, policies=policy))
     state = ground.wait_phase("pair", "Terminated")["status"]["state"]
     assert "container sidecar exited with code 42" in state["message"]
+
+
+def test_a_volume_that_cannot_be_mounted_is_the_reason(ground: Ground, serve: Serve, node: Node) -> None:
+    serve()
+    pod = {
+        "containers": [container("true", volumeMounts=[{"name": "data", "mountPath": "/data"}])],
+        "volumes": [{"name": "data", "configMap": {"name": "not-there"}}],
+    }
+    ground.create(job("unmounted", {"name": "a", "replicas": 1, "template": {"spec": pod}}))
+    message = ground.wait_reason("unmounted", "Volume", patience=90)
+    assert "unmounted-a-0" in message and 'configmap "not-there" not found' in message

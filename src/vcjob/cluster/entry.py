@@ -21,7 +21,7 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 class Entry:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "departed", "dirty", "failing", "grouped_tasks",
-        "job", "lean", "name", "namespace", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "saved", "status", "told", "uid", "unsaved_since",
+        "job", "lean", "name", "namespace", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
 
@@ -41,6 +41,9 @@ class Entry:
         self.saved: Status | None = None
         self.observed = Observed()
         self.causes = Causes()
+        #: What the events say about a pod that is slow to start, by its uid, and when they were last asked for.
+        self.start_words: tuple[str, Blocked] | None = None
+        self.start_asked = float("-inf")
         #: Pods that we made and the cache has not shown yet, their names by uid, and the highest version among them.
         self.unseen: dict[str, str] = {}
         self.unseen_version = 0

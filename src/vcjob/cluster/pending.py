@@ -8,12 +8,14 @@ from vcjob.plugins.wait import CONTAINER_NAME
 
 #: A scheduler looks at a pod within milliseconds; one that nobody has looked at for this long has none.
 UNNOTICED_SECONDS = 10.0
+#: A pod that has its node and starts nothing for this long is slow to start.
+SLOW_SECONDS = 10.0
 
 IMAGE, CONFIG, CRASH = "ImagePull", "ContainerConfig", "CrashLoop"
 UNSCHEDULABLE, NO_SCHEDULER, GATED = "Unschedulable", "NoSuchScheduler", "SchedulingGated"
-INIT = "InitStep"
+INIT, STARTING = "InitStep", "Starting"
 #: What a user has to mend comes before what may pass by itself.
-ORDER = (IMAGE, CONFIG, NO_SCHEDULER, UNSCHEDULABLE, GATED, CRASH, INIT)
+ORDER = (IMAGE, CONFIG, NO_SCHEDULER, UNSCHEDULABLE, GATED, CRASH, STARTING, INIT)
 
 _IMAGE_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
@@ -25,7 +27,8 @@ _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError
 def cause_of(pod: LeanPod) -> Blocked | None:
     """Why this pod is not up; None where it is, or where nothing can be said.
 
-    That no scheduler serves it is only a suspicion until the pod is some seconds old (see `Causes.worst`).
+    That no scheduler serves it, or that it is slow to start, is only a suspicion for some seconds (see
+    `Causes.worst`).
     """
     status = pod.status
     if status.phase not in ("Pending", "Running") or pod.metadata.deletion_timestamp is not None:
@@ -42,7 +45,7 @@ def cause_of(pod: LeanPod) -> Blocked | None:
             return Blocked(CRASH, f"container {container.name} keeps failing{_last_words(container)}")
     if status.phase == "Running":
         return None
-    return _not_placed(pod) or _init_step(pod)
+    return _not_placed(pod) or _init_step(pod) or _not_started(pod)
 
 
 def _not_placed(pod: LeanPod) -> Blocked | None:
@@ -74,6 +77,14 @@ def _init_step(pod: LeanPod) -> Blocked | None:
     return None
 
 
+def _not_started(pod: LeanPod) -> Blocked | None:
+    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        for state in (container.state, container.last_state):
+            if state.running is not None or state.terminated is not None:
+                return None
+    return Blocked(STARTING, f"nothing of it has started on node {pod.spec.node_name} yet")
+
+
 def _last_words(container: ContainerStatus) -> str:
     """How the container ended the last time, in its own words where it left some."""
     ended = container.state.terminated or container.last_state.terminated
@@ -99,9 +110,11 @@ class Causes:
             return self.drop(meta.uid)
         if self._by_pod.get(meta.uid) != cause.reason:
             self.drop(meta.uid)
-        created = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
         self._by_pod[meta.uid] = cause.reason
-        pods, told = self._by_reason.setdefault(cause.reason, {}), (created, f"{meta.name}: {cause.message}")
+        pods, told = (
+            self._by_reason.setdefault(cause.reason, {}),
+            (_since(pod), f"{meta.name}: {cause.message}"),
+        )
         new = pods.get(meta.uid) != told
         pods[meta.uid] = told
         return new
@@ -119,15 +132,41 @@ class Causes:
     def worst(self, now: float) -> tuple[Blocked | None, float | None]:
         """The cause to be told first, in one pod's words and with how many share it; and the moment at which
         time alone may bring another one up."""
+        reason, wake_at = self._first(now)
+        if not reason:
+            return None, wake_at
+        pods = self._by_reason[reason]
+        _, words = next(iter(pods.values()))
+        more = len(pods) - 1
+        return Blocked(reason, f"{words} (and {more} more pods)" if more else words), wake_at
+
+    def slow_starter(self, now: float) -> str | None:
+        """The pod that `worst` tells of as slow to start, by uid."""
+        reason, _ = self._first(now)
+        return next(iter(self._by_reason[reason])) if reason == STARTING else None
+
+    def _first(self, now: float) -> tuple[str, float | None]:
         wake_at = None
         for reason in ORDER:
             pods = self._by_reason.get(reason)
             if not pods:
                 continue
-            created, words = next(iter(pods.values()))
-            if reason == NO_SCHEDULER and now < created + UNNOTICED_SECONDS:
-                wake_at = created + UNNOTICED_SECONDS
-                continue
-            more = len(pods) - 1
-            return Blocked(reason, f"{words} (and {more} more pods)" if more else words), wake_at
-        return None, wake_at
+            since, _ = next(iter(pods.values()))
+            due = since + _SUSPICIONS.get(reason, 0.0)
+            if now >= due:
+                return reason, wake_at
+            wake_at = due if wake_at is None else min(wake_at, due)
+        return "", wake_at
+
+
+#: What is told only when it lasts.
+_SUSPICIONS = {NO_SCHEDULER: UNNOTICED_SECONDS, STARTING: SLOW_SECONDS}
+
+
+def _since(pod: LeanPod) -> float:
+    """When the pod got its node, or was made."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
+            return condition.last_transition_time.timestamp()
+    created = pod.metadata.creation_timestamp
+    return created.timestamp() if created else 0.0

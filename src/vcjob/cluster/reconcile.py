@@ -17,6 +17,7 @@ from vcjob.cluster.objects import Objects
 from vcjob.cluster.observe import Board
 from vcjob.cluster.options import ControllerOptions
 from vcjob.cluster.persist import REFUSED, Outdated, failed_status, is_urgent, write_status
+from vcjob.cluster.starting import ask_why
 from vcjob.cluster.telemetry import Telemetry
 from vcjob.kube.client import Client
 from vcjob.kube.queue import WorkQueue
@@ -84,6 +85,8 @@ class Reconciler:
             return
         assert entry.job is not None and entry.status is not None
         self._drop_ghosts(entry)
+        if entry.status.phase is Phase.PENDING:
+            await self._ask_why_slow(entry, now)
         self._say_why_pending(entry, now)
         decision = decide(entry.job, entry.status, entry.observed, now)
         departed = list(entry.departed)
@@ -166,9 +169,17 @@ class Reconciler:
                 entry.forget_pod(uid)
         entry.unseen.clear()
 
+    async def _ask_why_slow(self, entry: Entry, now: float) -> None:
+        again = await ask_why(self._client, entry, now)
+        if again is not None:
+            self._queue.add_after(entry.uid, again)
+
     def _say_why_pending(self, entry: Entry, now: float) -> None:
         observed = entry.observed
         cause, wake_at = entry.causes.worst(now)
+        if cause is not None and entry.start_words and entry.start_words[0] == entry.causes.slow_starter(now):
+            words = entry.start_words[1]
+            cause = Blocked(words.reason, f"{cause.message}; {words.message}")
         observed.blocked = entry.refusal or cause
         if wake_at is not None:
             self._queue.add_after(entry.uid, max(0.1, wake_at - now))

@@ -55,7 +55,7 @@ def job_rules() -> list[Rule]:
         _rule("networking.k8s.io", ["networkpolicies"], [*_LOOK, "create", "patch"]),
         _rule("scheduling.volcano.sh", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
         _rule("scheduling.x-k8s.io", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
-        _rule("", ["events"], ["create"]),
+        _rule("", ["events"], ["create", "list"]),  # why a pod that has its node does not start
     ]
 
 
