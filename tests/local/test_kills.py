@@ -241,6 +241,21 @@ def test_the_next_verb_tells_the_truth_after_the_supervisor_is_killed(start: Sta
     assert vcjob.find("job").events()[-1]["reason"] == "SupervisorLost"
 
 
+def test_all_who_ask_at_once_hear_the_same_truth(start: Start) -> None:
+    handle = start(job(task("a", "sleep 60", replicas=2)))
+    eventually(lambda: handle.now().running == 2)
+    os.kill(next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise"), signal.SIGKILL)
+    eventually(lambda: not handle.supervised)
+    heard: list[str] = []
+    threads = [threading.Thread(target=lambda: heard.append(str(handle.now().phase))) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert heard == ["Failed"] * 12
+    assert [event["reason"] for event in handle.events()].count("SupervisorLost") == 1
+
+
 def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_sweeps(start: Start) -> None:
     detached = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
     handle = start(job(task("a", python(detached), replicas=2)))

@@ -20,14 +20,19 @@ _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 def settle(run: Run) -> Status:
     """The status of a run, true now. Where its supervisor has vanished, the rest of it is ended first."""
     status = run.status() or Status()
-    if status.phase in _QUIET or run.supervised():
+    if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
         return status
     try:
-        lock = run.lock()
+        with run.settling():
+            return _settle(run, status)
     except StoreError:  # a store that we may only read: the truth is told, and written by whoever may
-        return _after_loss(run, status, run.pods())
+        return _after_loss(run, run.status() or status, run.pods())
+
+
+def _settle(run: Run, status: Status) -> Status:
+    lock = run.lock()
     if lock is None:
-        return run.status() or status  # another verb is at it, or a supervisor has just begun
+        return run.status() or status  # a supervisor has just begun
     try:
         status = run.status() or Status()
         if status.phase in _QUIET:

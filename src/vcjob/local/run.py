@@ -12,6 +12,7 @@
     ├── commands/       requests of other verbs, one file each, until they are recorded in the status
     ├── wake            a FIFO: a byte in it makes the supervisor look at once
     ├── lock            held by the supervisor as long as it lives
+    ├── settling        held by a verb while it writes what became of a run whose supervisor was killed
     ├── trouble         room made in advance to say why the store cannot be written
     ├── supervisor.log  what the supervisor itself had to say (normally empty)
     └── pods/POD/ATTEMPT/CONTAINER.out .err and their time indexes
@@ -19,9 +20,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -178,26 +182,35 @@ class Run:
             descriptor = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
         except OSError as error:
             raise files.cannot_write(self.path("lock"), error) from error
+        for pause in (0.001, 0.005, 0.02, None):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            except BlockingIOError:
+                if pause is not None:
+                    time.sleep(pause)  # it may only be somebody who asks whether the run is supervised
+        os.close(descriptor)
+        return None
+
+    @contextlib.contextmanager
+    def settling(self) -> Iterator[None]:
+        """One verb at a time says what became of a run without a supervisor; the next one finds it said."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            descriptor = os.open(self.path("settling"), os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
+        except OSError as error:
+            raise files.cannot_write(self.path("settling"), error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
             os.close(descriptor)
-            return None
-        return descriptor
 
     def supervised(self) -> bool:
         """Does a supervisor live? A probe that takes nothing away from anybody."""
-        try:
-            descriptor = os.open(self.path("lock"), os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
+        return _is_locked(self.path("lock"))
+
+    def being_settled(self) -> bool:
+        return _is_locked(self.path("settling"))
 
     # Trouble with the store itself, which cannot be told by writing new files
 
@@ -222,3 +235,17 @@ class Run:
 
     def pod_folder(self, pod: str, attempt: int) -> str:
         return self.path("pods", pod, str(attempt))
+
+
+def _is_locked(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)

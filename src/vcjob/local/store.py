@@ -43,7 +43,7 @@ class Store:
         files.make_folder(folder)
         with self._locked(folder):
             before = self._current(folder)
-            if before is not None and before.supervised():
+            if before is not None and before.supervised() and not before.being_settled():
                 raise JobExists(
                     f"the job {name!r} is already running",
                     hint=f"see it with `vcjob status {name}`, end it with `vcjob stop {name}`, "
