@@ -192,7 +192,7 @@ def test_an_interrupt_ends_with_130_and_no_traceback() -> None:
             process.send_signal(signal.SIGINT)
             # A signal just before a read is seen only after it; then a person presses the key again.
             with suppress(subprocess.TimeoutExpired):
-                process.wait(2)
+                process.wait(0.3)
         assert process.stderr.read() == b"\ninterrupted\n"
     assert process.returncode == 130
 

@@ -283,6 +283,7 @@ def test_marks_are_in_the_environment_of_every_process(start: Start) -> None:
     assert process.mark_of(pid, process.MARK_POD) == handle.pods()[0].uid
 
 
+@pytest.mark.slow
 def test_a_stopped_shim_does_not_save_its_pod_from_a_kill(start: Start) -> None:
     import os
     import signal

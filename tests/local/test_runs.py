@@ -112,7 +112,7 @@ def test_wait_for_master_holds_the_workers_back(finish: Start) -> None:
         "import os, socket, time; print('sleeping'); time.sleep(0.6); s = socket.socket();"
         "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1);"
         "s.bind(('127.0.0.1', int(os.environ['MASTER_PORT']))); s.listen(); print('listening');"
-        "time.sleep(1.5)"
+        "s.accept(), s.accept()"  # each worker's probe
     )
     handle = finish(
         job(

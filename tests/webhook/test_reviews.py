@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vcjob.cluster.webhook.review import LONGEST_WARNING, MOST_PROBLEMS, Malformed, Purpose, answer
@@ -177,7 +177,6 @@ def _places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_review_gets_an_answer_or_a_reason(data: st.DataObject) -> None:
     """A whole review with anything at one or two places of it."""
@@ -197,7 +196,6 @@ def test_any_review_gets_an_answer_or_a_reason(data: st.DataObject) -> None:
         assert said["allowed"] or said["status"]["message"]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200) | _anything.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_get_a_reason(body: bytes) -> None:
     with pytest.raises(Malformed):
