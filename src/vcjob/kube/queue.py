@@ -15,6 +15,8 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+#: Timers of some loops come a little early; what is due within this is due.
+_TICK = 0.002
 
 
 class QueueClosed(Exception):
@@ -177,7 +179,7 @@ class WorkQueue(Generic[K]):
 
     def _fire(self) -> None:
         self._timer = None
-        now = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time() + _TICK
         while self._heap and self._heap[0][0] <= now:
             deadline, _, key = heapq.heappop(self._heap)
             if self._deadlines.get(key) == deadline:  # else: overtaken by an earlier deadline or dropped
