@@ -112,6 +112,9 @@ class Wishes:
         self.soon = False
         self.later: list[float] = []
 
+    def __len__(self) -> int:
+        return 0
+
     def add(self, uid: str) -> None:
         self.soon = True
 

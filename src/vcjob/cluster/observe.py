@@ -136,7 +136,9 @@ class Board:
         changed = known is None or _content(known) != _content(found)
         if changed:
             entry.mark(key)
-        if changed or _group_phase(known) != _group_phase(found):
+        if _group_phase(known) != _group_phase(found):
+            self._wake(owner.uid, 0.0)  # its pods may wait for that
+        elif changed:
             self._wake(owner.uid, SETTLE_SECONDS)
 
     def object_gone(self, kind: str, found: LeanOwned) -> None:

@@ -40,6 +40,8 @@ GANG, EDITION_KEY = "vcjob.io/gang", "vcjob.io/edition"
 _FIRST_RETRY, _MOST_RETRY = 0.5, 15.0
 #: How long the cache may need to show what we made before somebody looks again.
 _CATCH_UP = 1.0
+#: By how much longer counters alone wait in a rush.
+_BUSY_PATIENCE = 5
 _ENDED = FINAL | {Phase.ABORTED}
 
 
@@ -215,7 +217,9 @@ class Reconciler:
             now = time.monotonic()
             if entry.unsaved_since is None:
                 entry.unsaved_since = now
-            left = entry.unsaved_since + self._options.status_delay - now
+            # While other Jobs wait to be looked at, theirs are the requests that matter.
+            delay = self._options.status_delay * (_BUSY_PATIENCE if len(self._queue) else 1)
+            left = entry.unsaved_since + delay - now
             if left > 0:
                 self._queue.add_after(entry.uid, left)
                 return
@@ -275,7 +279,7 @@ class Reconciler:
             held = self._gate(entry)
             if held is not None:
                 if entry.observed.held != held:
-                    self._queue.add(entry.uid)  # for the reason to be shown
+                    self._queue.add_after(entry.uid, self._options.status_delay / 2)  # to show the reason
                 return
         wanted = sum(len(step.indexes) for step in creations)
         refused = None
@@ -283,10 +287,12 @@ class Reconciler:
             # After a refusal one pod shows whether it still holds.
             limit = 1 if entry.refusal else self._options.creation_chunk
             made, refused = await self._executor.create(entry, creations, limit)
-            if refused is None:
+            if refused is None and made < wanted:
                 self._queue.add(entry.uid)
-                if made >= wanted and entry.job is not None:
-                    self._telemetry.all_pods(entry.lean)
+            elif refused is None:
+                # What comes next the pods will say; till then only the counters are behind.
+                self._queue.add_after(entry.uid, self._options.status_delay / 2)
+                self._telemetry.all_pods(entry.lean)
         self._take_refusal(entry, refused, conflict)
         if (entry.conflict or entry.refusal) != was_blocked:
             self._queue.add(entry.uid)

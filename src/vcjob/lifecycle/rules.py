@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.plugins.pytorch_options import parse_options
@@ -71,6 +72,17 @@ class Rules:
         self.ttl = spec.ttl_seconds_after_finished
         sizes = [f"{task.name}={task.replicas}/{task.min_available}" for task in self.tasks.values()]
         self.shape = ",".join([f"{self.min_available}", *sizes])
+
+
+_known: WeakKeyDictionary[Job, Rules] = WeakKeyDictionary()
+
+
+def rules_of(job: Job) -> Rules:
+    """Made once for each Job, which never changes."""
+    rules = _known.get(job)
+    if rules is None:
+        rules = _known[job] = Rules(job)
+    return rules
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from vcjob.lifecycle.observed import Observed
-from vcjob.lifecycle.rules import Rules
+from vcjob.lifecycle.rules import rules_of
 from vcjob.lifecycle.status import Condition, Culprit, Phase, Run, State, Status, TaskMemory
 from vcjob.lifecycle.step import EmitEvent
 from vcjob.lifecycle.tally import Tally
@@ -26,7 +26,7 @@ HISTORY_KEPT = 20
 class Turn:
     def __init__(self, job: Job, status: Status, observed: Observed, now: float) -> None:
         self.job = job
-        self.rules = Rules(job)
+        self.rules = rules_of(job)
         self.observed = observed
         self.now = now
         self.status = status

@@ -103,7 +103,7 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
 class Job:
     """A Job: its raw document and the typed view of it. Treat both as read-only."""
 
-    __slots__ = ("_by_name", "doc", "metadata", "spec")
+    __slots__ = ("__weakref__", "_by_name", "doc", "metadata", "spec")
 
     def __init__(self, doc: dict[str, Any]) -> None:
         self.doc = doc
