@@ -98,7 +98,7 @@ class Supervisor:
         self._soon()
         self.loop.run()
         self._limits.remove()
-        self._warmth.end(ranks_left=self.pods.living > 0)
+        self._warmth.end()
 
     # Deciding
 

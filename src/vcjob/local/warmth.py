@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 ANNOTATION = "vcjob.io/warm"
 #: Modules to import beforehand, separated by commas, in place of torch and numpy.
 IMPORTS_ANNOTATION = "vcjob.io/warm-imports"
-_PATIENCE = 2.0
 
 
 class Warmth:
@@ -63,10 +62,10 @@ class Warmth:
         """The processes of this run that ranks are forked from."""
         return set() if self._warm is None else set(self._warm.pids())
 
-    def end(self, *, ranks_left: bool) -> None:
-        """The run is over. Without ranks its zygotes go quickly, and whoever waits for the run finds nothing left."""
+    def end(self) -> None:
+        """The run is over: whoever waited for it finds nothing of it left."""
         if self._warm is not None:
-            self._warm.end(0.0 if ranks_left else _PATIENCE)
+            self._warm.end()
 
 
 def _imports(annotations: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -99,11 +99,11 @@ class WarmLauncher:
         if self._owner is not None and self._imports is None:
             self._unused[early.key] = early.zygote
         else:
-            early.zygote.end(0.0)
+            early.zygote.end()
 
     def give_up_unused(self) -> None:
         for zygote in self._unused.values():
-            zygote.end(0.0)  # it would go on importing, for nobody
+            zygote.end()  # it would go on importing, for nobody
         self._unused.clear()
 
     def launch(self, request: LaunchRequest) -> Child:
@@ -135,11 +135,11 @@ class WarmLauncher:
                 zygote.close()
         self._zygotes.clear()
 
-    def end(self, patience: float) -> None:
-        """The same when no rank runs any more, and return only when they are gone."""
+    def end(self) -> None:
+        """The run is over: the zygotes go at once, and ranks that still run go with them."""
         for zygote in self._zygotes.values():
             if isinstance(zygote, spawn.ZygoteHandle):
-                zygote.end(patience)
+                zygote.end()
         self._zygotes.clear()
 
     def _zygote_for(self, command: PythonCommand, env: dict[str, str]) -> _Zygote | None:
