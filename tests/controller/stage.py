@@ -156,6 +156,11 @@ class _NoCaches:
 class Stage:
     def __init__(self, job: Object, **options: Any) -> None:
         self.api = PretendedApi()
+        self._options = options
+        self._begin_term()
+        self.change(job)
+
+    def _begin_term(self) -> None:
         self.wishes = Wishes()
         self.caches = _NoCaches()
         self.board = Board(lambda uid, seconds: self.wishes.add_after(uid, seconds))
@@ -167,11 +172,19 @@ class Stage:
             cast("WorkQueue[str]", self.wishes),
             schedulers=cast(Schedulers, _NoSchedulers()),
             events=self.events,
-            options=ControllerOptions(**options),
+            options=ControllerOptions(**self._options),
             telemetry=Silent(),
             caches=cast(Caches, self.caches),
         )
-        self.change(job)
+
+    def take_over(self) -> None:
+        """The controller was killed, and another one begins with what the API server has."""
+        self._begin_term()
+        for (plural, _), found in list(self.api.objects.items()):
+            if plural == "jobs":
+                self.board.job_changed(cast(LeanJob, _read(LEAN_JOBS, found)))
+            elif plural == "pods":
+                self.board.pod_changed(_read(LEAN_PODS, found))
 
     def change(self, job: Object, **metadata: Any) -> None:
         """The Job as a user applies it."""
@@ -204,6 +217,14 @@ class Stage:
 
     def pods(self) -> list[str]:
         return sorted(name for plural, name in self.api.objects if plural == "pods")
+
+    def lose(self, name: str) -> None:
+        """A pod is deleted, and the watch shows it."""
+        self.board.pod_gone(_read(LEAN_PODS, self.api.objects.pop(("pods", name))))
+
+    def attempts(self) -> dict[str, str]:
+        found = {name: doc for (plural, name), doc in self.api.objects.items() if plural == "pods"}
+        return {name: doc["metadata"]["labels"]["vcjob.io/attempt"] for name, doc in found.items()}
 
     def show(self, name: str, phase: str, **status: Any) -> None:
         """The watch shows a pod in a phase."""

@@ -10,7 +10,8 @@ import pytest
 from vcjob.cluster.entry import Entry
 from vcjob.cluster.kinds import LeanCommand, LeanJob, LeanSpecced
 from vcjob.cluster.observe import Board
-from vcjob.lifecycle.status import Status
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.status import Status, TaskMemory
 
 from .pods import OWNER, ended, pod
 
@@ -86,10 +87,22 @@ def test_pods_count_by_their_owners_uid(board: Board) -> None:
 def test_a_pod_that_is_gone_is_forgotten(board: Board, woken: Woken) -> None:
     board.job_changed(lean())
     board.pod_changed(pod("Running"))
+    entry_of(board).status = Status(tasks={"a": TaskMemory(seen=IndexSet.span(0, 1))})
     woken.clear()
     board.pod_gone(pod("Running"))
     assert not entry_of(board).observed.pods
     assert woken == ["job-uid"]
+
+
+def test_that_a_pod_was_there_is_kept_until_it_is_written_down(board: Board) -> None:
+    board.job_changed(lean())
+    board.pod_changed(pod("Running"))
+    entry = entry_of(board)
+    entry.status = Status()
+    board.pod_gone(pod("Running"))
+    assert entry.observed.pods["a", 0, 0].terminating
+    assert entry.forget(list(entry.departed))
+    assert not entry.observed.pods
 
 
 def test_how_a_pod_ended_is_kept_until_it_is_written_down(board: Board) -> None:

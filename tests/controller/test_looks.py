@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
-from vcjob.cluster.kinds import LeanPod
 from vcjob.kube.errors import ApiError, Forbidden, Unreachable
 from vcjob.plan.edition import EDITION
 
 from .jobs import job, task, trio
-from .stage import Stage
+from .stage import UID, Stage
 
 QUOTA = "exceeded quota: few, requested: pods=1"
 
@@ -185,8 +183,7 @@ async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> No
     resources = {**stage.stored["controlledResources"], "vcjob.io/edition": "999"}
     found = stage.api.objects["jobs", "j"]
     stage.change({**found, "status": {**found["status"], "controlledResources": resources}})
-    gone = stage.api.objects.pop(("pods", "j-a-0"))
-    stage.board.pod_gone(msgspec.convert(gone, LeanPod))
+    stage.lose("j-a-0")
     await stage.look()
     assert stage.pods() == ["j-a-1"]
     assert stage.stored["state"]["reason"] == "UnknownEdition"
@@ -226,3 +223,44 @@ async def test_without_the_right_to_see_events_the_job_goes_on() -> None:
     stage.show("j-a-0", "Pending")
     await stage.look()
     assert stage.stored["state"]["reason"] == "Starting"
+
+
+async def test_a_pod_made_by_a_controller_that_died_and_gone_since_is_not_made_twice() -> None:
+    """Nobody wrote down that it was there; that it was to be made was written before."""
+    stage = Stage(job("j", task("a", 3), policies=[{"event": "PodEvicted", "action": "AbortJob"}]))
+    await stage.look()
+    assert set(stage.attempts().values()) == {"0"}
+    del stage.api.objects["pods", "j-a-1"]
+    stage.take_over()
+    await stage.look()
+    assert stage.attempts() == {"j-a-0": "0", "j-a-1": "1", "j-a-2": "0"}
+    assert stage.stored["state"]["phase"] == "Pending", "nobody can say that it was evicted"
+
+
+async def test_what_a_controller_thought_of_at_its_start_survives_a_conflict() -> None:
+    stage = Stage(job("j", task("a", 1)))
+    await stage.look()
+    del stage.api.objects["pods", "j-a-0"]
+    stage.take_over()
+    found = stage.api.objects["jobs", "j"]
+    stage.api.put("jobs", {**found, "status": {**found["status"], "running": 7}})  # somebody wrote in between
+    await stage.look()
+    assert stage.attempts() == {"j-a-0": "1"}
+
+
+async def test_a_pod_that_is_gone_before_the_next_look_is_not_made_twice() -> None:
+    stage = Stage(job("j", task("a", 2)))
+    await stage.reconciler.reconcile(UID)
+    assert set(stage.attempts().values()) == {"0"}
+    stage.lose("j-a-0")
+    await stage.look()
+    assert stage.attempts() == {"j-a-0": "1", "j-a-1": "0"}
+
+
+async def test_a_pod_that_the_cache_never_showed_is_not_made_twice() -> None:
+    stage = Stage(job("j", task("a", 1)))
+    await stage.reconciler.reconcile(UID)
+    del stage.api.objects["pods", "j-a-0"]
+    stage.caches.pods.resource_version = stage.api.version
+    await stage.look()
+    assert stage.attempts() == {"j-a-0": "1"}

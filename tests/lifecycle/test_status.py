@@ -47,6 +47,7 @@ memories = st.builds(
     sets,
     sets,
     st.lists(st.builds(Eviction, times, sets), max_size=2).map(tuple),
+    sets,
 )
 counts = st.integers(0, 10_000)
 statuses = st.builds(
@@ -110,7 +111,7 @@ def test_a_status_of_kubernetes_form():
         ],
         "controlledResources": {},
     }
-    assert json.loads(own)["tasks"]["worker"] == {"seen": "0-1", "succeeded": "1"}
+    assert json.loads(own)["tasks"]["worker"] == {"begun": "0-1", "seen": "0-1", "succeeded": "1"}
 
 
 def test_a_status_that_volcano_wrote_can_be_read_and_carried_on():

@@ -21,7 +21,7 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 class Entry:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "departed", "dirty", "failing", "grouped_tasks",
-        "job", "lean", "name", "namespace", "observed", "owned", "plan", "refusal", "refusals", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
+        "job", "lean", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
 
@@ -39,6 +39,8 @@ class Entry:
         #: As last decided, and as last written or read; None: not read yet.
         self.status: Status | None = None
         self.saved: Status | None = None
+        #: Whether what an earlier controller may have done was thought of.
+        self.recovered = False
         self.observed = Observed()
         self.causes = Causes()
         #: What the events say about a pod that is slow to start, by its uid, and when they were last asked for.

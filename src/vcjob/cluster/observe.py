@@ -3,8 +3,11 @@ large the Job, and only what a Job owns by uid counts for it. Labels alone never
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
+
+import msgspec
 
 from vcjob.cluster.entry import Entry, ObjectKey
 from vcjob.cluster.facts import fact_of
@@ -19,6 +22,7 @@ from vcjob.cluster.kinds import (
 )
 from vcjob.kube.objects import Key, version_number
 from vcjob.lifecycle.observed import Command
+from vcjob.lifecycle.pod import PodFact
 
 #: How soon a Job is looked at after a change of one of its pods: changes come in bursts.
 SETTLE_SECONDS = 0.02
@@ -112,9 +116,9 @@ class Board:
         entry = self._entries.get(owner.uid)
         if entry is not None:
             last = fact_of(pod)
-            if last is not None and last.done and entry.lean is not None:
-                # How it ended may be news: it is forgotten once that is written down.
-                entry.observed.put(last)
+            if last is not None and _is_news(entry, last):
+                # That it was there, or how it ended: it is forgotten once that is written down.
+                entry.observed.put(_going(last))
                 entry.departed.append(meta.uid)
             else:
                 entry.forget_pod(meta.uid)
@@ -205,6 +209,24 @@ class Board:
     def _sweep(self, entry: Entry) -> None:
         if entry.empty:
             self._entries.pop(entry.uid, None)
+
+
+def _is_news(entry: Entry, last: PodFact) -> bool:
+    """Whether the end of this pod says something that the status does not have yet."""
+    known = entry.observed.pod(last.task, last.index, last.attempt)
+    if entry.lean is None or (known is not None and known.uid != last.uid):
+        return False
+    if last.done or entry.status is None:
+        return True
+    memory = entry.status.memory(last.task)
+    return memory.attempts.of(last.index) == last.attempt and last.index not in memory.seen
+
+
+def _going(last: PodFact) -> PodFact:
+    """One that was taken away without a farewell lives no more either."""
+    if last.done or last.terminating:
+        return last
+    return msgspec.structs.replace(last, terminating=True, since=time.time())
 
 
 def _version(found: LeanOwned) -> int:

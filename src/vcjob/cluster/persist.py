@@ -34,6 +34,7 @@ def is_urgent(old: Status, new: Status) -> bool:
         return True
     return any(
         memory.attempts != old.memory(task).attempts
+        or memory.begun != old.memory(task).begun
         or len(memory.evictions) > len(old.memory(task).evictions)
         for task, memory in new.tasks.items()
     )

@@ -24,6 +24,7 @@ from vcjob.kube.queue import WorkQueue
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.observed import Blocked
+from vcjob.lifecycle.recover import recover
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
 from vcjob.lifecycle.turn import ACTIVE
@@ -83,6 +84,8 @@ class Reconciler:
         status = entry.status
         if status is None:
             status = entry.status = entry.saved = self._read_status(entry)
+        if not entry.recovered:
+            status = entry.status = recover(status, entry.observed)
         if not await self._prepare(entry, status, now):
             return
         assert entry.job is not None and entry.status is not None
@@ -93,6 +96,7 @@ class Reconciler:
         decision = decide(entry.job, entry.status, entry.observed, now)
         departed = list(entry.departed)
         await self._settle_status(entry, decision)
+        entry.recovered = True
         if decision.wake_at is not None:
             self._queue.add_after(entry.uid, max(0.001, decision.wake_at - now))
         if entry.forget(departed):
@@ -165,10 +169,10 @@ class Reconciler:
         if cache.resource_version < entry.unseen_version:
             self._queue.add_after(entry.uid, _CATCH_UP)
             return
-        for uid, name in list(entry.unseen.items()):
+        for uid, name in entry.unseen.items():
             pod = cache.get(name, entry.namespace)
             if pod is None or pod.metadata.uid != uid:
-                entry.forget_pod(uid)
+                entry.departed.append(uid)
         entry.unseen.clear()
 
     async def _ask_why_slow(self, entry: Entry, now: float) -> None:

@@ -14,7 +14,8 @@ from vcjob.lifecycle.phases import succeed_early, sync
 from vcjob.lifecycle.reactions import react
 from vcjob.lifecycle.requests import obey
 from vcjob.lifecycle.status import Condition, Phase, Status
-from vcjob.lifecycle.steps import missing, steps
+from vcjob.lifecycle.steps import CREATING, missing, steps
+from vcjob.lifecycle.tally import begun
 from vcjob.lifecycle.turn import ACTIVE, Turn
 from vcjob.spec.job import Job
 
@@ -33,6 +34,7 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
             if not turn.moved:
                 part(turn)
     _ready_tasks(turn)
+    _begin_pods(turn)
     _count(turn)
     if turn.phase is Phase.PENDING:
         _say_why_pending(turn)
@@ -66,6 +68,18 @@ def _ready_tasks(turn: Turn) -> None:
         if name in turn.status.ready_tasks or not met or (all(met) if task.all_of else any(met)):
             ready.append(name)
     turn.set(ready_tasks=tuple(ready))
+
+
+def _begin_pods(turn: Turn) -> None:
+    """Write down which pods may be made, all at once and before the first: see `recover`."""
+    if turn.phase in CREATING and turn.observed.held is None:
+        turn.remember(
+            {
+                name: begun(turn.status.memory(name), turn.rules.tasks[name].every_index)
+                for name in turn.status.ready_tasks
+                if name in turn.tallies
+            }
+        )
 
 
 def _count(turn: Turn) -> None:

@@ -70,6 +70,8 @@ class TaskMemory(msgspec.Struct, frozen=True):
     failed: IndexSet = EMPTY
     #: Kept for a policy with a timeout: the replacements run, and it does not act.
     evictions: tuple[Eviction, ...] = ()
+    #: Pods that may have been made: this is written down before the first of them is.
+    begun: IndexSet = EMPTY
 
 
 class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):

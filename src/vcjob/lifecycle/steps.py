@@ -9,7 +9,8 @@ from vcjob.lifecycle.status import FINAL, Phase
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods, KillPods, Step, UpdateGang
 from vcjob.lifecycle.turn import ACTIVE, Turn
 
-_CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
+#: Phases in which pods are made.
+CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
 
 
 def steps(turn: Turn) -> tuple[Step, ...]:
@@ -21,7 +22,7 @@ def steps(turn: Turn) -> tuple[Step, ...]:
     found += _kills(turn)
     if turn.phase in ACTIVE:
         found += _failures(turn)
-    if turn.phase in _CREATING and turn.observed.held is None:
+    if turn.phase in CREATING and turn.observed.held is None:
         found += _creations(turn)
     found += turn.events
     found += _delete_job(turn)

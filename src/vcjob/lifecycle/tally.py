@@ -111,6 +111,11 @@ def renewed(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
     return _forgotten(_changed(memory, attempts=memory.attempts.advanced(indexes)), indexes)
 
 
+def begun(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
+    """`indexes` are those whose pods may be made from now on."""
+    return _changed(memory, begun=indexes)
+
+
 def can_be_met(task: TaskRules, tallies: dict[str, Tally], tasks: dict[str, TaskRules]) -> bool:
     """Whether the pods of this task are here, or may still come by dependsOn."""
     if not task.depends_on or tallies[task.name].memory.seen:
@@ -147,6 +152,7 @@ def _scaled_down(memory: TaskMemory, observed: dict[int, Group], replicas: int) 
 def _forgotten(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
     return _changed(
         memory,
+        begun=memory.begun - indexes,
         seen=memory.seen - indexes,
         succeeded=memory.succeeded - indexes,
         failed=memory.failed - indexes,

@@ -25,6 +25,7 @@ _COUNTERS = ("pending", "running", "succeeded", "failed", "terminating", "unknow
 
 class _Task(msgspec.Struct, omit_defaults=True):
     attempts: dict[str, str] = {}
+    begun: str = ""
     seen: str = ""
     succeeded: str = ""
     failed: str = ""
@@ -147,6 +148,7 @@ def _snake(name: str) -> str:
 def _task_out(memory: TaskMemory) -> _Task:
     return _Task(
         attempts=memory.attempts.to_json(),
+        begun=str(memory.begun),
         seen=str(memory.seen),
         succeeded=str(memory.succeeded),
         failed=str(memory.failed),
@@ -157,6 +159,7 @@ def _task_out(memory: TaskMemory) -> _Task:
 def _task_in(task: _Task) -> TaskMemory:
     return TaskMemory(
         attempts=Attempts.parse(task.attempts),
+        begun=IndexSet.parse(task.begun),
         seen=IndexSet.parse(task.seen),
         succeeded=IndexSet.parse(task.succeeded),
         failed=IndexSet.parse(task.failed),

@@ -1,0 +1,27 @@
+"""Taking over from a ground that died: what it may have done without anybody's knowing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vcjob.lifecycle.indexset import EMPTY
+from vcjob.lifecycle.observed import Observed
+from vcjob.lifecycle.status import Status
+from vcjob.lifecycle.tally import renewed
+
+
+def recover(status: Status, observed: Observed) -> Status:
+    """The status as one who takes over goes on with it: call it once, with all pods in view.
+
+    A pod that was to be made and is not there may have been made and be gone, and nobody would know. So its
+    place goes on with the next attempt: there are never two pods of one attempt.
+    """
+    tasks = dict(status.tasks)
+    for name, memory in status.tasks.items():
+        occupied = EMPTY
+        for group in observed.groups.get(name, {}).values():
+            occupied |= group.present
+        unknown = memory.begun - memory.seen - memory.succeeded - memory.failed - occupied
+        if unknown:
+            tasks[name] = renewed(memory, unknown)
+    return status if tasks == status.tasks else msgspec.structs.replace(status, tasks=tasks)

@@ -1,0 +1,65 @@
+"""Taking over from a ground that died between any two of its steps."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vcjob.lifecycle.decide import decide
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.observed import Blocked, Observed
+from vcjob.lifecycle.recover import recover
+from vcjob.lifecycle.status import Phase, Status
+from vcjob.lifecycle.step import CreatePods
+
+from .world import START, World, job, task
+
+
+def created(status: Status, observed: Observed) -> list[CreatePods]:
+    return [step for step in decide(job(), status, observed, START).steps if isinstance(step, CreatePods)]
+
+
+def test_what_may_be_made_is_written_down_before_the_first_is() -> None:
+    decision = decide(job(), Status(), Observed(), START)
+    assert decision.status.memory("worker").begun == IndexSet.span(0, 3)
+    assert Status.from_kube(decision.status.to_kube()).memory("worker").begun == IndexSet.span(0, 3)
+
+
+def test_nothing_has_begun_while_the_gang_is_held() -> None:
+    observed = Observed()
+    observed.held = Blocked("WaitingInQueue", "not yet")
+    status = decide(job(), Status(), observed, START).status
+    assert not status.memory("worker").begun
+    assert recover(status, Observed()) == status
+
+
+def test_a_pod_that_nobody_saw_goes_on_with_the_next_attempt() -> None:
+    status = decide(job(), Status(), Observed(), START).status
+    taken_over = recover(status, Observed())
+    assert [(step.attempt, str(step.indexes)) for step in created(taken_over, Observed())] == [(1, "0-2")]
+    assert taken_over.retry_count == 0
+
+
+def test_pods_in_view_stay_as_they_are() -> None:
+    world = World(job(task("worker", 3)))
+    world.settle()
+    status = Status.from_kube(world.status.to_kube())
+    assert recover(status, world.observed) == status
+
+
+def test_a_new_job_has_nothing_to_recover() -> None:
+    assert recover(Status(), Observed()) == Status()
+
+
+@given(st.sets(st.integers(0, 5)), st.integers(1, 4))
+def test_however_often_one_takes_over_no_attempt_is_begun_twice(made: set[int], times: int) -> None:
+    """The pods of `made` were made and are gone at once; each controller dies before it writes that down."""
+    born: set[tuple[int, int]] = set()
+    status, the_job = Status(), job(task("worker", 6))
+    for _ in range(times):
+        status = decide(the_job, recover(status, Observed()), Observed(), START).status
+        assert status.phase is Phase.PENDING
+        for index in made:
+            life = (index, status.attempt("worker", index))
+            assert life not in born
+            born.add(life)
