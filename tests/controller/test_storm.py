@@ -90,10 +90,11 @@ def test_every_job_ends_as_it_would_have_without_the_storm(
         weather.rise(rounds)
         while weather.raging or not village.all_are_here:
             village.live()
+            weather.mend()
             time.sleep(0.3)
         weather.calm()
         say(f"the storm is over: {weather.counts}")
-        settle(village, patience=240)
+        settle(village, patience=240, meanwhile=weather.mend)
         say("every Job has ended as expected")
 
         twice = {life: uids for life, uids in witness.births().items() if len(uids) != 1}
@@ -106,10 +107,12 @@ def test_every_job_ends_as_it_would_have_without_the_storm(
         foreign.stand_untouched()
 
 
-def settle(village: Village, patience: float) -> None:
+def settle(village: Village, patience: float, meanwhile: Callable[[], None] | None = None) -> None:
     deadline = time.monotonic() + patience
     while problems := village.live():
         assert time.monotonic() < deadline, "\n".join(problems)
+        if meanwhile is not None:
+            meanwhile()
         time.sleep(0.3)
 
 

@@ -119,6 +119,13 @@ class Weather:
             raise self._failure
         return self._thread is not None and self._thread.is_alive()
 
+    def mend(self) -> None:
+        """What a kubelet does for a control plane: parts that ended by themselves are started again."""
+        for name, part in self._cluster.parts().items():
+            if name in ("kube-scheduler", "kube-controller-manager", "kwok") and not part.running:
+                self._say(f"{name} ended by itself")
+                part.start()
+
     def calm(self) -> None:
         """No more faults, and two controllers in good health."""
         for replica in self.replicas:
