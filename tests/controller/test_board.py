@@ -52,9 +52,14 @@ def service(
 
 
 def command(
-    target: dict[str, Any], uid: str = "c", version: int = 1, action: str = "AbortJob"
+    target: dict[str, Any],
+    uid: str = "c",
+    version: int = 1,
+    action: str = "AbortJob",
+    *,
+    namespace: str = "n",
 ) -> LeanCommand:
-    meta = {"name": "cmd", "namespace": "n", "uid": uid, "resourceVersion": str(version)}
+    meta = {"name": "cmd", "namespace": namespace, "uid": uid, "resourceVersion": str(version)}
     return msgspec.convert({"metadata": meta, "target": target, "action": action}, LeanCommand)
 
 
@@ -178,6 +183,12 @@ def test_a_command_finds_its_job_by_uid_or_by_name(board: Board, uid: str) -> No
 def test_a_command_for_an_earlier_job_of_the_name_is_not_obeyed(board: Board) -> None:
     board.job_changed(lean())
     board.command_added(command({"kind": "Job", "name": "j", "uid": "earlier"}))
+    assert not entry_of(board).observed.commands
+
+
+def test_a_command_of_another_namespace_is_not_obeyed(board: Board) -> None:
+    board.job_changed(lean())
+    board.command_added(command({"kind": "Job", "name": "j", "uid": "job-uid"}, namespace="theirs"))
     assert not entry_of(board).observed.commands
 
 

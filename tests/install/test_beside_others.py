@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.testbed.build import data
 
-from .conftest import CRDS, Ground
+from .conftest import CRDS, GUIDE, JOBS, Ground
 
 pytestmark = pytest.mark.cluster
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
@@ -44,6 +46,27 @@ def test_volcanos_definition_is_kept_with_a_word_about_what_it_lacks(ground: Gro
     assert ground.vcjob("uninstall").returncode == 0
     assert ground.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
     assert ground.api.find(f"{CRDS}/commands.bus.volcano.sh") is None
+
+
+def test_a_job_with_a_field_that_volcanos_definition_lacks_is_refused_not_lost(
+    ground: Ground, tmp_path: Path
+) -> None:
+    ground.api.create(CRDS, volcanos())
+    ground.api.wait(f"{CRDS}/jobs.batch.volcano.sh", _serves, 30, "served")
+    job = yaml.safe_load(GUIDE.read_text())
+    job["spec"]["suspend"] = True
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    refused = ground.vcjob("run", str(file), "--on", "cluster", "--detach")
+    assert refused.returncode == 3, refused.stderr
+    assert "have no spec.suspend, so it would be lost there without a word" in refused.stderr
+    assert "hint: leave it out, or have the cluster's definition of Jobs renewed" in refused.stderr
+    assert ground.api.list(JOBS) == []
+
+
+def _serves(definition: Any) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
 def test_a_definition_with_fewer_fields_is_refused_and_can_be_replaced(ground: Ground) -> None:
