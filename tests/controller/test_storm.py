@@ -97,8 +97,8 @@ def test_every_job_ends_as_it_would_have_without_the_storm(
         settle(village, patience=240, meanwhile=weather.mend)
         say("every Job has ended as expected")
 
-        twice = {life: uids for life, uids in witness.births().items() if len(uids) != 1}
-        assert not twice, "two pods for one attempt"
+        twice = [f"{life}: {uids}" for life, uids in witness.births().items() if len(uids) != 1]
+        assert not twice, "two pods for one attempt\n" + "\n".join(twice)
         nothing_is_orphaned(people)
         foreign.stand_untouched()
         for person in people:

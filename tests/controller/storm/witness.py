@@ -28,13 +28,13 @@ class Witness:
     def __init__(self, api: Api, audit_log: Path) -> None:
         self._api = api
         self._audit_log = audit_log
-        self._births: dict[Life, set[str]] = defaultdict(set)
+        self._births: dict[Life, dict[str, str]] = defaultdict(dict)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
-    def births(self) -> dict[Life, set[str]]:
-        """The uids of all pods that were ever made for a life."""
+    def births(self) -> dict[Life, dict[str, str]]:
+        """The uids of all pods that were ever made for a life, and when."""
         self._stop.set()
         self._thread.join(20)
         assert not self._thread.is_alive()
@@ -69,4 +69,4 @@ class Witness:
         owner, meta = controller_of(pod), pod["metadata"]
         if owner is not None:
             attempt = (meta.get("labels") or {}).get("vcjob.io/attempt", "")
-            self._births[owner["uid"], meta["name"], attempt].add(meta["uid"])
+            self._births[owner["uid"], meta["name"], attempt][meta["uid"]] = meta["creationTimestamp"]
