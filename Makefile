@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-pythons storm scale conformance check format bench race mutants cluster cluster-down image chart requirements clean
+.PHONY: help install demo test test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of thi
 
 storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can be killed
 	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/test_kills.py -k storm
+
+cluster-storm: $(VENV)/.dev  ## three hundred Jobs on the testbed while everything fails: VCJOB_STORM_SEED=n for the same again
+	VCJOB_STORM_JOBS=300 $(PYTEST) -q tests/controller/test_storm.py
 
 scale: $(VENV)/.dev  ## ten thousand pods on the testbed: bare, in one Job and in two thousand
 	VCJOB_FAKE_PODS=10000 VCJOB_SCALE_PODS=10000 $(PYTEST) -q tests/cluster_ground/test_testbed_fake_nodes.py tests/controller/test_work.py tests/controller/test_scale.py
