@@ -106,3 +106,16 @@ def test_a_pod_that_succeeded_has_no_failure_whatever_its_containers_did_before(
     )
     assert fact is not None
     assert fact.failure is None and not fact.evicted and fact.finished == EPOCH + 9
+
+
+def test_a_pod_that_is_cleared_away_with_its_node_is_going_and_has_not_failed_for_good() -> None:
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "lastTransitionTime": at(7),
+    }
+    fact = fact_of(pod("Failed", conditions=[target]))
+    assert fact is not None
+    assert fact.terminating and fact.evicted
+    assert fact.since == EPOCH + 7

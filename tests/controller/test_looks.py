@@ -264,3 +264,18 @@ async def test_a_pod_that_the_cache_never_showed_is_not_made_twice() -> None:
     stage.caches.pods.resource_version = stage.api.version
     await stage.look()
     assert stage.attempts() == {"j-a-0": "1"}
+
+
+async def test_a_rank_whose_node_is_gone_is_replaced_and_does_not_fail_the_job() -> None:
+    stage = Stage(trio("j", after=None))
+    await stage.look()
+    for name in stage.pods():
+        stage.show(name, "Running")
+    await stage.look()
+    cleared = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+    stage.show("j-worker-0", "Failed", conditions=[cleared])
+    await stage.look()
+    assert stage.stored["state"]["phase"] != "Failed"
+    stage.lose("j-worker-0")
+    await stage.look()
+    assert stage.attempts() == {"j-master-0": "0", "j-worker-0": "1", "j-worker-1": "0"}

@@ -19,7 +19,8 @@ def fact_of(pod: LeanPod) -> PodFact | None:
     marks = pod.metadata.annotations
     if not marks.task or not marks.index.isdigit():
         return None
-    status, terminating = pod.status, pod.metadata.deletion_timestamp is not None
+    status = pod.status
+    terminating = pod.metadata.deletion_timestamp is not None or _is_cleared_away(pod)
     phase = cast(PodPhase, status.phase if status.phase in PHASES else "Unknown")
     created = _epoch(pod.metadata.creation_timestamp) or 0.0
     started, finished = _span(pod)
@@ -108,8 +109,18 @@ def _entered(
     return finished or max(changes, default=created)
 
 
+def _is_cleared_away(pod: LeanPod) -> bool:
+    """The control plane calls a pod of a node that is gone Failed, and deletes it in its next breath."""
+    return pod.status.phase == "Failed" and any(
+        condition.type == "DisruptionTarget" and condition.reason == "DeletionByPodGC"
+        for condition in pod.status.conditions
+    )
+
+
 def _told_to_go(pod: LeanPod) -> float:
     """The deletion's time lies ahead by the grace period."""
+    if pod.metadata.deletion_timestamp is None:
+        return _entered(pod, "Failed", _epoch(pod.metadata.creation_timestamp) or 0.0, None, None)
     return (_epoch(pod.metadata.deletion_timestamp) or 0.0) - (
         pod.metadata.deletion_grace_period_seconds or 0
     )
