@@ -76,6 +76,8 @@ class Runner:
 
     def _command(self, spec: Spec, report: Path) -> list[str]:
         return [
+            # A spec does not outlive the run.
+            *("setpriv", "--pdeathsig", "KILL", "--"),
             str(program(f"volcano-e2e-{spec.suite}")),
             f"--ginkgo.focus-file=/{re.escape(spec.file)}:{spec.line}",
             f"--ginkgo.timeout={self._limit:.0f}s",
