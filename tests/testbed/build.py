@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from .ahead import fetched_ahead
 from .families import DEFAULT_FAMILIES, FAMILIES, Family, family_of
 from .paths import PACKAGE, cache_folder
 from .progress import Progress
@@ -57,6 +58,12 @@ def data(family_name: str, name: str) -> Path:
 def build_all(names: list[str] | None = None) -> None:
     """The given programs or families, else all that tests need, in the order in which tests need them."""
     wanted = names or list(DEFAULT_FAMILIES)
+    absent = [family for family in FAMILIES if family.name in wanted and not _is_built(family)]
+    with fetched_ahead(absent):
+        _build_wanted(wanted)
+
+
+def _build_wanted(wanted: list[str]) -> None:
     for family in FAMILIES:
         if family.name in wanted:
             for name in family.programs:
@@ -82,11 +89,15 @@ def missing() -> list[str]:
     ]
 
 
+def _is_built(family: Family) -> bool:
+    return all((family_folder(family) / name).exists() for name in family.programs)
+
+
 @cache
 def family_folder(family: Family) -> Path:
     inputs = hashlib.sha256()
-    for file in ("go.mod", "go.sum"):
-        inputs.update((PACKAGE / "go" / family.name / file).read_bytes())
+    for file in sorted((PACKAGE / "go" / family.name).iterdir()):
+        inputs.update(file.read_bytes())
     patch = inspect.getsource(family.prepare) if family.prepare else ""
     inputs.update(
         repr((family.linker_flags, dict(family.programs), patch, STRIPPED, os.uname().machine)).encode()

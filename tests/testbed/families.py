@@ -71,7 +71,7 @@ FAMILIES: tuple[Family, ...] = (
             f"-X {_VERSION_PACKAGE}.gitMinor={KUBERNETES_VERSION.split('.')[1]} -X {_VERSION_PACKAGE}.gitTreeState=clean"
         ),
     ),
-    Family("coredns", {"coredns": "github.com/coredns/coredns"}),
+    Family("coredns", {"coredns": "."}),
     Family("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
     Family(
         "volcano",
