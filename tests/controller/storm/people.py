@@ -40,6 +40,7 @@ class Person:
     def __init__(self, api: Api, namespace: str) -> None:
         self._api = api
         self.namespace = namespace
+        self.in_a_storm = False
 
     def path(self, plural: str, name: str = "") -> str:
         path = f"{ROOTS.get(plural, '/api/v1')}/namespaces/{self.namespace}/{plural}"
@@ -47,6 +48,18 @@ class Person:
 
     def list(self, plural: str) -> list[Object]:
         return insist(lambda: self._api.list(self.path(plural)))
+
+    def owns(self, job: str) -> bool:
+        """Whether all that belongs beside the pods of a Job with the svc plugin is there, and is the Job's."""
+        uid = insist(lambda: self._api.get(self.path("jobs", job)))["metadata"]["uid"]
+        parts = (("services", job), ("configmaps", f"{job}-svc"), ("networkpolicies", job))
+        for plural, name in parts:
+            path = self.path(plural, name)
+            found = insist(lambda path=path: self._api.find(path))  # type: ignore[misc]
+            owner = controller_of(found) if found else None
+            if owner is None or owner["uid"] != uid:
+                return False
+        return True
 
     def create(self, plural: str, body: Object) -> None:
         def once() -> None:

@@ -20,6 +20,11 @@ OVER = ("Completed", "Failed", "Terminated")
 
 
 class User(Protocol):
+    @property
+    def in_a_storm(self) -> bool: ...
+
+    def owns(self, job: str) -> bool: ...
+
     def create(self, plural: str, body: Object) -> None: ...
 
     def command(self, job: str, action: str) -> None: ...
@@ -97,6 +102,18 @@ def _delete(user: User, name: str) -> Iterator[Until]:
 def _make_anew(user: User, name: str) -> Iterator[Until]:
     yield from _delete(user, name)
     user.create("jobs", job(name, task("a", 2, after="1s")))
+
+
+def _outlast(user: User, name: str) -> Iterator[Until]:
+    """Through the whole storm; then it must have all that it had, whatever was deleted meanwhile."""
+    yield in_phase("Running")
+    yield lambda job: not user.in_a_storm
+    yield (
+        lambda job: (
+            bool(job and job["status"].get("running") == 3 and user.owns(name)) or phase_of(job) in OVER
+        )
+    )
+    user.command(name, "TerminateJob")
 
 
 def _take_the_name(user: User, name: str) -> None:
@@ -227,6 +244,7 @@ SHAPES: dict[str, Shape] = {
         lambda name: job(name, task("a", 2), suspend=True), "Completed", _unsuspend
     ),
     "stopped": Shape(lambda name: trio(name, after=None), "Terminated", _stop),
+    "lasts": Shape(lambda name: trio(name, after=None), "Terminated", _outlast),
     "volume": Shape(_with_volume, "Terminated", _stop_once_there_is_a_pod),
     "grows": Shape(lambda name: job(name, task("a", 1, after=None)), "Completed", _grow_then_complete),
     "short-lived": Shape(

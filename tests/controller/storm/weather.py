@@ -30,6 +30,7 @@ NOISE = (
     Fault(method="PATCH", lose_answer=True, chance=0.06),
     Fault(method="PATCH", answer=409, chance=0.06),
     Fault(method="PUT", answer=500, chance=0.02),
+    Fault(watch=False, delay=0.4, chance=0.05),
     Fault(method="DELETE", lose_answer=True, chance=0.06),
     Fault(method="DELETE", answer=503, chance=0.05),
     Fault(watch=True, gone=True, chance=0.1),
@@ -107,6 +108,8 @@ class Weather:
 
     def rise(self, rounds: int) -> None:
         """Begin the storm; `raging` tells whether it still goes on."""
+        for person in self._people:
+            person.in_a_storm = True
         for replica in self.replicas:
             for fault in NOISE:
                 replica.proxy.add(Fault(**vars(fault)))
@@ -128,6 +131,8 @@ class Weather:
 
     def calm(self) -> None:
         """No more faults, and two controllers in good health."""
+        for person in self._people:
+            person.in_a_storm = False
         for replica in self.replicas:
             replica.proxy.clear()
             set_clock(replica.clock, 0.0)
@@ -250,7 +255,8 @@ class Weather:
         for person in self._people:
             for plural in ("services", "configmaps", "networkpolicies"):
                 ours = [thing["metadata"]["name"] for thing in person.list(plural) if controller_of(thing)]
-                for name in self._chance.sample(ours, min(len(ours), 5)):
+                chosen = self._chance.sample(ours, min(len(ours), 5))
+                for name in sorted({*chosen, *(name for name in ours if name.startswith("lasts-"))}):
                     person.delete(plural, name)
 
     def _fill_quota(self) -> None:
