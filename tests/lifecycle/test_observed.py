@@ -78,6 +78,8 @@ def test_the_sums_are_those_of_the_pods_that_are_left(news):
             continue
         if old is not None and old.terminating and not item.terminating:
             item = msgspec.structs.replace(item, terminating=True, since=old.since)
+        if old is not None:
+            item = msgspec.structs.replace(item, restarts=max(item.restarts, old.restarts))
         pods[item.uid] = item
     fresh = Observed()
     for pod in reversed(pods.values()):
@@ -120,6 +122,15 @@ def test_what_has_ended_does_not_live_again_in_an_older_report():
     assert str(observed.groups["a"][0].running) == "0", "the one that is gone is another pod"
     observed.drop("another")
     assert (observed.groups, observed.pods) == ({}, {})
+
+
+def test_restarts_are_not_forgotten():
+    observed = Observed()
+    observed.put(PodFact("a", 0, "u", phase="Running", restarts=4))
+    observed.put(PodFact("a", 0, "u", phase="Running", ready=True))
+    assert observed.groups["a"][0].restarts == {4: IndexSet.of([0])}
+    observed.put(PodFact("a", 0, "another"))
+    assert observed.groups["a"][0].restarts == {}
 
 
 def test_nobody_takes_a_deletion_back():

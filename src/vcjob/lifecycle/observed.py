@@ -131,6 +131,9 @@ class Observed:
             if old.uid == pod.uid and old.terminating and not pod.terminating:
                 # Nobody takes a deletion back.
                 pod = msgspec.structs.replace(pod, terminating=True, since=old.since)
+            if old.uid == pod.uid and old.restarts > pod.restarts:
+                # They only grow: whoever writes a status without them has forgotten them.
+                pod = msgspec.structs.replace(pod, restarts=old.restarts)
             self._forget(key, old)
         self.pods[key] = pod
         self._keys[pod.uid] = key
