@@ -47,8 +47,14 @@ def test_pods_in_view_stay_as_they_are() -> None:
     assert recover(status, world.observed) == status
 
 
-def test_a_new_job_has_nothing_to_recover() -> None:
+def test_a_job_that_is_new_or_over_has_nothing_to_recover() -> None:
     assert recover(Status(), Observed()) == Status()
+    world = World(job(task("worker", 3)))
+    world.tick()
+    world.command("TerminateJob")
+    over = world.settle()
+    assert over.phase is Phase.TERMINATED
+    assert recover(over, Observed()) == over
 
 
 @given(st.sets(st.integers(0, 5)), st.integers(1, 4))

@@ -8,6 +8,7 @@ from vcjob.lifecycle.indexset import EMPTY
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.status import Status
 from vcjob.lifecycle.tally import renewed
+from vcjob.lifecycle.turn import ACTIVE
 
 
 def recover(status: Status, observed: Observed) -> Status:
@@ -16,6 +17,8 @@ def recover(status: Status, observed: Observed) -> Status:
     A pod that was to be made and is not there may have been made and be gone, and nobody would know. So its
     place goes on with the next attempt: there are never two pods of one attempt.
     """
+    if status.phase not in ACTIVE:
+        return status  # nothing is made for it, and what a resumed job makes is of the next attempt anyway
     tasks = dict(status.tasks)
     for name, memory in status.tasks.items():
         occupied = EMPTY
