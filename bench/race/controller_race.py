@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
-import platform
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from tests.testbed import support
 from tests.testbed.families import KUBERNETES_VERSION, VOLCANO_VERSION
-from vcjob._version import __version__
 
 from .arena import arena
 from .contestants import BARE, DEFAULT, TUNED, TUNING_STEPS, Contestant, ours, tuned
-from .judge import Round, summary, table
-from .scenarios import FULL, QUICK, SCENARIOS, Size
+from .judge import summary
+from .results import Round, Row, earlier, one_round, write
+from .scenarios import SCENARIOS
+from .size import FULL, QUICK, Size
+from .table import text
 
-RESULTS = Path(__file__).parent / "results" / "controller.json"
 #: Who takes part in what. Volcano as it comes is held to 50 requests a second: it would take many minutes for the others.
 ENTRIES: dict[str, tuple[Contestant, ...]] = {
     "a": (ours(), tuned(*TUNED), BARE, DEFAULT),
@@ -40,16 +36,16 @@ ENTRIES: dict[str, tuple[Contestant, ...]] = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def main(argv: Sequence[str] | None = None) -> list[Row]:
     """Run it, print the table, write the figures; the rows of the table come back."""
     parser = argparse.ArgumentParser(prog="python -m bench.race.controller_race")
     parser.add_argument("--quick", action="store_true", help="(a) and (b), smaller, one round: minutes")
     parser.add_argument("--scenarios", default="", help="letters out of abcde")
-    parser.add_argument("--only", default="", help="one contestant's name")
+    parser.add_argument("--only", default="", help="contestants by name, with commas between")
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="keep earlier figures of other scenarios")
     parser.add_argument("--tune", action="store_true", help="find how far Volcano's flags are worth raising")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--name", default="controller", help="of the file in bench/race/results")
     given = parser.parse_args(argv)
     problem = support.control_plane_problem()
     if problem:
@@ -61,26 +57,24 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
         return []
     scenarios = given.scenarios or ("ab" if given.quick else "abcde")
     rounds = given.rounds or (1 if given.quick else 3)
-    found: list[Round] = []
-    if given.keep and given.out.exists():
-        found = [r for r in json.loads(given.out.read_text())["rounds"] if r["scenario"] not in scenarios]
-    asyncio.run(_race(scenarios, rounds, size, given.only, found, given.out))
-    rows = summary(found, size.pods)
-    print(table(rows))
+    found = earlier(given.name, scenarios) if given.keep else []
+    asyncio.run(_race(scenarios, rounds, size, given.only, found, given.name))
+    rows = summary(found, size)
+    print(text(rows))
     return rows
 
 
-async def _race(scenarios: str, rounds: int, size: Size, only: str, found: list[Round], out: Path) -> None:
+async def _race(scenarios: str, rounds: int, size: Size, only: str, found: list[Round], name: str) -> None:
     for number in range(1, rounds + 1):
         for scenario in scenarios:
             entries = ENTRIES[scenario]
             # Who goes first changes from round to round.
             for who in entries if number % 2 else entries[::-1]:
-                if only and who.name != only:
+                if only and who.name not in only.split(","):
                     continue
                 figures = await _run(scenario, who, size)
-                found.append({"scenario": scenario, "who": who.name, "round": number, "figures": figures})
-                _write(found, size, out)
+                found.append(one_round(scenario, who.name, number, figures))
+                write(name, found, summary(found, size), versions())
 
 
 async def _run(scenario: str, who: Contestant, size: Size) -> dict[str, Any]:
@@ -104,32 +98,8 @@ async def _tune(size: Size) -> None:
             await _run(scenario, tuned(rate, workers, f"volcano {rate}/s, {workers} workers"), size)
 
 
-def _write(found: list[Round], size: Size, out: Path) -> None:
-    document = {
-        "machine": {
-            "cores": os.cpu_count(),
-            "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-            "system": f"{platform.system()} {platform.release()}",
-            "load_before": round(os.getloadavg()[0], 2),
-            "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        },
-        "versions": versions(),
-        "rounds": found,
-        "summary": summary(found, size.pods),
-    }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    fresh = out.with_suffix(".new")
-    fresh.write_text(json.dumps(document, indent=1) + "\n")
-    fresh.rename(out)
-
-
 def versions() -> dict[str, str]:
-    known = {
-        "vcjob": __version__,
-        "python": platform.python_version(),
-        "volcano": VOLCANO_VERSION,
-        "kubernetes": KUBERNETES_VERSION,
-    }
+    known = {"volcano": VOLCANO_VERSION, "kubernetes": KUBERNETES_VERSION}
     with suppress(metadata.PackageNotFoundError):
         known["uvloop"] = metadata.version("uvloop")
     return known

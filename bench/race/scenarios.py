@@ -19,24 +19,11 @@ from .arena import Arena
 from .contestants import Contestant
 from .measure import Meter
 from .race_jobs import NAMESPACE, pytorch_job
+from .size import Size
 
 Figures = dict[str, Any]
 _AT_ONCE = 50
 _PATIENCE = 400.0
-
-
-class Size(msgspec.Struct, frozen=True, kw_only=True):
-    pods: int = 1000
-    jobs: int = 300
-    stream: int = 1000
-    rate: float = 50.0
-    deleted: int = 2000
-    #: How long a pod of (a) and (b) runs: longer than it takes the slowest to get all of them running.
-    life: str = "25s"
-
-
-FULL = Size()
-QUICK = Size(pods=200, jobs=60, stream=100, deleted=200, life="10s")
 
 
 async def one_large_job(arena: Arena, who: Contestant, size: Size) -> Figures:

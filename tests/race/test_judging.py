@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.race.audit import AuditMark, by_verb
-from bench.race.judge import summary, table
+from bench.race.judge import summary
+from bench.race.size import FULL
+from bench.race.table import text
 
 
 def event(user: str, verb: str, resource: str, subresource: str = "") -> str:
@@ -41,16 +43,16 @@ def ran(scenario: str, who: str, **figures: float) -> dict[str, Any]:
 def test_medians_are_held_against_the_goals() -> None:
     rounds = [ran("a", "ours", all_pods=seconds, requests=1040) for seconds in (1.0, 9.0, 1.2)]
     rounds += [ran("a", "volcano-tuned", all_pods=seconds) for seconds in (2.0, 2.1, 9.0)]
-    rows = {row["name"] + row["peer_name"]: row for row in summary(rounds, 1000)}
+    rows = {row["name"] + row["peer_name"]: row for row in summary(rounds, FULL)}
     assert len(rows) == 2, "nothing is said where nobody ran"
     time = rows["(a) 1 Job of 1,000 pods: time to all podsvolcano-tuned"]
     assert (time["ours"], time["peer"], time["ratio"], time["met"]) == (1.2, 2.1, 0.571, True)
     requests = rows["(a) 1 Job of 1,000 pods: API requests1.05 × pods + 30"]
     assert requests["met"] and requests["peer"] == 1080
-    assert "met" in table(list(rows.values()))
+    assert "met" in text(list(rows.values()))
 
 
 def test_a_missed_goal_says_so() -> None:
-    rows = summary([ran("c", "ours", reaction_p99=1.0), ran("c", "volcano-tuned", reaction_p99=1.5)], 1000)
+    rows = summary([ran("c", "ours", reaction_p99=1.0), ran("c", "volcano-tuned", reaction_p99=1.5)], FULL)
     assert [row["met"] for row in rows] == [False]
-    assert "MISSED" in table(rows)
+    assert "MISSED" in text(rows)
