@@ -66,6 +66,27 @@ def test_a_name_that_does_not_resolve_is_the_cause(
     }
 
 
+@pytest.mark.slow
+def test_a_host_without_a_route_is_no_master_and_the_cause_is_told(
+    paths: dict[str, Path], namespaces: list[str], tmp_path: Path
+) -> None:
+    running = {
+        name: start(
+            paths[name],
+            "10.98.0.1",
+            1,
+            2,
+            before=inside(namespaces, tmp_path / str(number), also="ip route add unreachable 10.98.0.1")[0],
+        )
+        for number, name in enumerate(ABLE)
+    }
+    for name, process in running.items():
+        code, output = finished(process)
+        assert code == WAIT_TIMEOUT_EXIT_CODE, f"{name}: {output}"
+        # Only the traditional netcat says nothing at all.
+        assert "o route to host" in output or "traditional" in name, f"{name}: {output}"
+
+
 # A listener inside the namespaces, in the background; it ends with the program, which is process 1 there.
 LISTEN = "nc.openbsd -lk 127.0.0.1 23456 >/dev/null 2>&1 &"
 

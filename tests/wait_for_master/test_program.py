@@ -94,11 +94,14 @@ def test_an_image_without_sleep_is_refused_before_it_spins(tmp_path: Path, path:
 
 @pytest.mark.slow
 def test_a_line_every_ten_seconds_says_why(tmp_path: Path, path: Path) -> None:
-    """Time is faked by an uptime that runs ten times as fast, so that the test need not."""
+    """Time is faked by an uptime and a timeout that run ten times as fast, so that the test need not wait."""
     del path
-    folder = build(
-        Image("dash", {"nc": "nc.openbsd", "timeout": "timeout", "sleep": "sleep"}), tmp_path / "image"
+    folder = build(Image("dash", {"nc": "nc.openbsd", "sleep": "sleep"}), tmp_path / "image")
+    (folder / "timeout").write_text(
+        "#!/bin/sh\nwhole=${1%.*} part=${1#*.}\nshift\n"
+        'exec /usr/bin/timeout "$((whole / 10)).$((whole % 10))$part" "$@"\n'
     )
+    (folder / "timeout").chmod(0o755)
     uptime = "read -r up _ </proc/uptime"
     assert uptime in wait.program()
     faster = wait.program().replace(
@@ -122,6 +125,44 @@ def test_a_line_every_ten_seconds_says_why(tmp_path: Path, path: Path) -> None:
     assert [int(line) // 10 for line in lines] == [1, 2, 3]
     assert process.stdout.count("\n") == 4
     assert process.returncode == wait.WAIT_TIMEOUT_EXIT_CODE
+
+
+LOOKOUTS = {
+    "dash, no nc, a bash beside it": "BASH_VERSINFO",
+    "bash, no nc, no timeout": "BASH_VERSINFO",
+    "busybox ash, netcat-openbsd": "until",
+    "dash, no nc, python3": "while True",
+}
+
+
+@pytest.mark.parametrize("name", LOOKOUTS)
+def test_one_process_looks_out_until_the_master_is_there(
+    name: str, paths: dict[str, Path], master: socket.socket
+) -> None:
+    process = start(paths[name], "127.0.0.1", master.getsockname()[1], 30)
+    deadline = time.monotonic() + 10
+    while not lookouts(process.pid, LOOKOUTS[name]):
+        assert process.poll() is None
+        assert time.monotonic() < deadline, "nobody looks out"
+        time.sleep(0.01)
+    master.listen(8)
+    code, output = finished(process)
+    assert code == 0, output
+
+
+def lookouts(root: int, own_words: str) -> list[str]:
+    """The command lines of all descendants in which those words stand."""
+    found, waiting = [], [root]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            words = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue  # it has just ended
+        if pid != root and own_words in words and "wait-for-master:" not in words:
+            found.append(words)
+    return found
 
 
 def test_a_pod_that_is_deleted_ends_the_program(path: Path, master: socket.socket) -> None:

@@ -5,19 +5,16 @@
 # Exit: 0 the master answers, 91 the time is over, 92 nothing here can probe a port, 93 bad settings.
 #
 # Runs in images of others: POSIX sh, no file is written, any user. It travels as the text of `sh -c`, so it
-# must hold no double dollar sign (the kubelet would halve it) and no text that spans lines (comments and
-# indentation are cut off on the way).
+# must hold no double dollar sign (the kubelet would halve it), and a text that spans lines must be a program:
+# comments and indentation are cut off on the way.
 
 # Messages of the tools are read below, so they must be in English.
 export LC_ALL=C
-trap 'exit 143' TERM
-trap 'exit 130' INT
+trap 'leave 143' TERM
+trap 'leave 130' INT
 
-cause=
+cause= looking=
 host=${VCJOB_WAIT_HOST:-} port=${VCJOB_WAIT_PORT:-} seconds=${VCJOB_WAIT_TIMEOUT:-}
-
-newline=$(printf '\n.')
-newline=${newline%.}
 
 say() { printf 'wait-for-master: %s\n' "$*"; }
 fail() {
@@ -25,6 +22,10 @@ fail() {
     shift
     say "error: $*" >&2
     exit "$code"
+}
+leave() {
+    [ -z "$looking" ] || kill "$looking" 2>/dev/null
+    exit "$1"
 }
 
 # ---- time, in hundredths of a second ----
@@ -39,35 +40,9 @@ now() {
     fi
 }
 
-pause() {
-    if [ $((deadline - now)) -lt 100 ] || [ $((now - start)) -lt 1000 ]; then
-        nap=0.15
-    elif [ $((now - start)) -lt 6000 ]; then
-        nap=0.3
-    else
-        nap=1
-    fi
-    sleep "$nap" 2>/dev/null || sleep 1
-}
-
-# ---- one probe, never longer than its limit, with its words in $words and its exit code in $code ----
-
-probe() {
-    case $method in
-    'nc -z') bounded 5 "$tool" -z $verbose -w 1 "$host" "$port" ;;
-    /dev/tcp*) bounded 2 "$tool" -c ': <"/dev/tcp/$0/$1"' "$host" "$port" ;;
-    python3) bounded 5 "$tool" -ISc "$python" "$host" "$port" ;;
-    esac
-}
-
-python='import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close()'
-
-bounded() {
-    limit=$1
-    shift
-    now
-    # In tenths of a second, and not beyond the end of the wait.
-    left=$(((deadline - now + 9) / 10)) limit=$((limit * 10)) cut=
+# How long a command may take, in $limit: $1 tenths of a second, and not beyond the end of the wait ($cut).
+within() {
+    left=$(((deadline - now + 9) / 10)) limit=$1 cut=
     [ "$limit" -le "$left" ] || cut=1 limit=$left
     [ "$limit" -ge 1 ] || limit=1
     if [ -n "$tenths" ]; then
@@ -75,6 +50,24 @@ bounded() {
     else
         limit=$(((limit + 9) / 10))
     fi
+}
+
+# ---- one probe, never longer than its limit, with its words in $words and its exit code in $code ----
+
+probe() {
+    case $method in
+    'nc -z') bounded 50 "$tool" -z $verbose -w 1 "$host" "$port" ;;
+    /dev/tcp*) bounded 20 "$tool" -c ': <"/dev/tcp/$0/$1"' "$host" "$port" ;;
+    python3) bounded 50 "$tool" -ISc "$python" "$host" "$port" ;;
+    esac
+}
+
+python='import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close()'
+
+bounded() {
+    now
+    within "$1"
+    shift
     began=$now
     # `exit`, lest the shell lets the tool take its place and then announces how it ended.
     words=$(
@@ -114,8 +107,9 @@ unusable() {
     return 1
 }
 
-# Why the last probe failed, in $cause and $advice.
+# Why the last probe failed, in $cause.
 explain() {
+    by=$method
     now
     case $cut$code in
     # The end of the wait cut this probe off, so the one before it knows more.
@@ -140,7 +134,8 @@ explain() {
         124 | 137 | 143) cause='no answer' ;;
         *)
             if [ -n "$text" ]; then
-                cause=${words##*"$newline"}
+                newline=$(printf '\n.')
+                cause=${words##*"${newline%.}"}
             elif [ $((now - began)) -ge 90 ]; then
                 cause='no answer'
             else
@@ -150,6 +145,9 @@ explain() {
         esac
         ;;
     esac
+}
+
+advise() {
     case $cause in
     refused) advice='its pod is there, but nothing listens: does the training run, and on MASTER_PORT?' ;;
     'the name'*) advice='is the pod of the master running, and is the headless Service of the job there?' ;;
@@ -162,12 +160,14 @@ explain() {
 # A first probe by each in turn; the first that is a probe at all, successful or not, is kept.
 choose() {
     timeout=timeout tenths=1
-    timeout 9 sh -c : 2>/dev/null || timeout=
     # Not every timeout, and not every sleep, knows parts of a second.
-    if [ -n "$timeout" ]; then
-        timeout 9.9 sh -c : 2>/dev/null || tenths=
-    else
-        sleep 0.1 2>/dev/null || tenths=
+    if ! timeout 9.9 sleep 0 2>/dev/null; then
+        sleep 0 2>/dev/null || fail 92 'no sleep here: put coreutils or busybox into the image, or choose another by --wait-master-image'
+        tenths=
+        if ! timeout 9 sleep 0 2>/dev/null; then
+            timeout=
+            ! sleep 0.1 2>/dev/null || tenths=1
+        fi
     fi
     IFS=:
     for folder in '' $PATH; do
@@ -200,6 +200,110 @@ choose() {
     return 1
 }
 
+# ---- between two probes ----
+
+# A probe that tells why it fails costs several processes. In between, a lookout looks often and at little cost,
+# and ends as soon as the port is open. bash connects by itself, so that a look costs no process at all; with nc
+# it costs one. Both pause by reading from a pipe into which nobody writes: their own standard input, opened for
+# writing, too. Exit codes of bash: 81 refused, 82 no such name, 83 something else.
+
+# Host, port, seconds between two looks, looks.
+in_bash='
+    why() {
+        words=$({ true <"/dev/tcp/$0/$1"; } 2>&1) && exit 0
+        case ${words//"$0"/} in
+        *efused*) return 81 ;;
+        *" not known"* | *esol*) return 82 ;;
+        *"o such file"*) exit 9 ;;
+        esac
+        return 83
+    }
+    [ "${BASH_VERSINFO:-0}" -gt 3 ] && exec 0<>/proc/self/fd/0 || exit 9
+    why "$1"
+    for ((looks = 0; looks < $3; looks++)); do
+        read -rt "$2" _
+        ! true <"/dev/tcp/$0/$1" || exit 0
+    done
+    why "$1"
+'
+by_nc='
+    exec 0<>/proc/self/fd/0 || exit 9
+    until "$3" -z -w 1 "$0" "$1" </dev/null; do
+        read -rt "$2" _
+        # This shell cannot wait by itself.
+        [ "$?" -ne 2 ] || sleep "$2" || sleep 1
+    done
+'
+in_python='exec("import socket, sys, time\nwhile True:\n try: socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close(); break\n except OSError: time.sleep(float(sys.argv[3]))")'
+
+# Until the next report is due or the port is open; $code and $cause then say how things stand.
+look_out() {
+    period=$((report - now))
+    [ "$report" -le "$deadline" ] || period=$((deadline - now))
+    within $(((period + 9) / 10))
+    every=29
+    # All workers ask the same name server.
+    [ "$cause" != 'the name does not resolve' ] || every=50
+    looks=$((period / every))
+    [ "$looks" -ge 1 ] || looks=1
+    case $method:$cause in
+    python3:*) lookout=python3 ;;
+    nc*:'no answer') lookout=nc ;;
+    # Where packets get lost bash would hang in one connection until it is ended.
+    *:'no answer') lookout= ;;
+    nc*) lookout=${bash:-nc} ;;
+    *) lookout=bash ;;
+    esac
+    case $reliable$lookout in
+    1bash) looking_by "${bash:-sh}" -c "$in_bash" "$host" "$port" "0.$every" "$looks" ;;
+    1nc)
+        # Half a minute of the quickest reaction, then not more than a process every second.
+        [ $((now - start)) -lt 3000 ] || every=99
+        looking_by sh -c "$by_nc" "$host" "$port" "0.$every" "$tool"
+        ;;
+    1python3) looking_by python3 -ISc "$in_python" "$host" "$port" "0.$every" ;;
+    *)
+        sleep 0.3 2>/dev/null || sleep 1
+        saw=124
+        ;;
+    esac
+    by=$method
+    case $lookout:$method in
+    bash:nc*) by=/dev/tcp ;;
+    esac
+    case $saw in
+    0) code=0 ;;
+    81) cause=refused ;;
+    82) cause='the name does not resolve' ;;
+    *)
+        case $saw in
+        83 | 124 | 137 | 143) ;;
+        # It does not work here.
+        *) reliable= ;;
+        esac
+        probe
+        explain
+        ;;
+    esac
+    now
+}
+
+looking_by() {
+    : | ${timeout:+"$timeout" "$limit"} "$@" >/dev/null 2>&1 &
+    looking=$! watching=
+    if [ -z "$timeout" ]; then
+        (
+            sleep "$limit"
+            kill "$looking"
+        ) >/dev/null 2>&1 &
+        watching=$!
+    fi
+    wait "$looking" 2>/dev/null
+    saw=$?
+    [ -z "$watching" ] || kill "$watching" 2>/dev/null
+    looking=
+}
+
 # ---- the wait ----
 
 if [ "${RANK:-}" = 0 ]; then
@@ -219,17 +323,20 @@ start=$now deadline=$((now + seconds * 100)) report=$((now + 1000))
 # Seconds of the clock are coarse: rather a second too long than one too short.
 [ -r /proc/uptime ] || deadline=$((deadline + 100))
 say "waiting for $host:$port, at most $seconds s"
-sleep 0 2>/dev/null || fail 92 'no sleep here: put coreutils or busybox into the image, or choose another by --wait-master-image'
 choose || fail 92 "no way to probe $host:$port here: put nc (with -z), bash or python3 into the image, or choose another by --wait-master-image"
+bash= reliable=1
+! command -v bash >/dev/null 2>&1 || bash=bash
+explain
 while [ "$code" -ne 0 ]; do
-    explain
-    [ "$now" -lt "$deadline" ] || fail 91 "$host:$port did not answer within $seconds s: $cause (by $method); $advice"
-    if [ "$now" -ge "$report" ]; then
-        report=$((report + 1000))
-        say "still waiting after $(((now - start) / 100)) s: $cause (by $method)"
+    if [ "$now" -ge "$deadline" ]; then
+        advise
+        fail 91 "$host:$port did not answer within $seconds s: $cause (by $by); $advice"
     fi
-    pause
-    probe
+    if [ "$now" -ge "$report" ]; then
+        say "still waiting after $(((now - start) / 100)) s: $cause (by $by)"
+        report=$((report + 1000))
+        [ $((now - start)) -lt 3000 ] || report=$((report + 2000))
+    fi
+    look_out
 done
-now
-say "$host:$port answers after $(((now - start) / 100)).$(((now - start) % 100 / 10)) s (by $method)"
+say "$host:$port answers after $(((now - start) / 100)).$(((now - start) % 100 / 10)) s (by $by)"
