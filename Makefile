@@ -6,7 +6,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+# One more than there are cores: tests of processes wait now and then.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Compiled once instead of in every one of the hundreds of processes that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart requirements clean
