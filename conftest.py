@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,9 +16,16 @@ settings.register_profile("many", max_examples=150, deadline=None, suppress_heal
 settings.load_profile(os.environ.get("VCJOB_EXAMPLES", "few"))
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Names of folders that are not there yet. (A folder of pytest's own for every test would cost a second.)"""
+    folder = tmp_path_factory.mktemp("homes")
+    return (str(folder / str(number)) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_home(homes: Iterator[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees or changes the jobs, the kubeconfig or the colours of the person who runs it."""
-    monkeypatch.setenv("VCJOB_HOME", str(tmp_path_factory.mktemp("home") / "vcjob"))
+    monkeypatch.setenv("VCJOB_HOME", next(homes))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
