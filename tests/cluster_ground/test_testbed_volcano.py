@@ -15,7 +15,6 @@ from tests.testbed.cluster import Cluster
 from tests.testbed.comparison import comparable, differences
 from tests.testbed.node import Node
 from tests.testbed.paths import REPOSITORY
-from tests.testbed.volcano import JOBS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("node", "dns", "volcano")]
 
@@ -30,7 +29,10 @@ def run_guide(cluster: Cluster, namespace: str, patience: float = 120) -> list[d
     The end of the master ends the job, and then Volcano deletes the workers that are still on their last words.
     """
     job = yaml.safe_load((REPOSITORY / "tests/guides/guide.en.yaml").read_text())
-    jobs, pods = f"{JOBS}/namespaces/{namespace}/jobs", f"/api/v1/namespaces/{namespace}/pods"
+    jobs, pods = (
+        f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs",
+        f"/api/v1/namespaces/{namespace}/pods",
+    )
     cluster.api.create(jobs, job)
     made = cluster.api.wait(pods, lambda seen: len(seen["items"]) == 3, patience, "all made")["items"]
     cluster.api.wait(
