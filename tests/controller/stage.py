@@ -70,11 +70,21 @@ class PretendedApi:
         rest = {key: value for key, value in patch.items() if key != "metadata"}
         return _read(resource, self.put(resource.plural, _merged(found, rest)))
 
-    async def delete(self, resource: Any, name: str, namespace: str, *, uid: str | None = None) -> bool:
+    async def delete(
+        self,
+        resource: Any,
+        name: str,
+        namespace: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> bool:
         self._ask("delete", resource.plural, name)
         found = self.objects.get((resource.plural, name))
         if found is not None and uid not in (None, found["metadata"]["uid"]):
             raise Conflict(409, server_message="another one of that name")
+        if found is not None and resource_version not in (None, found["metadata"]["resourceVersion"]):
+            raise Conflict(409, server_message="changed in between")
         return self.objects.pop((resource.plural, name), None) is not None
 
     def _ask(self, verb: str, plural: str, name: str) -> None:
@@ -138,8 +148,11 @@ class _NoPods:
 
     resource_version = 0
 
+    def __init__(self) -> None:
+        self.known: dict[str, LeanPod] = {}
+
     def get(self, name: str, namespace: str) -> LeanPod | None:
-        return None
+        return self.known.get(name)
 
     def of(self, namespace: str) -> _NoPods:
         return self
@@ -226,6 +239,11 @@ class Stage:
         found = {name: doc for (plural, name), doc in self.api.objects.items() if plural == "pods"}
         return {name: doc["metadata"]["labels"]["vcjob.io/attempt"] for name, doc in found.items()}
 
+    def delete_job(self) -> None:
+        """A user deletes it; the garbage collector is slow."""
+        made = self.api.objects.pop(("jobs", self.entry.name))
+        self.board.job_gone(cast(LeanJob, _read(LEAN_JOBS, made)))
+
     def show(self, name: str, phase: str, **status: Any) -> None:
         """The watch shows a pod in a phase."""
         self.board.pod_changed(self.next_sight(name, phase, **status))
@@ -233,4 +251,5 @@ class Stage:
     def next_sight(self, name: str, phase: str, **status: Any) -> LeanPod:
         """What the watch will show of a pod that goes on."""
         new = self.api.put("pods", {**self.api.objects["pods", name], "status": {"phase": phase, **status}})
-        return cast(LeanPod, _read(LEAN_PODS, new))
+        seen = self.caches.pods.known[name] = cast(LeanPod, _read(LEAN_PODS, new))
+        return seen

@@ -279,3 +279,28 @@ async def test_a_rank_whose_node_is_gone_is_replaced_and_does_not_fail_the_job()
     stage.lose("j-worker-0")
     await stage.look()
     assert stage.attempts() == {"j-master-0": "0", "j-worker-0": "1", "j-worker-1": "0"}
+
+
+async def test_the_running_pods_of_a_deleted_job_are_told_at_once() -> None:
+    stage = Stage(job("j", task("a", 3, after=None)))
+    await stage.look()
+    for name, phase in (("j-a-0", "Running"), ("j-a-1", "Succeeded"), ("j-a-2", "Pending")):
+        stage.show(name, phase)
+    stage.delete_job()
+    await stage.look()
+    assert stage.pods() == ["j-a-1"], "what has ended holds nothing: the garbage collector will find it"
+    before = stage.api.requests.total()
+    await stage.look()
+    assert stage.api.requests.total() == before
+
+
+async def test_a_pod_that_a_deleted_job_left_behind_lives_on() -> None:
+    stage = Stage(job("j", task("a", 2, after=None)))
+    await stage.look()
+    for name in stage.pods():
+        stage.show(name, "Running")
+    orphan = stage.api.objects["pods", "j-a-0"]
+    stage.api.put("pods", {**orphan, "metadata": {**orphan["metadata"], "ownerReferences": []}})
+    stage.delete_job()
+    await stage.look()
+    assert stage.pods() == ["j-a-0"]

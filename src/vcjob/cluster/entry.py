@@ -20,7 +20,7 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 
 class Entry:
     __slots__ = (
-        "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "departed", "dirty", "failing", "grouped_tasks",
+        "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "failing", "grouped_tasks",
         "job", "lean", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
@@ -49,6 +49,8 @@ class Entry:
         #: Pods that we made and the cache has not shown yet, their names by uid, and the highest version among them.
         self.unseen: dict[str, str] = {}
         self.unseen_version = 0
+        #: The Job was deleted a moment ago, and its pods still run.
+        self.deleted = False
         #: Pods that are gone, but whose end is not written down yet.
         self.departed: list[str] = []
         #: Objects that are ours, by kind and name; ConfigMaps whose content was looked at, with their version.

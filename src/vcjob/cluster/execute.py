@@ -19,6 +19,7 @@ from vcjob.cluster.persist import Outdated
 from vcjob.cluster.refusals import is_refusal, refusal
 from vcjob.kube.client import Client
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from vcjob.kube.informer import Informer
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.pod import PodFact
 from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
@@ -114,6 +115,38 @@ class Executor:
         known = entry.observed.pod(fact.task, fact.index, fact.attempt)
         if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
             entry.observed.put(msgspec.structs.replace(known, terminating=True, since=time.time()))
+
+    async def clear(self, entry: Entry, cache: Informer[LeanPod] | None) -> None:
+        """The Job is deleted, and the garbage collector will end its pods, in its turn. What still runs holds
+        processors that others wait for, so it is told at once.
+
+        Only a pod that is as we know it: one that its owner was asked to leave behind (`--cascade=orphan`) has
+        changed, and lives on."""
+
+        async def end(pod: LeanPod) -> None:
+            meta = pod.metadata
+            try:
+                await self._client.delete(
+                    LEAN_PODS, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+                )
+            except Conflict:
+                pass
+
+        living = [fact for fact in entry.observed.pods.values() if not (fact.done or fact.terminating)]
+        known = [
+            pod
+            for fact in living
+            if cache is not None
+            and (pod := cache.get(_name(entry, fact.task, fact.index), entry.namespace)) is not None
+            and pod.metadata.uid == fact.uid
+        ]
+        left = iter(known)
+
+        async def work() -> None:
+            for pod in left:
+                await end(pod)
+
+        await _together(work for _ in range(min(len(known), AT_ONCE)))
 
     async def fail(self, entry: Entry, step: FailPods) -> None:
         """A pod deadline of one second: the kubelet ends the pod as Failed and keeps its logs."""

@@ -78,6 +78,9 @@ class Board:
             entry.lean = None
             entry.release()
             entry.forget(list(entry.departed))
+            entry.deleted = bool(entry.observed.pods)
+            if entry.deleted:
+                self._wake(meta.uid, 0.0)
             self._sweep(entry)
 
     # Pods

@@ -72,8 +72,15 @@ class Reconciler:
 
     async def reconcile(self, uid: str) -> None:
         entry = self._board.get(uid)
-        if entry is None or entry.lean is None or entry.lean.metadata.deletion_timestamp:
-            return  # what a deleted Job owns goes with it
+        if entry is None:
+            return
+        if entry.lean is None:
+            if entry.deleted:
+                entry.deleted = False
+                await self._executor.clear(entry, self._caches.pods.of(entry.namespace))
+            return
+        if entry.lean.metadata.deletion_timestamp:
+            return  # what it owns goes with it
         try:
             await self._look(entry)
         except Outdated:
