@@ -70,7 +70,7 @@ async def _race(scenarios: str, rounds: int, size: Size, only: str, found: list[
             entries = ENTRIES[scenario]
             # Who goes first changes from round to round.
             for who in entries if number % 2 else entries[::-1]:
-                if only and who.name not in only.split(","):
+                if (who.briefly and number > 1) or (only and who.name not in only.split(",")):
                     continue
                 figures = await _run(scenario, who, size)
                 found.append(one_round(scenario, who.name, number, figures))

@@ -15,9 +15,9 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     rate: float = 50.0
     #: (e): Jobs that are deleted.
     deleted: int = 2000
-    #: How long a pod of (a) and (b) runs: longer than it takes the slowest to get all of them running.
-    life: str = "25s"
+    #: How long a pod of (a) and (b) runs.
+    life: str = "12s"
 
 
 FULL = Size()
-QUICK = Size(pods=200, jobs=60, stream=100, deleted=200, life="10s")
+QUICK = Size(pods=200, jobs=60, stream=100, deleted=200, life="5s")
