@@ -193,6 +193,10 @@ class Stage:
     def take_over(self) -> None:
         """The controller was killed, and another one begins with what the API server has."""
         self._begin_term()
+        self.relist()
+
+    def relist(self) -> None:
+        """The watch begins anew and shows what is there."""
         for (plural, _), found in list(self.api.objects.items()):
             if plural == "jobs":
                 self.board.job_changed(cast(LeanJob, _read(LEAN_JOBS, found)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vcjob.kube.errors import ApiError, Forbidden, Unreachable
+from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from vcjob.plan.edition import EDITION
 
 from .jobs import job, task, trio
@@ -302,5 +302,17 @@ async def test_a_pod_that_a_deleted_job_left_behind_lives_on() -> None:
     orphan = stage.api.objects["pods", "j-a-0"]
     stage.api.put("pods", {**orphan, "metadata": {**orphan["metadata"], "ownerReferences": []}})
     stage.delete_job()
+    await stage.look()
+    assert stage.pods() == ["j-a-0"]
+
+
+async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> None:
+    """As while an API server comes up: the same Job in the next list, unchanged, is looked at again."""
+    stage = Stage(job("j", task("a", 1)))
+    stage.api.refuse = refusing("patch", "jobs", lambda: NotFound(404, server_message="not found"))
+    await stage.look()
+    assert stage.pods() == []
+    stage.api.refuse = lambda verb, plural, name: None
+    stage.relist()
     await stage.look()
     assert stage.pods() == ["j-a-0"]

@@ -101,6 +101,10 @@ class Entry:
         self.name, self.namespace = lean.metadata.name, lean.metadata.namespace
         return True
 
+    def lose(self) -> None:
+        """The server does not know the Job. Should it have been mistaken, any sight of the Job brings it back."""
+        self.lean, self.version = None, 0
+
     def wrote(self, lean: LeanJob, status: Status) -> None:
         """Our own write of the status came back. Where the watch was faster, what it brought may be newer."""
         self.take(lean)

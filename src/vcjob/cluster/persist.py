@@ -55,7 +55,7 @@ async def write_status(client: Client, entry: Entry, status: Status) -> None:
             LEAN_JOBS, meta.name, {"metadata": guard, "status": patch}, meta.namespace, subresource="status"
         )
     except NotFound as error:
-        entry.lean = None
+        entry.lose()
         raise Outdated from error
     except Conflict as error:
         await read_again(client, entry)
@@ -70,12 +70,12 @@ async def read_again(client: Client, entry: Entry) -> None:
     try:
         lean = await client.get(LEAN_JOBS, entry.name, entry.namespace)
     except NotFound:
-        entry.lean = None
+        entry.lose()
         return
     if lean.metadata.uid == entry.uid:
         entry.take(lean, even_if_older=entry.version == before)
     else:
-        entry.lean = None  # deleted, and made anew under its name
+        entry.lose()  # deleted, and made anew under its name
 
 
 def failed_status(status: Status, reason: str, message: str, now: float) -> Status:
