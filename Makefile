@@ -75,6 +75,10 @@ format: $(VENV)/.dev  ## format and fix what can be fixed
 bench: $(VENV)/.dev  ## the speed claims, as ratios measured in one run
 	@scripts/run-benches $(BIN)/python
 
+race: $(VENV)/.dev $(VENV)/.torch  ## beside Volcano, torchrun and others: QUICK=1 in minutes, ONLY=controller,launcher,waiting,growth
+	@scripts/test-packages
+	$(BIN)/python -m bench.race $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
 mutants: $(VENV)/.dev  ## mutation testing of the core: SAMPLE=200 of each package, or all
 	@$(BIN)/python scripts/run-mutants $(SAMPLE)
 
