@@ -1,5 +1,5 @@
-"""What goes wrong in the storm, drawn from one seed: each fault once per round, in an order of its own, and the
-leader killed in between."""
+"""What goes wrong in the storm, drawn from one seed: faults in an order of its own, and the leader killed in
+between."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ class Weather:
             replica.end()
             replica.proxy.__exit__(None, None, None)
 
-    def rise(self, rounds: int) -> None:
-        """Begin the storm; `raging` tells whether it still goes on."""
+    def rise(self, rounds: int, kinds: int) -> None:
+        """Begin the storm, with so many kinds of faults in each round; `raging` tells whether it still goes on."""
         for person in self._people:
             person.in_a_storm = True
         for replica in self.replicas:
             for fault in NOISE:
                 replica.proxy.add(Fault(**vars(fault)))
-        self._thread = threading.Thread(target=self._rage, args=(rounds,), daemon=True)
+        self._thread = threading.Thread(target=self._rage, args=(rounds, kinds), daemon=True)
         self._thread.start()
 
     @property
@@ -139,10 +139,10 @@ class Weather:
             if replica.process.poll() is not None:
                 replica.start()
 
-    def _rage(self, rounds: int) -> None:
+    def _rage(self, rounds: int, kinds: int) -> None:
         try:
             for _ in range(rounds):
-                for name in self._chance.sample(sorted(self.faults), len(self.faults)):
+                for name in self._chance.sample(sorted(self.faults), kinds):
                     for kind, fault in (
                         ("the leader is killed", self._kill_leader),
                         (name, self.faults[name]),
