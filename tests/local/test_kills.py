@@ -92,12 +92,12 @@ def test_a_storm_of_kills_at_random_moments(tmp_path: Path) -> None:
 
 
 def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None:
-    chance = random.Random(seed)
+    chance, port = random.Random(seed), _own_port()
     document = job(
         task("master", python(PROGRAM)),
         task("worker", python(PROGRAM), replicas=2),
         name=name,
-        plugins={"pytorch": ["--wait-master-enabled=true", "--wait-master-timeout=20"]},
+        plugins={"pytorch": [f"--port={port}", "--wait-master-enabled=true", "--wait-master-timeout=20"]},
     )
     (folder / "job.yaml").write_text(vcjob.to_yaml(document))
     with open(folder / "said", "wb") as said:
@@ -117,8 +117,14 @@ def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None
     )
     _check_truth(handle, target, killed, context)
     _check_lines(handle, folder, context)
-    port = int(handle.now().resources.get("vcjob.io/master-port", "23456"))
-    assert is_free(port), context
+    assert is_free(int(handle.now().resources.get("vcjob.io/master-port", port))), context
+
+
+def _own_port() -> int:
+    """One that nobody else takes: whether it is free again afterwards is asked of it."""
+    while not is_free(port := random.randrange(20000, 30000)):
+        pass
+    return port
 
 
 def _found(name: str, command: subprocess.Popen[bytes], said: Path) -> Handle | None:
