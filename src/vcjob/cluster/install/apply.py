@@ -15,6 +15,7 @@ import msgspec
 
 from vcjob.cluster.install import crds
 from vcjob.cluster.install.manifests import controller_objects
+from vcjob.cluster.install.probe import wait_for_webhook
 from vcjob.cluster.install.rollout import wait_for_rollout
 from vcjob.cluster.install.served import judge, notes_on, refuse_if_poor, was_replaced
 from vcjob.cluster.install.settings import MANAGED_BY, NAME, REPLACED, SELECTOR, Settings
@@ -127,6 +128,7 @@ async def install(
         note(change)
     if wait_seconds:
         await wait_for_rollout(client, settings, wait_seconds)
+        notes += await wait_for_webhook(client, settings)
     return Report(changes, notes)
 
 

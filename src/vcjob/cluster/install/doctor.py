@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vcjob.cluster.install import crds
+from vcjob.cluster.install.probe import REMEDY, webhook_answers
 from vcjob.cluster.install.rollout import is_rolled_out
 from vcjob.cluster.install.served import look, notes_on
 from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, Settings
@@ -123,30 +124,13 @@ async def _webhook(client: Client, _: Settings) -> Check:
     hooks = found.get("webhooks") or []
     if not all((hook.get("clientConfig") or {}).get("caBundle") for hook in hooks):
         return missing("webhook", "has no certificate yet", "the controller makes it when it runs")
-    if await _is_refused(client):
+    if await webhook_answers(client, client.namespace):
         return ok("webhook", "answers the API server")
     return missing(
         "webhook",
         "does not answer the API server: a Job that makes no sense was let through (as a trial, not stored)",
-        "the API server must reach the pods of Service vcjob-webhook on port 8443",
+        REMEDY,
     )
-
-
-async def _is_refused(client: Client) -> bool:
-    """Whether our webhook objects to a Job that any schema would accept, tried as a dry run."""
-    pod = {"containers": [{"name": "main", "image": "none"}]}
-    spec = {
-        "plugins": {"pytorch": ["--port=none"]},
-        "tasks": [{"name": "master", "replicas": 1, "template": {"spec": pod}}],
-    }
-    body = JOBS.manifest("vcjob-doctor", client.namespace, spec=spec)
-    try:
-        await client.create(JOBS, body, client.namespace, dry_run=True)
-    except Forbidden:
-        raise
-    except KubeError as error:
-        return "jobs.vcjob.io" in error.message
-    return False
 
 
 async def _gang(client: Client, settings: Settings) -> Check:
