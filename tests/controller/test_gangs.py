@@ -52,6 +52,23 @@ def test_a_gang_is_placed_by_volcanos_scheduler(
     ground.wait_phase("wide", "Running")
 
 
+def test_a_gang_that_cannot_be_made_whole_again_is_an_unknown_event(
+    ground: Ground, serve: Serve, volcano: Callable[..., None], fakes: Callable[..., Any]
+) -> None:
+    (node,) = fakes(1)
+    volcano("scheduler")
+    serve()
+    ground.create(
+        job("torn", task("a", 2, after=None), policies=[{"event": "Unknown", "action": "AbortJob"}])
+    )
+    ground.wait_phase("torn", "Running")
+    ground.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    ground.api.delete(f"{ground.core}/pods/torn-a-0")
+    state = ground.wait_phase("torn", "Aborted")["status"]["state"]
+    assert state["reason"] == "Unknown"
+    assert "the scheduler finds no place for the rest" in state["message"]
+
+
 def test_it_refuses_to_run_beside_volcanos_job_controller(
     ground: Ground, serve: Serve, volcano: Callable[..., None]
 ) -> None:
