@@ -133,7 +133,7 @@ class Track:
             os.killpg(process.pid, signal.SIGKILL)
             raise
         returned = time.time()
-        words = (out / "log").read_text(errors="replace")
+        words = (out / "log").read_text(errors="replace").replace(f"{ROOT}/", "")
         assert process.returncode != 0, words
         return returned - float((out / "death").read_text()), about_the_rank(words)
 
@@ -172,10 +172,11 @@ _OF_AN_END = re.compile(r"(?i)exit|signal|sigkill|killed|died")
 
 
 def about_the_rank(log: str) -> str:
-    """The line in which the launcher names the rank that died and how, else the one that names the rank."""
+    """The last line in which the launcher names the rank that died and how, else the last that names it."""
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in log.splitlines()]
     naming = [line for line in lines if _OF_RANK_1.search(line)]
-    return next((line for line in naming if _OF_AN_END.search(line)), naming[0] if naming else "")
+    telling = [line for line in naming if _OF_AN_END.search(line)]
+    return (telling or naming or [""])[-1]
 
 
 def _all_done(process: subprocess.Popen[bytes], out: Path, ranks: int) -> float:

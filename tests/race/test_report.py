@@ -45,6 +45,10 @@ LOGS = {
         "  rank      : 1 (local_rank: 1)\n",
         "E1115 failed (exitcode: -9) local_rank: 1 (pid: 8) of binary: python",
     ),
+    "vcjob": (
+        "vcjob: rank 1 rank-1 Failed (exit code 137)\n  rank 1 (rank-1) was killed by SIGKILL\n  0 Ended 143\n",
+        "rank 1 (rank-1) was killed by SIGKILL",
+    ),
     "colours": ("\x1b[31mrank 1 was killed by SIGKILL\x1b[0m\n", "rank 1 was killed by SIGKILL"),
     "only its number": ("[rank 10] fine\n[rank 1] words\n", "[rank 1] words"),
     "nothing": ("it failed\n", ""),
@@ -58,7 +62,10 @@ def test_the_line_that_names_the_dead_rank_is_found(name: str) -> None:
 
 
 def test_every_picture_is_well_formed_and_escapes_its_words() -> None:
-    rows = [row("<a & b>", "them", "s", 3.0, 1.0, 0.5), limit_row("growth of render: exponent", "", 1.0, 1.05)]
+    rows = [
+        row("<a & b>", "them", "s", 3.0, 1.0, 0.5),
+        limit_row("growth of render: exponent", "", 1.0, 1.05),
+    ]
     times = [one_round("first collective, 4 ranks", who, 1, {"seconds": 1.5}) for who in ("torchrun", "warm")]
     costs = [
         one_round("render", "vcjob", 1, {"pods": size, "cpu_seconds": size / 1000}) for size in (1, 10, 100)
