@@ -53,7 +53,7 @@ else:
     peer.sendall(b'r')
 counter = os.open(f'counter-{rank}', os.O_CREAT | os.O_WRONLY, 0o644)
 for number in range(1, 61):
-    print('line', number, 'x' * 100, flush=True)
+    os.write(1, b'line %d %s\\n' % (number, b'x' * 100))  # whole, or not at all
     os.pwrite(counter, b'%06d' % number, 0)
     time.sleep(0.005)
 """
@@ -112,9 +112,7 @@ def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None
         _await_end(handle, command, target)
     context = f"target {target}, seed {seed}, killed {killed}"
     assert reader.damaged == [], context
-    assert eventually(
-        lambda: not left_behind(handle), patience=5, what=f"the end of all processes ({context})"
-    )
+    _await_no_process(handle, context)
     _check_truth(handle, target, killed, context)
     _check_lines(handle, folder, context)
     assert is_free(int(handle.now().resources.get("vcjob.io/master-port", port))), context
@@ -172,6 +170,23 @@ def _await_end(handle: Handle, command: subprocess.Popen[bytes], target: str) ->
     else:
         command.wait(PATIENCE)
         assert handle.wait(5)
+
+
+def _await_no_process(handle: Handle, context: str) -> None:
+    try:
+        eventually(lambda: not left_behind(handle), patience=5, what="the end of all processes")
+    except AssertionError:
+        left = {pid: _command_line(pid) for pid in left_behind(handle)}
+        assert left == {}, context
+
+
+def _command_line(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return "gone"
+    return f"{_name(pid)} (state, parent: {' '.join(state)}) {words[:200]}"
 
 
 def _check_truth(handle: Handle, target: str, killed: int | None, context: str) -> None:
