@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="keep earlier figures of other scenarios")
     parser.add_argument("--tune", action="store_true", help="find how far Volcano's flags are worth raising")
-    parser.add_argument("--name", default="controller", help="of the file in bench/race/results")
+    parser.add_argument("--name", default="", help="of the file in bench/race/results")
     given = parser.parse_args(argv)
     problem = support.control_plane_problem()
     if problem:
@@ -57,8 +57,9 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
         return []
     scenarios = given.scenarios or ("ab" if given.quick else "abcde")
     rounds = given.rounds or (1 if given.quick else 3)
-    found = earlier(given.name, scenarios) if given.keep else []
-    asyncio.run(_race(scenarios, rounds, size, given.only, found, given.name))
+    name = given.name or ("controller-quick" if given.quick else "controller")
+    found = earlier(name, scenarios) if given.keep else []
+    asyncio.run(_race(scenarios, rounds, size, given.only, found, name))
     rows = summary(found, size)
     print(text(rows))
     return rows
