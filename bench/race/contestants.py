@@ -13,14 +13,7 @@ from tests.testbed.part import Part
 
 VOLCANO_HEALTH = 11252
 #: Raised until it got no faster; `--tune` tries the steps again.
-TUNING_STEPS: tuple[tuple[int, int], ...] = (
-    (200, 3),
-    (500, 10),
-    (1000, 20),
-    (2000, 20),
-    (2000, 50),
-    (5000, 100),
-)
+TUNING_STEPS: tuple[tuple[int, int], ...] = ((200, 3), (1000, 10), (2000, 20), (2000, 50), (5000, 100))
 TUNED = (2000, 50)
 
 

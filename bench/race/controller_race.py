@@ -1,6 +1,6 @@
 """The controllers beside each other: one after the other on the same kind of cluster, in alternation.
 
-    python -m bench.race.controller_race [--quick] [--scenarios abcde] [--rounds 3] [--keep] [--tune]
+    python -m bench.race.controller_race [--quick] [--scenarios abcde] [--rounds 3] [--append] [--tune]
 
 Needs root and what `python -m tests.testbed build` makes. Figures go to bench/race/results/controller.json.
 """
@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 from typing import Any
+
+import msgspec
 
 from tests.testbed import support
 from tests.testbed.families import KUBERNETES_VERSION, VOLCANO_VERSION
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     parser.add_argument("--scenarios", default="", help="letters out of abcde")
     parser.add_argument("--only", default="", help="contestants by name, with commas between")
     parser.add_argument("--rounds", type=int, default=0)
-    parser.add_argument("--keep", action="store_true", help="keep earlier figures of other scenarios")
+    parser.add_argument("--append", action="store_true", help="add these rounds to those of the last run")
     parser.add_argument("--tune", action="store_true", help="find how far Volcano's flags are worth raising")
     parser.add_argument("--name", default="", help="of the file in bench/race/results")
     given = parser.parse_args(argv)
@@ -58,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     scenarios = given.scenarios or ("ab" if given.quick else "abcde")
     rounds = given.rounds or (1 if given.quick else 3)
     name = given.name or ("controller-quick" if given.quick else "controller")
-    found = earlier(name, scenarios) if given.keep else []
+    found = earlier(name, "") if given.append else []
     asyncio.run(_race(scenarios, rounds, size, given.only, found, name))
     rows = summary(found, size)
     print(text(rows))
@@ -66,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
 
 
 async def _race(scenarios: str, rounds: int, size: Size, only: str, found: list[Round], name: str) -> None:
-    for number in range(1, rounds + 1):
+    before = max((done["round"] for done in found if done["scenario"] in scenarios), default=0)
+    for number in range(before + 1, before + rounds + 1):
         for scenario in scenarios:
             entries = ENTRIES[scenario]
             # Who goes first changes from round to round.
@@ -96,7 +99,8 @@ async def _run(scenario: str, who: Contestant, size: Size) -> dict[str, Any]:
 async def _tune(size: Size) -> None:
     for rate, workers in TUNING_STEPS:
         for scenario in "ab":
-            await _run(scenario, tuned(rate, workers, f"volcano {rate}/s, {workers} workers"), size)
+            who = tuned(rate, workers, f"volcano {rate}/s, {workers} workers")
+            await _run(scenario, msgspec.structs.replace(who, briefly=True), size)
 
 
 def versions() -> dict[str, str]:

@@ -268,3 +268,25 @@ def test_a_task_waits_for_the_one_it_depends_on(ground: Ground, serve: Serve) ->
     born = {pod["metadata"]["name"]: pod["metadata"]["creationTimestamp"] for pod in ground.pods()}
     first = next(pod for pod in ground.pods() if pod["metadata"]["name"] == "ordered-first-0")
     assert born["ordered-second-0"] >= first["status"]["startTime"]
+
+
+def test_the_pods_of_a_deleted_job_are_told_to_end_at_once_and_by_us(ground: Ground, serve: Serve) -> None:
+    controller = serve()
+    ground.create(job("doomed", task("a", 3, after=None)))
+    ground.wait_phase("doomed", "Running")
+    ground.api.delete(f"{ground.jobs}/doomed")
+    ground.wait_pods(lambda pods: not pods)
+    assert controller.writes()["delete", "pods"] == 3
+
+
+def test_pods_that_a_deleted_job_leaves_behind_run_on(ground: Ground, serve: Serve) -> None:
+    serve()
+    ground.create(job("gone", task("a", 3, after=None)))
+    ground.wait_phase("gone", "Running")
+    ground.api.delete(f"{ground.jobs}/gone", propagationPolicy="Orphan")
+    ground.wait_pods(lambda pods: not any(pod["metadata"].get("ownerReferences") for pod in pods))
+    ground.api.wait(f"{ground.jobs}/gone", lambda seen: seen is None, what="gone")
+    ground.create(job("next", task("b", 1)))
+    ground.wait_phase("next", "Completed")
+    assert running([pod for pod in ground.pods() if pod["metadata"]["name"].startswith("gone-")]) == 3
+    ground.api.request("DELETE", f"{ground.core}/pods")
