@@ -189,7 +189,8 @@ class _Connection(asyncio.Protocol):
             if head.take_chunks(self._buffer):
                 self._done(b"".join(head.chunks))
         elif not head.until_close and len(self._buffer) >= head.length:
-            body = bytes(self._buffer[: head.length])
+            with memoryview(self._buffer) as view:  # one copy: lists are long
+                body = bytes(view[: head.length])
             del self._buffer[: head.length]
             self._done(body)
 
