@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from vcjob.cluster.entry import Entry
-from vcjob.cluster.kinds import LeanCommand, LeanJob, LeanSpecced
-from vcjob.cluster.observe import Board
+from vcjob.cluster.kinds import LeanCommand, LeanGroup, LeanJob, LeanSpecced
+from vcjob.cluster.observe import SETTLE_SECONDS, WORDS_SETTLE_SECONDS, Board
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Status, TaskMemory
 
@@ -17,8 +17,15 @@ from .pods import OWNER, ended, pod
 
 
 class Woken(list[str]):
+    """Who is to be looked at, and in how many seconds at the latest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+
     def __call__(self, uid: str, seconds: float) -> None:
         self.append(uid)
+        self.seconds.append(seconds)
 
 
 @pytest.fixture
@@ -224,3 +231,35 @@ def test_commands_are_obeyed_in_the_order_in_which_they_were_given(board: Board)
     board.command_added(command(target, "second", 8, "ResumeJob"))
     board.command_added(command(target, "first", 7, "AbortJob"))
     assert [c.action for c in entry_of(board).observed.commands.values()] == ["AbortJob", "ResumeJob"]
+
+
+def test_a_pod_event_that_says_nothing_new_wakes_nobody(board: Board, woken: Woken) -> None:
+    board.pod_changed(pod("Running", spec={"nodeName": "a"}))
+    board.pod_changed(pod("Running", spec={"nodeName": "a"}))
+    assert woken.seconds == [SETTLE_SECONDS]
+
+
+def test_new_words_about_a_waiting_pod_are_not_urgent(board: Board, woken: Woken) -> None:
+    board.pod_changed(pod("Pending"))
+    unschedulable = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "no room",
+    }
+    board.pod_changed(pod("Pending", conditions=[unschedulable]))
+    assert woken.seconds == [SETTLE_SECONDS, WORDS_SETTLE_SECONDS]
+
+
+def test_a_pod_group_that_is_let_in_is_urgent(board: Board, woken: Woken) -> None:
+    for version, phase in ((1, "Pending"), (2, "Inqueue")):
+        meta = {
+            "name": "j",
+            "namespace": "n",
+            "uid": "g",
+            "resourceVersion": str(version),
+            "ownerReferences": [OWNER],
+        }
+        text = msgspec.json.encode({"metadata": meta, "spec": {}, "status": {"phase": phase}})
+        board.object_changed("PodGroup", msgspec.json.decode(text, type=LeanGroup))
+    assert woken.seconds[-1] == 0.0
