@@ -164,12 +164,12 @@ def _name(pid: int) -> str:
 
 
 def _await_end(handle: Handle, command: subprocess.Popen[bytes], target: str) -> None:
-    if target == "command":
+    try:
         command.wait(PATIENCE)
-        handle.wait(PATIENCE)
-    else:
-        command.wait(PATIENCE)
-        assert handle.wait(5)
+    except subprocess.TimeoutExpired:
+        left = "\n".join(f"{pid} {_command_line(pid)}" for pid in left_behind(handle))
+        pytest.fail(f"`run` has not ended; {target} was killed; {handle.now()}\n{handle.pods()}\n{left}")
+    assert handle.wait(PATIENCE if target == "command" else 5)
 
 
 def _await_no_process(handle: Handle, context: str) -> None:

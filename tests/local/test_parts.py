@@ -412,6 +412,14 @@ def test_an_orphan_that_came_while_its_parent_ended_is_seen(monkeypatch: pytest.
     assert process.children(1) == [102]
 
 
+def test_an_orphan_is_seen_also_beside_children_that_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    listings = iter([[100, 101], [100, 101, 102], [100, 101, 102]])
+    states = {100: "S", 101: "Z", 102: "S"}
+    monkeypatch.setattr(process, "_listed_children", lambda parent: next(listings))
+    monkeypatch.setattr(process, "_stat", lambda pid: [states[pid]])
+    assert process.children(1, lambda pid: pid != 100) == [102]
+
+
 def test_ended_children_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_listed_children", lambda parent: [101])
     monkeypatch.setattr(process, "_stat", lambda pid: ["Z"])

@@ -225,12 +225,12 @@ class Pod:
         own = os.getpid()
         known = {c.state.pid for c in self._containers if c.state.pid is not None}
 
+        def meant(pid: int) -> bool:
+            return pid not in known and container in (None, process.mark_of(pid, process.MARK_CONTAINER))
+
         def left() -> list[int]:
             self._plain.reap()
-            orphans = [pid for pid in process.children(own) if pid not in known]
-            if container is None:
-                return orphans
-            return [pid for pid in orphans if process.mark_of(pid, process.MARK_CONTAINER) == container]
+            return process.children(own, meant)
 
         process.kill_until_gone(left)
 

@@ -182,7 +182,7 @@ class Pods:
     def _lost(self, state: PodState) -> None:
         """Its shim was killed. Its containers died with it; what they had detached is our child now."""
         ours = {handle.pid for handle in self._shims.values()} | self.other_children()
-        process.kill_until_gone(lambda: [pid for pid in process.children(os.getpid()) if pid not in ours])
+        process.kill_until_gone(lambda: process.children(os.getpid(), lambda pid: pid not in ours))
         mark_lost(state, "the process that looked after this pod was killed")
 
     def _put(self, state: PodState) -> None:

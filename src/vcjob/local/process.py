@@ -29,16 +29,16 @@ def is_same(pid: int, started: int | None) -> bool:
     return fields is not None and fields[0] != "Z" and (started is None or int(fields[19]) == started)
 
 
-def children(parent: int) -> list[int]:
-    """The direct children that have not ended, adopted orphans included.
+def children(parent: int, meant: Callable[[int], bool] = lambda _pid: True) -> list[int]:
+    """The direct children that have not ended, adopted orphans included; of them those that are `meant`.
 
     A child that ends between the listing and the look at it hands its own children on to us at that moment:
-    where none is alive, the list must be the same once more before that is believed.
+    where none that is meant is alive, the list must be the same once more before that is believed.
     """
     before: list[int] | None = None
     while True:
         pids = _listed_children(parent)
-        alive = [pid for pid in pids if (_stat(pid) or ["Z"])[0] != "Z"]
+        alive = [pid for pid in pids if (_stat(pid) or ["Z"])[0] != "Z" and meant(pid)]
         if alive or pids == before:
             return alive
         before = pids
