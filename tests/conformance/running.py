@@ -22,6 +22,7 @@ GRACE = 5
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NAMESPACES = "/api/v1/namespaces"
+NODES = "/api/v1/nodes"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,10 @@ class Runner:
         }
 
     def _tidy(self) -> None:
-        """A spec that was cut short leaves its namespace, queues and priority classes."""
+        """A spec that was cut short leaves its namespace, queues, priority classes and taints."""
+        for node in self._api.list(NODES):
+            if node["spec"].get("taints"):
+                self._api.patch(f"{NODES}/{node['metadata']['name']}", {"spec": {"taints": None}})
         for path, before in self._before.items():
             for name in self._names(path) - before:
                 with contextlib.suppress(ApiError):
