@@ -44,7 +44,9 @@ def _program(text: str) -> list[str]:
     folder = Path(tempfile.gettempdir()) / f"vcjob-test-programs-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"program_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
-    file.write_text(text)
+    fresh = file.with_suffix(f".{os.getpid()}")
+    fresh.write_text(text)
+    fresh.replace(file)  # other tests may run the same program at this moment: never half of it
     return [str(file)]
 
 
