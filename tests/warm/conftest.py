@@ -6,6 +6,7 @@ import os
 import select
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,9 @@ from vcjob.local.warm.client import WarmLauncher
 
 #: The interpreter of the jobs: any other than ours will do, and need not have vcjob.
 PYTHON = os.environ.get("VCJOB_TEST_JOB_PYTHON") or sys.executable
+
+
+_NUMBERS = count()  # each start has files of its own
 
 
 class Outcome(NamedTuple):
@@ -35,14 +39,10 @@ class Starter:
     def __init__(self, launcher: Launcher, folder: Path) -> None:
         self.launcher = launcher
         self.folder = folder
-        self._count = 0
 
     def start(self, *argv: str, env: dict[str, str] | None = None, **fields: object) -> Running:
-        self._count += 1
-        out, err = (
-            self.folder / f"{id(self)}.{self._count}.out",
-            self.folder / f"{id(self)}.{self._count}.err",
-        )
+        number = next(_NUMBERS)
+        out, err = self.folder / f"{number}.out", self.folder / f"{number}.err"
         descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for path in (out, err)]
         request = LaunchRequest(
             argv=list(argv), env=environment() if env is None else env, cwd=str(self.folder),
