@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
 import pytest
+
+from vcjob.cluster.kinds import LeanPod
+from vcjob.cluster.observe import Board
+from vcjob.plan import names
 
 from .jobs import job, task
 from .stage import UID, Stage
@@ -75,3 +81,66 @@ async def _life(size: int) -> Work:
     await stage.look()
     assert stage.stored["state"]["phase"] == "Completed"
     return work
+
+
+def test_a_known_pod_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that is kept of it, the informer's copy and the Job's view, after a whole life; on a real process with
+    its buffers see test_scale.py."""
+    count = 2000
+    board, cache = Board(lambda uid, seconds: None), {}
+    texts = [
+        [_as_sent(index, phase) for index in range(count)] for phase in ("Pending", "Running", "Succeeded")
+    ]
+    decode = msgspec.json.Decoder(LeanPod).decode
+    tracemalloc.start()
+    try:
+        for phase in texts:
+            for text in phase:
+                seen = decode(text)
+                cache[seen.metadata.namespace, seen.metadata.name] = seen
+                board.pod_changed(seen)
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0] / count
+    finally:
+        tracemalloc.stop()
+    with capsys.disabled():
+        print(f"\n  {size:.0f} bytes for each pod", end="")
+    assert size <= 6000
+
+
+def _as_sent(index: int, phase: str) -> bytes:
+    """As an API server sends it, all that a node says included."""
+    at = "2026-01-01T00:00:00Z"
+    ran = {"startedAt": at, "finishedAt": at, "exitCode": 0, "reason": "Completed"}
+    state = {
+        "Pending": {"waiting": {"reason": "ContainerCreating"}},
+        "Running": {"running": {"startedAt": at}},
+    }
+    conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    owner = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": "j",
+        "uid": UID,
+        "controller": True,
+    }
+    marks = {
+        names.TASK_SPEC: "worker",
+        names.TASK_INDEX: str(index),
+        names.JOB_VERSION: "0",
+        names.ATTEMPT: "0",
+    }
+    document = {
+        "metadata": {
+            "name": f"j-worker-{index}", "namespace": "n", "uid": f"5e7e8c1c-6ae0-4b43-b1c3-{index:012}",
+            "resourceVersion": str(1000 + index), "creationTimestamp": at, "annotations": marks,
+            "ownerReferences": [owner],
+        },
+        "spec": {"nodeName": "node-1", "schedulerName": "default-scheduler"},
+        "status": {
+            "phase": phase, "startTime": at,
+            "conditions": [{"type": t, "status": "True", "lastTransitionTime": at} for t in conditions],
+            "containerStatuses": [{"name": "main", "state": state.get(phase, {"terminated": ran}), "lastState": {}}],
+        },
+    }  # fmt: skip
+    return msgspec.json.encode(document)
