@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,9 @@ from pathlib import Path
 
 from tests.testbed import support
 from tests.testbed.build import build_all
+from tests.testbed.cluster import Cluster
 from tests.testbed.paths import REPOSITORY
+from vcjob.cluster.install.settings import NAMESPACE as HOME
 
 from .grounds import GROUNDS, ground
 from .known import known_differences
@@ -33,9 +36,12 @@ def main() -> int:
         raise SystemExit(f"no conformance run here: {problem}")
     against = _chosen("AGAINST", GROUNDS, "both")
     suites = _chosen("SUITE", SUITES, "all")
-    limit = float(os.environ.get("SPEC_LIMIT") or LIMIT)
+    try:
+        limit = float(os.environ.get("SPEC_LIMIT") or LIMIT)
+        focus = re.compile(os.environ.get("FOCUS") or "")
+    except (ValueError, re.error) as error:
+        raise SystemExit(f"SPEC_LIMIT is a number of seconds, FOCUS a regular expression: {error}") from error
     build_all(["volcano", "volcano-e2e"])
-    focus = os.environ.get("FOCUS") or ""
     pool = ThreadPoolExecutor()  # side by side: specs mostly wait
     running = {name: pool.submit(_run, name, suites, focus, limit) for name in against}
     try:
@@ -45,7 +51,7 @@ def main() -> int:
         os._exit(130)
     print()
     _print_table(results)
-    return _verdict(results, whole=suites == list(SUITES) and not focus)
+    return _verdict(results, whole=suites == list(SUITES) and not focus.pattern)
 
 
 def _chosen(variable: str, choices: tuple[str, ...], everything: str) -> list[str]:
@@ -59,10 +65,12 @@ def _chosen(variable: str, choices: tuple[str, ...], everything: str) -> list[st
     return chosen
 
 
-def _run(name: str, suites: list[str], focus: str, limit: float) -> dict[Spec, Outcome]:
+def _run(name: str, suites: list[str], focus: re.Pattern[str], limit: float) -> dict[Spec, Outcome]:
     folder = REPORTS / name
     with ground(name) as cluster:
         specs = find_specs(cluster.kubeconfig, suites, focus)
+        if not specs:
+            raise SystemExit(f"FOCUS={focus.pattern!r} matches no spec about Jobs")
         print(f"{len(specs)} specs against {name}", flush=True)
         began, done = time.monotonic(), 0
 
@@ -74,14 +82,18 @@ def _run(name: str, suites: list[str], focus: str, limit: float) -> dict[Spec, O
 
         outcomes = Runner(cluster, folder, limit).run(specs, tell)
         print(f"{name}: {len(specs)} specs in {time.monotonic() - began:.0f} s", flush=True)
-        _keep_logs(cluster.folder / "logs", folder)
+        _keep_logs(cluster, folder)
     _write(folder / "summary.json", outcomes)
     return outcomes
 
 
-def _keep_logs(source: Path, target: Path) -> None:
-    for log in source.glob("vc-*.log"):
+def _keep_logs(cluster: Cluster, target: Path) -> None:
+    for log in (cluster.folder / "logs").glob("vc-*.log"):
         (target / log.name).write_bytes(log.read_bytes())
+    home = f"/api/v1/namespaces/{HOME}/pods"
+    for pod in cluster.api.list(home):
+        name = pod["metadata"]["name"]
+        (target / f"{name}.log").write_text(cluster.api.text(f"{home}/{name}/log"))
 
 
 def _write(file: Path, outcomes: dict[Spec, Outcome]) -> None:

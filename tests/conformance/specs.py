@@ -47,10 +47,10 @@ class Spec:
         return self.file not in ROOMLESS_FILES
 
 
-def find_specs(kubeconfig: Path, suites: list[str], focus: str = "") -> list[Spec]:
-    """Those about Jobs, in the order of their files; ``focus`` is a regular expression over suite, file and name."""
+def find_specs(kubeconfig: Path, suites: list[str], focus: re.Pattern[str]) -> list[Spec]:
+    """Those about Jobs, in the order of their files; ``focus`` looks at suite, file and name."""
     found = [spec for suite in suites for spec in _listed(kubeconfig, suite)]
-    return [spec for spec in found if re.search(focus, f"{spec.suite} {spec.file} {spec.name}")]
+    return [spec for spec in found if focus.search(f"{spec.suite} {spec.file} {spec.name}")]
 
 
 def _listed(kubeconfig: Path, suite: str) -> list[Spec]:
