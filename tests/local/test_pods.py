@@ -111,7 +111,9 @@ def test_a_pod_that_takes_too_long_fails_by_its_deadline(finish: Start) -> None:
     assert pod.reason == "DeadlineExceeded"
 
 
-@pytest.mark.parametrize("kind", ["exec", "tcpSocket", "httpGet"])
+@pytest.mark.parametrize(
+    "kind", ["exec", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("tcpSocket", "httpGet"))]
+)
 def test_a_readiness_probe_decides_when_a_pod_is_ready(start: Start, tmp_path: Path, kind: str) -> None:
     server = (
         "import http.server, os, time\n"

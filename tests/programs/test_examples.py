@@ -65,6 +65,7 @@ def run_example(name: str, tmp_path: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT_TORCH)
 def test_it_does_what_it_promises(name: str, tmp_path: Path) -> None:
     output = run_example(name, tmp_path)
