@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -34,6 +35,9 @@ class PretendedApi:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.refuse: Callable[[str, str, str], ApiError | None] = lambda verb, plural, name: None
         self.version = 100
+
+    def now(self) -> float:
+        return time.time()
 
     def put(self, plural: str, document: Object) -> Object:
         self.version += 1

@@ -7,7 +7,6 @@ older than our own last write.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import msgspec
@@ -114,7 +113,7 @@ class Executor:
             pass  # a namesake stands there: ours is gone
         known = entry.observed.pod(fact.task, fact.index, fact.attempt)
         if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
-            entry.observed.put(msgspec.structs.replace(known, terminating=True, since=time.time()))
+            entry.observed.put(msgspec.structs.replace(known, terminating=True, since=self._client.now()))
 
     async def clear(self, entry: Entry, cache: Informer[LeanPod] | None) -> None:
         """The Job is deleted, and the garbage collector will end its pods, in its turn. What still runs holds

@@ -87,7 +87,7 @@ class Reconciler:
             self._queue.add(uid)
 
     async def _look(self, entry: Entry) -> None:
-        now = time.time()
+        now = self._client.now()
         status = entry.status
         if status is None:
             status = entry.status = entry.saved = self._read_status(entry)

@@ -61,6 +61,10 @@ class Client:
         """The namespace that the context names."""
         return self.config.namespace
 
+    def now(self) -> float:
+        """The time of day, in seconds since the epoch; the cluster's where this machine's clock is far off."""
+        return self.transport.clock.now()
+
     def guarded(self, guard: Callable[[], None]) -> Client:
         """The same client and connections, but `guard` is asked just before every write leaves: it raises
         once we may no longer act (the lease is lost), also for writes that stood in the queue till then."""

@@ -202,7 +202,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
         self._buffer.clear()
         if not waiter.done():
-            waiter.set_result(Answer(head.status, head.retry_after, body, head.warnings))
+            waiter.set_result(Answer(head.status, head.retry_after, body, head.warnings, head.date))
 
     def _fail(self, error: WireError) -> None:
         waiter, self._waiter = self._waiter, None
@@ -215,7 +215,17 @@ class _Connection(asyncio.Protocol):
 class _Head:
     """Status and headers, as far as anybody here asks for them."""
 
-    __slots__ = ("chunked", "chunks", "last", "length", "retry_after", "status", "until_close", "warnings")
+    __slots__ = (
+        "chunked",
+        "chunks",
+        "date",
+        "last",
+        "length",
+        "retry_after",
+        "status",
+        "until_close",
+        "warnings",
+    )
 
     def __init__(self, text: bytes) -> None:
         lines = text.split(b"\r\n")
@@ -227,6 +237,7 @@ class _Head:
         self.chunked = False
         self.chunks: list[bytes] = []
         self.retry_after: str | None = None
+        self.date = b""
         self.warnings: list[str] = []
         length: int | None = None
         for line in lines[1:]:
@@ -238,6 +249,8 @@ class _Head:
                     self.chunked = b"chunked" in value.lower()
                 case b"connection":
                     self.last = b"close" in value.lower()
+                case b"date":
+                    self.date = value.strip()
                 case b"retry-after":
                     self.retry_after = value.strip().decode("latin-1")
                 case b"warning":

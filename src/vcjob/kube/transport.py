@@ -19,6 +19,7 @@ from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadAnswer, KubeError, Unreachable, api_error, parse_status
 from vcjob.kube.flow import Place, Window
 from vcjob.kube.kept_wire import KeptWire
+from vcjob.kube.server_clock import ServerClock
 from vcjob.kube.wire import AiohttpWire, Answer, Stream, Wire, WireError
 
 Observer = Callable[[str, str, int, float], None]  # verb, resource, status (0: no answer), seconds
@@ -58,6 +59,7 @@ class Transport:
     ) -> None:
         self.config = config
         self.window = window or Window()
+        self.clock = ServerClock()
         self.counts: Counter[tuple[str, str, int]] = Counter()  # (verb, resource, status)
         self._wire = wire or (AiohttpWire(config) if config.proxy else KeptWire(config))
         self._patience = patience
@@ -111,6 +113,7 @@ class Transport:
                 self._count(call, 0, perf_counter() - began)
                 return error
             place.answered = True
+            self.clock.note(answer.date)
             place.overloaded = answer.status in OVERLOADED
             self._count(call, answer.status, perf_counter() - began)
         if answer.warnings and self._on_warning is not None:

@@ -42,6 +42,7 @@ class Answer(msgspec.Struct):
     retry_after: str | None
     body: bytes
     warnings: list[str]
+    date: bytes = b""
 
 
 class Stream(msgspec.Struct):
@@ -107,7 +108,8 @@ class AiohttpWire:
             ) as response:
                 content = await response.read()
                 warnings = response.headers.getall("Warning") if "Warning" in response.headers else []
-                return Answer(response.status, response.headers.get("Retry-After"), content, warnings)
+                date = response.headers.get("Date", "").encode("latin-1", "replace")
+                return Answer(response.status, response.headers.get("Retry-After"), content, warnings, date)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _wire_error(error, seconds) from error
 
