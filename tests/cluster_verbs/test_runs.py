@@ -94,12 +94,15 @@ class TestAJobThatIsOver:
         again = shell("run", "--detach", shell.file(TRIO))
         assert again.code == 0, again
         assert f"vcjob logs -f trio --on cluster -n {shell.ground.namespace}" in again.out
-        assert shell.ground.job("trio")["metadata"]["uid"] != before
+        uid = shell.ground.job("trio")["metadata"]["uid"]
+        assert uid != before
         refused = shell("run", "--detach", shell.file(TRIO))
         assert refused.code == 2
         assert "is there already" in refused.err
         assert shell("delete", "trio").out == "trio: deleted\n"
-        assert [pod for pod in shell.ground.pods() if pod["metadata"]["name"].startswith("trio-")] == []
+        # Those of the Job before it go when the garbage collector comes to them.
+        owners = {owner["uid"] for pod in shell.ground.pods() for owner in pod["metadata"]["ownerReferences"]}
+        assert uid not in owners
         gone = shell("status", "trio")
         assert gone.code == 2
         assert "no job 'trio'" in gone.err
