@@ -28,6 +28,7 @@ TITLES = {
 }
 DOCS = ROOT / "docs" / "performance"
 PAGE = ROOT / "docs" / "performance.md"
+EVERY_FIGURE = "Every single figure is in [results.json](performance/results.json)."
 BEGIN, END = "<!-- the race: written by make race -->", "<!-- the end of the race -->"
 
 
@@ -73,7 +74,8 @@ def publish() -> None:
         (DOCS / f"{name}.svg").write_text(picture)
     page = PAGE.read_text()
     head, tail = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
-    PAGE.write_text(f"{head}\n{''.join(_section(name, part) for name, part in found.items())}\n{tail}")
+    sections = "".join(_section(name, part) for name, part in found.items())
+    PAGE.write_text(f"{head}\n\n{EVERY_FIGURE}\n{sections}\n{tail}")
 
 
 def _section(name: str, part: dict[str, Any]) -> str:
