@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import select
 import shutil
 import socket
 import statistics
@@ -36,9 +37,10 @@ PATIENCE = 20
 LATEST = 10.0
 #: So many waits at a time: they do little but wait.
 LANES = 8
+#: nc by its path, for Debian's busybox prefers an nc of its own that has no -z.
 PEER = """
 waited=0
-until { nc -z "$VCJOB_WAIT_HOST" "$VCJOB_WAIT_PORT" || echo >"/dev/tcp/$VCJOB_WAIT_HOST/$VCJOB_WAIT_PORT"; } 2>/dev/null; do
+until { "$NC" -z "$VCJOB_WAIT_HOST" "$VCJOB_WAIT_PORT" || echo >"/dev/tcp/$VCJOB_WAIT_HOST/$VCJOB_WAIT_PORT"; } 2>/dev/null; do
   [ "$waited" -lt "$VCJOB_WAIT_TIMEOUT" ] || exit 1
   sleep 2
   waited=$((waited + 2))
@@ -58,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     parser = argparse.ArgumentParser(prog="python -m bench.race.waiting")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter waits")
     parser.add_argument("--waits", type=int, help="waits for each program in each image")
-    parser.add_argument("--seconds", type=int, help="how long the CPU is measured")
+    parser.add_argument("--seconds", type=int, nargs="+", help="how long the waits are whose CPU is measured")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     given = parser.parse_args(argv)
     missing = [tool for tool in NEEDED if shutil.which(tool) is None]
@@ -66,18 +68,24 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
         needs = ", ".join(["root", *missing])
         print(f"no wait race here: needs {needs} (tests/debian-packages.txt)", file=sys.stderr)
         return []
-    waits, seconds = given.waits or (12 if given.quick else 40), given.seconds or (30 if given.quick else 60)
+    waits, seconds = (
+        given.waits or (12 if given.quick else 40),
+        given.seconds or ([30] if given.quick else [30, 120]),
+    )
     chance = random.Random(given.seed)
     moments = [chance.uniform(0.3, LATEST) for _ in range(waits)]
     print(f"seed {given.seed}: {waits} masters that appear after 0.3 to {LATEST:.0f} s", file=sys.stderr)
     found: list[Round] = []
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        for number, (name, image) in enumerate(IMAGES.items()):
-            path = build(image, Path(folder, str(number)))
+        paths = {
+            name: build(image, Path(folder, str(number)))
+            for number, (name, image) in enumerate(IMAGES.items())
+        }
+        for name, path in paths.items():
             found += _reactions(name, path, moments)
             found += _timeouts(name, path, (2,) if given.quick else (2, 5), Path(folder))
-            found += _costs(name, path, seconds)
+        found += _costs(paths, seconds)
     rows = judge(found)
     write("waiting", found, rows, {})
     return rows
@@ -107,39 +115,30 @@ def _timeouts(image: str, path: Path, timeouts: Sequence[int], folder: Path) -> 
         return list(lanes.map(lambda words: wait(*words), waits))
 
 
-def _costs(image: str, path: Path, seconds: int) -> list[Round]:
-    with ThreadPoolExecutor(LANES) as lanes:
-        costs = lanes.map(lambda text: _cpu(path, text, seconds), PROGRAMS.values())
+def _costs(paths: dict[str, Path], lengths: Sequence[int]) -> list[Round]:
+    """All side by side: they do little but wait."""
+    waits = [(image, seconds, who) for image in paths for seconds in lengths for who in PROGRAMS]
+    with ThreadPoolExecutor(len(waits)) as lanes:
+        costs = lanes.map(lambda wait: _cpu(paths[wait[0]], PROGRAMS[wait[2]], wait[1]), waits)
         return [
-            one_round(f"CPU, {image}", who, 1, {"seconds": seconds, "ms_per_second": round(cost, 3)})
-            for who, cost in zip(PROGRAMS, costs, strict=True)
+            one_round(f"CPU in {seconds} s, {image}", who, 1, {"ms_per_second": round(cost, 3)})
+            for (image, seconds, who), cost in zip(waits, costs, strict=True)
         ]
 
 
 def judge(rounds: Sequence[Round]) -> list[Row]:
     rows = []
-    for image in IMAGES:
-        ours, peer = (
-            statistics.mean(
-                r["figures"]["seconds"]
-                for r in rounds
-                if r["scenario"] == f"reaction, {image}" and r["who"] == who
-            )
-            for who in PROGRAMS
+    for scenario in dict.fromkeys(each["scenario"] for each in rounds):
+        kind, _, image = scenario.partition(", ")
+        of = {who: [r for r in rounds if r["scenario"] == scenario and r["who"] == who] for who in PROGRAMS}
+        if kind == "dropped packets":
+            rows += [_timeout_row(image, each) for each in of["vcjob"]]
+            continue
+        figure, unit, goal = (
+            ("seconds", "s", GOAL_REACTION) if kind == "reaction" else ("ms_per_second", "ms/s", GOAL_CPU)
         )
-        rows.append(row(f"wait, {image}: mean reaction", "its loop", "s", ours, peer, GOAL_REACTION))
-        for each in rounds:
-            if each["scenario"] == f"dropped packets, {image}" and each["who"] == "vcjob":
-                rows.append(_timeout_row(image, each))
-        ours, peer = (
-            next(
-                r["figures"]["ms_per_second"]
-                for r in rounds
-                if r["scenario"] == f"CPU, {image}" and r["who"] == who
-            )
-            for who in PROGRAMS
-        )
-        rows.append(row(f"wait, {image}: CPU while waiting", "its loop", "ms/s", ours, peer, GOAL_CPU))
+        ours, peer = (statistics.mean(each["figures"][figure] for each in of[who]) for who in PROGRAMS)
+        rows.append(row(f"wait, {image}: {kind}", "the loop", unit, ours, peer, goal))
     return rows
 
 
@@ -158,7 +157,7 @@ def _start(
     settings = {"VCJOB_WAIT_HOST": host, "VCJOB_WAIT_PORT": str(port), "VCJOB_WAIT_TIMEOUT": str(timeout)}
     return subprocess.Popen(
         [*before, str(path / "sh"), "-c", text],
-        env={"PATH": str(path), "RANK": "1", **settings},
+        env={"PATH": str(path), "NC": str(path / "nc"), "RANK": "1", **settings},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -175,8 +174,16 @@ def _reaction(path: Path, text: str, appears_after: float) -> float:
             raise RuntimeError("the wait ended before there was a master")
         listening = time.monotonic()
         master.listen(8)
-        process.wait(timeout=30)
-        return time.monotonic() - listening
+        # Not Popen.wait with a timeout: it looks only every twentieth of a second.
+        ended = os.pidfd_open(process.pid)
+        try:
+            if not select.select([ended], [], [], 30)[0]:
+                raise RuntimeError("the wait did not end although there was a master")
+            return time.monotonic() - listening
+        finally:
+            os.close(ended)
+            process.kill()
+            process.wait()
 
 
 def _until_timeout(path: Path, text: str, timeout: int, folder: Path) -> tuple[float | None, int | None]:

@@ -160,11 +160,11 @@ advise() {
 # A first probe by each in turn; the first that is a probe at all, successful or not, is kept.
 choose() {
     timeout=timeout tenths=1
+    command -v sleep >/dev/null 2>&1 || fail 92 'no sleep here: put coreutils or busybox into the image, or choose another by --wait-master-image'
     # Not every timeout, and not every sleep, knows parts of a second.
-    if ! timeout 9.9 sleep 0 2>/dev/null; then
-        sleep 0 2>/dev/null || fail 92 'no sleep here: put coreutils or busybox into the image, or choose another by --wait-master-image'
+    if ! timeout 9.9 sh -c : 2>/dev/null; then
         tenths=
-        if ! timeout 9 sleep 0 2>/dev/null; then
+        if ! timeout 9 sh -c : 2>/dev/null; then
             timeout=
             ! sleep 0.1 2>/dev/null || tenths=1
         fi
@@ -241,11 +241,6 @@ look_out() {
     period=$((report - now))
     [ "$report" -le "$deadline" ] || period=$((deadline - now))
     within $(((period + 9) / 10))
-    every=29
-    # All workers ask the same name server.
-    [ "$cause" != 'the name does not resolve' ] || every=50
-    looks=$((period / every))
-    [ "$looks" -ge 1 ] || looks=1
     case $method:$cause in
     python3:*) lookout=python3 ;;
     nc*:'no answer') lookout=nc ;;
@@ -254,38 +249,51 @@ look_out() {
     nc*) lookout=${bash:-nc} ;;
     *) lookout=bash ;;
     esac
+    # The quickest reaction for half a minute; where each look is a process, for ten seconds.
+    every=25 age=$((now - start))
+    case $lookout in
+    nc) [ "$age" -lt 1000 ] || every=99 ;;
+    *) [ "$age" -lt 3000 ] || every=50 ;;
+    esac
+    # All workers ask the same name server.
+    [ "$cause$every" != 'the name does not resolve25' ] || every=50
+    looks=$((period / every))
+    [ "$looks" -ge 1 ] || looks=1
     case $reliable$lookout in
     1bash) looking_by "${bash:-sh}" -c "$in_bash" "$host" "$port" "0.$every" "$looks" ;;
-    1nc)
-        # Half a minute of the quickest reaction, then not more than a process every second.
-        [ $((now - start)) -lt 3000 ] || every=99
-        looking_by sh -c "$by_nc" "$host" "$port" "0.$every" "$tool"
-        ;;
+    1nc) looking_by sh -c "$by_nc" "$host" "$port" "0.$every" "$tool" ;;
     1python3) looking_by python3 -ISc "$in_python" "$host" "$port" "0.$every" ;;
     *)
         sleep 0.3 2>/dev/null || sleep 1
         saw=124
         ;;
     esac
-    by=$method
-    case $lookout:$method in
-    bash:nc*) by=/dev/tcp ;;
-    esac
+    now
+    left=$((deadline - now))
     case $saw in
     0) code=0 ;;
     81) cause=refused ;;
     82) cause='the name does not resolve' ;;
+    83 | 124 | 137 | 143) ;;
+    # It does not work here.
+    *) reliable= ;;
+    esac
+    case $saw in
+    0 | 81 | 82)
+        by=$method
+        [ "$lookout$method" != 'bashnc -z' ] || by=/dev/tcp
+        ;;
     *)
-        case $saw in
-        83 | 124 | 137 | 143) ;;
-        # It does not work here.
-        *) reliable= ;;
-        esac
-        probe
-        explain
+        # Not every timeout ends a probe before a whole second is over, so there is none in the last moment.
+        if [ "$left" -ge 50 ]; then
+            probe
+            explain
+        elif [ "$left" -gt 0 ]; then
+            sleep 0.5 2>/dev/null || sleep 1
+            now
+        fi
         ;;
     esac
-    now
 }
 
 looking_by() {
