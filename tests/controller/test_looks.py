@@ -93,7 +93,7 @@ async def test_a_pod_that_is_ours_already_is_taken_as_made() -> None:
     with pytest.raises(Unreachable):
         await stage.look()
     await stage.look()
-    assert stage.api.requests["create", "pods"] == 2
+    assert stage.api.requests["create", "pods"] == 1
     assert [key[:2] for key in stage.entry.observed.pods] == [("a", 0)]
 
 
@@ -316,3 +316,14 @@ async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> N
     stage.relist()
     await stage.look()
     assert stage.pods() == ["j-a-0"]
+
+
+async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_made_twice() -> None:
+    stage = Stage(job("j", task("a", 2)))
+    lost = [Unreachable("cut off", maybe_done=True)]
+    stage.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None  # type: ignore[return-value]
+    with pytest.raises(Unreachable):
+        await stage.look()
+    await stage.look()
+    assert stage.attempts() == {"j-a-0": "0", "j-a-1": "1"}
+    assert not stage.entry.doubtful

@@ -20,7 +20,7 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 
 class Entry:
     __slots__ = (
-        "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "failing", "grouped_tasks",
+        "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "doubtful", "failing", "grouped_tasks",
         "job", "lean", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
@@ -51,6 +51,8 @@ class Entry:
         self.unseen_version = 0
         #: The Job was deleted a moment ago, and its pods still run.
         self.deleted = False
+        #: Pods (task, index, attempt) that were asked for and may or may not have been made.
+        self.doubtful: set[tuple[str, int, int]] = set()
         #: Pods that are gone, but whose end is not written down yet.
         self.departed: list[str] = []
         #: Objects that are ours, by kind and name; ConfigMaps whose content was looked at, with their version.

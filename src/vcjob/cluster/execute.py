@@ -17,7 +17,7 @@ from vcjob.cluster.observe import Board
 from vcjob.cluster.persist import Outdated
 from vcjob.cluster.refusals import is_refusal, refusal
 from vcjob.kube.client import Client
-from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
 from vcjob.kube.informer import Informer
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.pod import PodFact
@@ -62,10 +62,12 @@ class Executor:
         try:
             pod = await self._client.create(LEAN_PODS, body, entry.namespace)
         except AlreadyExists:
-            return await self._meet(entry, step.task, index)
-        except ApiError as error:
-            if is_refusal(error):
+            return await self._meet(entry, step.task, index, step.attempt)
+        except (ApiError, Unreachable) as error:
+            if isinstance(error, ApiError) and is_refusal(error):
                 return refusal(error, f"pod {step.task}-{index}")
+            if error.maybe_done:
+                entry.doubtful.add((step.task, index, step.attempt))
             raise
         known = entry.observed.pod(step.task, index, step.attempt)
         if known is not None and known.uid == pod.metadata.uid:
@@ -81,12 +83,24 @@ class Executor:
         entry.made(pod)
         return None
 
-    async def _meet(self, entry: Entry, task: str, index: int) -> Blocked | None:
+    async def look_for(self, entry: Entry, task: str, index: int) -> bool:
+        """Whether a pod stands under this name; one of ours is taken in."""
+        try:
+            pod = await self._client.get(LEAN_PODS, _name(entry, task, index), entry.namespace)
+        except NotFound:
+            return False
+        owner = controller_of(pod.metadata.owner_references)
+        if owner is not None and owner.uid == entry.uid:
+            self._take(entry, pod)
+        return True
+
+    async def _meet(self, entry: Entry, task: str, index: int, attempt: int) -> Blocked | None:
         """The name is taken: by a pod of ours that we did not know of, or by another's."""
         name = _name(entry, task, index)
         try:
             pod = await self._client.get(LEAN_PODS, name, entry.namespace)
         except NotFound:
+            entry.doubtful.add((task, index, attempt))  # it may have been this very one
             return Blocked("NameConflict", f"pod {name} was there a moment ago; it is tried again")
         owner = controller_of(pod.metadata.owner_references)
         if owner is not None and owner.uid == entry.uid:

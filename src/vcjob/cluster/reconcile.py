@@ -24,7 +24,7 @@ from vcjob.kube.queue import WorkQueue
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.observed import Blocked
-from vcjob.lifecycle.recover import recover
+from vcjob.lifecycle.recover import pass_over, recover
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
 from vcjob.lifecycle.turn import ACTIVE
@@ -97,6 +97,7 @@ class Reconciler:
             return
         assert entry.job is not None and entry.status is not None
         self._drop_ghosts(entry)
+        doubts = await self._settle_doubts(entry)
         if entry.status.phase is Phase.PENDING:
             await self._ask_why_slow(entry, now)
         self._say_why_pending(entry, now)
@@ -104,6 +105,7 @@ class Reconciler:
         departed = list(entry.departed)
         await self._settle_status(entry, decision)
         entry.recovered = True
+        entry.doubtful -= doubts
         if decision.wake_at is not None:
             self._queue.add_after(entry.uid, max(0.001, decision.wake_at - now))
         if entry.forget(departed):
@@ -181,6 +183,16 @@ class Reconciler:
             if pod is None or pod.metadata.uid != uid:
                 entry.departed.append(uid)
         entry.unseen.clear()
+
+    async def _settle_doubts(self, entry: Entry) -> set[tuple[str, int, int]]:
+        """See whether pods are there whose making was not heard of; where not, the next attempt is made."""
+        doubts = set(entry.doubtful)
+        for task, index, attempt in doubts:
+            known = entry.observed.pod(task, index, attempt)
+            if known is None and not await self._executor.look_for(entry, task, index):
+                assert entry.status is not None
+                entry.status = pass_over(entry.status, task, index, attempt)
+        return doubts
 
     async def _ask_why_slow(self, entry: Entry, now: float) -> None:
         again = await ask_why(self._client, entry, now)

@@ -98,6 +98,11 @@ class ApiError(KubeError):
         self.retried = retried  # an earlier try of the same request may have taken effect
 
     @property
+    def maybe_done(self) -> bool:
+        """Whether a write may have taken effect all the same: by this try, or by an earlier one unheard."""
+        return self.status >= 500 or self.retried
+
+    @property
     def causes(self) -> list[dict[str, Any]]:
         """The single findings (`field`, `reason`, `message`) of a refusal."""
         found = self.details.get("causes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vcjob.lifecycle.indexset import EMPTY
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.status import Status
 from vcjob.lifecycle.tally import renewed
@@ -28,3 +28,13 @@ def recover(status: Status, observed: Observed) -> Status:
         if unknown:
             tasks[name] = renewed(memory, unknown)
     return status if tasks == status.tasks else msgspec.structs.replace(status, tasks=tasks)
+
+
+def pass_over(status: Status, task: str, index: int, attempt: int) -> Status:
+    """The same for one pod: it was asked for, nobody heard the answer, and it is not there."""
+    memory = status.memory(task)
+    if memory.attempts.of(index) != attempt or index in memory.seen:
+        return status
+    return msgspec.structs.replace(
+        status, tasks={**status.tasks, task: renewed(memory, IndexSet.of((index,)))}
+    )
