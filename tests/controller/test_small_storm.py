@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vcjob.cluster.kinds import LEAN_JOBS, LEAN_PODS
+from vcjob.cluster.kinds import LEAN_COMMANDS, LEAN_JOBS, LEAN_PODS
 from vcjob.kube.errors import ApiError, Conflict, KubeError, Unreachable
 
 from .jobs import job, task, trio
@@ -100,6 +100,9 @@ class StormyStage(Stage):
     def take_over(self) -> None:
         self.news.clear()
         super().take_over()
+        for (plural, _), found in self.api.objects.items():
+            if plural == "commands":
+                self.board.command_added(_read(LEAN_COMMANDS, found))
         for (plural, name), found in self.api.objects.items():
             if plural == "pods":
                 self.caches.pods.known[name] = _read(LEAN_PODS, found)
@@ -110,6 +113,9 @@ class StormyStage(Stage):
             kind, plural, found = self.news.pop(0)
             if plural == "jobs" and kind == "put":
                 self.board.job_changed(_read(LEAN_JOBS, found))
+            elif plural == "commands":
+                change = self.board.command_added if kind == "put" else self.board.command_gone
+                change(_read(LEAN_COMMANDS, found))
             elif plural == "pods":
                 pod = _read(LEAN_PODS, found)
                 self.caches.pods.resource_version = int(found["metadata"]["resourceVersion"])
@@ -119,6 +125,10 @@ class StormyStage(Stage):
                 else:
                     self.caches.pods.known.pop(pod.metadata.name, None)
                     self.board.pod_gone(pod)
+
+    def command(self, action: str) -> None:
+        target = {"kind": "Job", "name": "j", "uid": UID}
+        self.api.put("commands", {"metadata": {"name": action.lower()}, "target": target, "action": action})
 
     async def live(self) -> None:
         """One look, as a worker has it: what goes wrong is looked at again, a death is another's beginning."""
@@ -223,6 +233,36 @@ async def storm(case: str, seed: int) -> None:
     assert state and state["phase"] == expected, (case, seed, stage.stored)
     twice = {life: count for life, count in api.births.items() if count > 1}
     assert not twice, (case, seed, twice)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_command_is_carried_out_once(seed: int) -> None:
+    """Suspended and resumed in the middle of it all: a command that came back would suspend the Job again."""
+
+    async def suspend_and_resume() -> None:
+        chance = random.Random(seed)
+        stage = StormyStage(job("j", task("a", 2)), chance)
+        api = stage.api
+        assert isinstance(api, StormyApi)
+        api.fury = chance.choice((0.05, 0.2))
+        moments = sorted(chance.sample(range(60), 2))
+        for moment in range(60):
+            stage.deliver(chance.randrange(0, 8))
+            stage.play(lambda pod: "", eviction=0.05)
+            if moment in moments:
+                stage.command("AbortJob" if moment == moments[0] else "ResumeJob")
+            await stage.live()
+        api.fury = 0.0
+        stage.take_over()
+        for _ in range(100):
+            stage.deliver(99)
+            stage.play(succeeds, eviction=0.0)
+            await stage.live()
+        assert stage.stored["state"]["phase"] == "Completed", (seed, stage.stored)
+        assert not [name for plural, name in api.objects if plural == "commands"], "they are taken up"
+        assert max(api.births.values()) == 1
+
+    asyncio.run(suspend_and_resume())
 
 
 @pytest.mark.parametrize("case", CASES)
