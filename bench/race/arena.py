@@ -50,6 +50,14 @@ class Arena:
         #: The contestant's process, once it runs.
         self.part: Part | None = None
 
+    async def hold_scheduler(self) -> None:
+        """A gang scheduler places nothing before all pods are there, and what it then does is no part of the
+        race: the cluster's own scheduler waits as long."""
+        await asyncio.to_thread(self.cluster.part("kube-scheduler").pause)
+
+    async def let_scheduler_go(self) -> None:
+        await asyncio.to_thread(self.cluster.part("kube-scheduler").resume)
+
 
 @asynccontextmanager
 async def arena() -> AsyncIterator[Arena]:
