@@ -34,7 +34,7 @@ class Controller:
         self._options = options
         self._telemetry = telemetry
         self.queue: WorkQueue[str] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
-        self.board = Board(self.queue.add_after)
+        self.board = Board(self.queue.add_after, client.now)
         telemetry.count_phases(self.board.phases)
         self._caches = Caches(client, options.namespaces)
         self._schedulers = Schedulers(client, options)

@@ -31,10 +31,11 @@ WORDS_SETTLE_SECONDS = 0.5
 
 
 class Board:
-    """Every Job by uid. `wake(uid, seconds)` has a Job looked at."""
+    """Every Job by uid. `wake(uid, seconds)` has a Job looked at; `now()` is the time of day."""
 
-    def __init__(self, wake: Callable[[str, float], None]) -> None:
+    def __init__(self, wake: Callable[[str, float], None], now: Callable[[], float] = time.time) -> None:
         self._wake = wake
+        self._now = now
         self._entries: dict[str, Entry] = {}
         #: The Job that holds a name now.
         self._by_name: dict[Key, str] = {}
@@ -121,13 +122,19 @@ class Board:
             last = fact_of(pod)
             if last is not None and _is_news(entry, last):
                 # That it was there, or how it ended: it is forgotten once that is written down.
-                entry.observed.put(_going(last))
+                entry.observed.put(self._going(last))
                 entry.departed.append(meta.uid)
             else:
                 entry.forget_pod(meta.uid)
             self._sweep(entry)
         self._wake(owner.uid, SETTLE_SECONDS)
         self._freed("Pod", meta.namespace, meta.name)
+
+    def _going(self, last: PodFact) -> PodFact:
+        """One that was taken away without a farewell lives no more either."""
+        if last.done or last.terminating:
+            return last
+        return msgspec.structs.replace(last, terminating=True, since=self._now())
 
     # Other objects
 
@@ -223,13 +230,6 @@ def _is_news(entry: Entry, last: PodFact) -> bool:
         return True
     memory = entry.status.memory(last.task)
     return memory.attempts.of(last.index) == last.attempt and last.index not in memory.seen
-
-
-def _going(last: PodFact) -> PodFact:
-    """One that was taken away without a farewell lives no more either."""
-    if last.done or last.terminating:
-        return last
-    return msgspec.structs.replace(last, terminating=True, since=time.time())
 
 
 def _version(found: LeanOwned) -> int:
