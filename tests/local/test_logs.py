@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -55,6 +56,24 @@ def test_lines_of_different_ranks_stand_in_the_order_of_time(finish: Start) -> N
         )
     )
     assert texts(handle) == ["2", "1", "0"]
+
+
+def test_more_logs_than_files_may_be_open_are_read(tmp_path: Path) -> None:
+    files = []
+    for index in range(400):
+        path = tmp_path / f"{index}.out"
+        path.write_text(f"line of {index}\n")
+        known = origin(index, "worker", index)
+        files.append(
+            LogFile(**{name: getattr(known, name) for name in known.__struct_fields__}, path=str(path))
+        )
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+    try:
+        lines = b"".join(chunk.data for chunk in read_all(files)).decode().splitlines()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert sorted(lines) == sorted(f"line of {index}" for index in range(400))
 
 
 def test_stderr_is_there_too_and_known_as_such(finish: Start) -> None:

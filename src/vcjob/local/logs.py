@@ -19,6 +19,8 @@ from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 from vcjob.report.podstate import PodState
 
 _PIECE = 1 << 18
+#: With more files than these each is opened for every piece anew: a process may have 1,024 open, as a rule.
+_MOST_OPEN = 256
 
 
 class LogFile(LogOrigin, frozen=True, kw_only=True):
@@ -90,7 +92,8 @@ def read_all(files: list[LogFile], *, since: float | None = None, tail: int | No
 
 
 def _merged(files: list[LogFile], since: float | None, tail: int | None) -> Iterator[Chunk]:
-    sources = [_timed_pieces(place, file, since, tail) for place, file in enumerate(files)]
+    stay_open = len(files) <= _MOST_OPEN
+    sources = [_timed_pieces(place, file, since, tail, stay_open) for place, file in enumerate(files)]
     rests: dict[int, bytes] = {}
     for _, place, data in heapq.merge(*sources, key=lambda piece: piece[:2]):
         data = rests.pop(place, b"") + data
@@ -104,23 +107,32 @@ def _merged(files: list[LogFile], since: float | None, tail: int | None) -> Iter
 
 
 def _timed_pieces(
-    place: int, file: LogFile, since: float | None, tail: int | None
+    place: int, file: LogFile, since: float | None, tail: int | None, stay_open: bool
 ) -> Iterator[tuple[float, int, bytes]]:
     """The file in pieces, each with the time at which it had surely been written, and the file's place."""
-    with open(file.path, "rb") as log:
-        size = os.fstat(log.fileno()).st_size
-        start = 0 if since is None else line_start(log.fileno(), offset_at(file.path, since))
+    log = os.open(file.path, os.O_RDONLY)
+    try:
+        size = os.fstat(log).st_size
+        start = 0 if since is None else line_start(log, offset_at(file.path, since))
         if tail is not None:
-            start = max(start, tail_offset(log.fileno(), size, tail))
+            start = max(start, tail_offset(log, size, tail))
         index = [entry for entry in read_index(file.path) if start < entry[1] <= size]
         if not index or index[-1][1] < size:
-            index.append((os.fstat(log.fileno()).st_mtime, size))
+            index.append((os.fstat(log).st_mtime, size))
         for moment, end in index:
             while start < end:
-                data, start = read_on(log.fileno(), start, min(end - start, _PIECE))
+                if log < 0:
+                    log = os.open(file.path, os.O_RDONLY)
+                data, start = read_on(log, start, min(end - start, _PIECE))
                 if not data:
                     return
+                if not stay_open:
+                    os.close(log)
+                    log = -1
                 yield moment, place, data
+    finally:
+        if log >= 0:
+            os.close(log)
 
 
 def line_start(descriptor: int, offset: int) -> int:
