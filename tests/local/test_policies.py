@@ -118,9 +118,13 @@ def test_restart_partition_starts_the_pods_of_the_partition_anew_and_no_others(
 
 
 def test_a_restarted_job_goes_on_to_its_end_and_keeps_the_logs_of_both_tries(finish: Start) -> None:
+    # Rank 1 fails once, when all have said their line.
+    fails = "until [ -e up-0 ] && [ -e up-2 ]; do sleep 0.01; done; touch done; exit 1"
     handle = finish(
         job(
-            *ranks("echo try; [ -e done ] || { [ $RANK = 1 ] && touch done && exit 1; sleep 60; }"),
+            *ranks(
+                f"echo try; touch up-$RANK; [ -e done ] || {{ [ $RANK != 1 ] || {{ {fails}; }}; sleep 60; }}"
+            ),
             policies=[{"event": "PodFailed", "action": "RestartJob"}],
         )
     )
