@@ -169,6 +169,21 @@ async def test_a_finished_job_keeps_little_in_memory() -> None:
     assert stage.stored["state"]["phase"] == "Completed"
     assert stage.entry.plan is None and stage.entry.job is None
     assert stage.api.objects["pods", "j-a-0"], "its pods stay"
+    before = stage.api.requests.total()
+    stage.show("j-a-0", "Succeeded", message="said again")
+    await stage.look()
+    assert stage.entry.job is None, "nor is it read again for what changes nothing"
+    assert stage.api.requests.total() == before
+
+
+async def test_a_finished_job_that_changes_is_looked_at_again() -> None:
+    stage = Stage(job("j", task("a", 1)))
+    await stage.look()
+    stage.show("j-a-0", "Succeeded")
+    await stage.look()
+    stage.change(job("j", task("a", 1), ttlSecondsAfterFinished=0))
+    await stage.look()
+    assert ("jobs", "j") not in stage.api.objects, "its time is over"
 
 
 async def test_a_job_keeps_the_edition_that_it_was_started_with() -> None:

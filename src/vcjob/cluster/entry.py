@@ -21,7 +21,7 @@ ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 class Entry:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "doubtful", "failing", "grouped_tasks",
-        "job", "lean", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
+        "job", "lean", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "rested_generation", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
 
@@ -35,6 +35,8 @@ class Entry:
         self.job: Job | None = None
         self.plan: Plan | None = None
         self.admitted_generation = -1
+        #: The generation for which nothing was left to be done.
+        self.rested_generation = -1
         self.chosen_gang: GangName = "none"
         #: As last decided, and as last written or read; None: not read yet.
         self.status: Status | None = None
@@ -165,3 +167,16 @@ class Entry:
         """Nothing is to be done for this Job any more: keep what is cheap."""
         self.job = self.plan = None
         self.admitted_generation = -1
+        self.rested_generation = self.lean.metadata.generation if self.lean else -1
+
+    @property
+    def at_rest(self) -> bool:
+        """It is over, that is written down, and nothing has happened since that would change anything."""
+        return (
+            self.lean is not None
+            and self.rested_generation == self.lean.metadata.generation
+            and self.status is not None
+            and self.status.over
+            and self.unsaved_since is None
+            and not (self.commands or self.departed or self.group or self.observed.live)
+        )

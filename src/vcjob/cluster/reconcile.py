@@ -81,6 +81,8 @@ class Reconciler:
             return
         if entry.lean.metadata.deletion_timestamp:
             return  # what it owns goes with it
+        if entry.at_rest:
+            return
         try:
             await self._look(entry)
         except Outdated:

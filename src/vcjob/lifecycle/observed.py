@@ -146,6 +146,15 @@ class Observed:
         if key is not None:
             self._forget(key, self.pods[key])
 
+    @property
+    def live(self) -> bool:
+        """Whether any pod has not ended or is still going."""
+        return any(
+            group.present != (group.succeeded | group.failed) - group.terminating
+            for groups in self.groups.values()
+            for group in groups.values()
+        )
+
     def pod(self, task: str, index: int, attempt: int) -> PodFact | None:
         return self.pods.get((task, index, attempt))
 
