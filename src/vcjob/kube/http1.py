@@ -1,6 +1,6 @@
 """HTTP/1.1 for many small requests to one server: connections that are kept, and nothing else.
 
-A controller's life is small requests, and a general HTTP library spends three quarters of their processor
+A controller's life is small requests, and a general HTTP library spends more than half of their processor
 time on what an API server never asks for: redirects, cookies, compression, uploads, several hosts. Here
 a request is one write, an answer one parse. Streams and proxies stay with the library.
 """
