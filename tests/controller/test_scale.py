@@ -92,7 +92,10 @@ def pods(cluster: Cluster, phase: str = "") -> int:
     if phase:
         return len(cluster.api.list(f"{PODS_PATH}?fieldSelector=status.phase%3D{phase}"))
     page: dict[str, Any] = cluster.api.get(f"{PODS_PATH}?limit=1")
-    return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
+    left = page["metadata"].get("remainingItemCount", 0)
+    if page["metadata"].get("continue") and not left:
+        return len(cluster.api.list(PODS_PATH))
+    return len(page["items"]) + int(left)
 
 
 def completed(cluster: Cluster) -> int:
