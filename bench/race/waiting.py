@@ -27,7 +27,7 @@ from tests.wait_for_master.images import Image, build, plain
 from tests.wait_for_master.namespace import BLACK_HOLE, inside
 from vcjob.plugins.wait import WAIT_TIMEOUT_EXIT_CODE, program
 
-from .results import Round, Row, limit_row, one_round, row, write
+from .results import Round, Row, earlier, limit_row, one_round, row, write
 
 GOAL_REACTION = 0.15
 GOAL_CPU = 1.0
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter waits")
     parser.add_argument("--waits", type=int, help="waits for each program in each image")
     parser.add_argument("--seconds", type=int, nargs="+", help="how long the waits are whose CPU is measured")
+    parser.add_argument("--only", choices=["reactions", "timeouts", "costs"])
+    parser.add_argument("--keep", action="store_true", help="keep earlier figures of other scenarios")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     given = parser.parse_args(argv)
     missing = [tool for tool in NEEDED if shutil.which(tool) is None]
@@ -83,9 +85,14 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
             for number, (name, image) in enumerate(IMAGES.items())
         }
         for name, path in paths.items():
-            found += _reactions(name, path, moments)
-            found += _timeouts(name, path, (2,) if given.quick else (2, 5), Path(folder))
-        found += _costs(paths, seconds)
+            if given.only in (None, "reactions"):
+                found += _reactions(name, path, moments)
+            if given.only in (None, "timeouts"):
+                found += _timeouts(name, path, (2,) if given.quick else (2, 5), Path(folder))
+        if given.only in (None, "costs"):
+            found += _costs(paths, seconds)
+    if given.keep:
+        found = earlier("waiting", sorted({each["scenario"] for each in found})) + found
     rows = judge(found)
     write("waiting", found, rows, {})
     return rows

@@ -23,7 +23,7 @@ _PIECE = 1 << 18
 _MOST_OPEN = 256
 
 
-class LogFile(LogOrigin, frozen=True, kw_only=True):
+class LogFile(LogOrigin, frozen=True, kw_only=True, gc=False):
     path: str
 
 

@@ -249,12 +249,11 @@ look_out() {
     nc*) lookout=${bash:-nc} ;;
     *) lookout=bash ;;
     esac
-    # The quickest reaction for half a minute; where each look is a process, for ten seconds.
+    # The longer the wait, the less a moment matters; and with nc each look is a process.
     every=25 age=$((now - start))
-    case $lookout in
-    nc) [ "$age" -lt 1000 ] || every=99 ;;
-    *) [ "$age" -lt 3000 ] || every=50 ;;
-    esac
+    [ "$age" -lt 3000 ] || every=50
+    [ "$age" -lt 6000 ] || every=99
+    [ "$lookout" != nc ] || [ "$age" -lt 1000 ] || every=99
     # All workers ask the same name server.
     [ "$cause$every" != 'the name does not resolve25' ] || every=50
     looks=$((period / every))

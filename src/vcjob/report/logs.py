@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 
-class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
+class LogOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One try of one container, or one stream of it where the ground keeps them apart."""
 
     rank: int | None
