@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
         told = ", ".join(f"{size} pods {1000 * costs[size]:.2f} ms" for size in costs)
         print(f"{name}: {told}; exponent {slope:.3f}", flush=True)
         rows.append(limit_row(f"growth of {name}: exponent up to {sizes[-1]:,} pods", "", slope, MOST))
-    write("growth", rounds, rows, {})
+    write("growth-quick" if given.quick else "growth", rounds, rows, {})
     return rows
 
 

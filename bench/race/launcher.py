@@ -64,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     if given.keep:
         found = earlier("launcher", sorted({each["scenario"] for each in found})) + found
     rows = judge(found)
-    write("launcher", found, rows, {"torch": metadata.version("torch"), **PEERS})
+    whole = not given.quick and set(given.who) == set(CONTESTANTS)
+    versions = {"torch": metadata.version("torch"), **PEERS}
+    write("launcher" if whole else "launcher-quick", found, rows, versions)
     return rows
 
 

@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     if given.keep:
         found = earlier("waiting", sorted({each["scenario"] for each in found})) + found
     rows = judge(found)
-    write("waiting", found, rows, {})
+    write("waiting-quick" if given.quick else "waiting", found, rows, {})
     return rows
 
 
