@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +324,15 @@ def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     assert "Permission denied" in refusal([str(tmp_path / "not-a-program")])
 
 
+@pytest.fixture
+def ignored_quit() -> Iterator[None]:
+    """As a shell leaves it for what it starts in the background."""
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGQUIT, before)
+
+
+@pytest.mark.usefixtures("ignored_quit")
 def test_a_child_has_default_signals_its_own_session_and_only_its_streams(tmp_path: Path) -> None:
     out = os.open(tmp_path / "out", os.O_CREAT | os.O_RDWR)
     secret = os.open(os.devnull, os.O_RDONLY)

@@ -155,14 +155,8 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
     try:
         os.setsid()
         linux.die_with_parent(signal.SIGKILL, parent)
-        for number in (
-            signal.SIGTERM,
-            signal.SIGINT,
-            signal.SIGHUP,
-            signal.SIGCHLD,
-            signal.SIGPIPE,
-            signal.SIGXFSZ,
-        ):
+        # All of them: a shell ignores some for what it starts in the background.
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -124,14 +124,7 @@ def start(
             file_actions=actions,
             setsid=True,
             setsigmask=[],
-            setsigdef=[
-                signal.SIGTERM,
-                signal.SIGINT,
-                signal.SIGHUP,
-                signal.SIGCHLD,
-                signal.SIGPIPE,
-                signal.SIGXFSZ,
-            ],
+            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
         )
     except OSError:
         control.close()
