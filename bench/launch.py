@@ -1,6 +1,6 @@
 """Beside torchrun: how soon all ranks have talked to each other, how soon a death is noticed, how much memory.
 
-python bench/launch.py [--rounds 5] [--ranks 2 4 8] [--who torchrun bare plain warm kept] [--only times|deaths|memory]
+python bench/launch.py [--rounds 7] [--ranks 2 4 8] [--who torchrun bare plain warm kept] [--only times|deaths|memory]
 
 The launcher part of the race (bench/race/launcher.py), without the launchers that must be installed first.
 """

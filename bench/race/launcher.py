@@ -1,7 +1,7 @@
 """Beside torchrun, TorchX and accelerate: how soon all ranks have talked to each other, how soon a death is
 noticed and what is said about it, how much memory it takes.
 
-    python -m bench.race.launcher [--quick] [--rounds 5] [--ranks 2 4 8] [--who NAME...] [--only times|deaths|memory] [--keep]
+    python -m bench.race.launcher [--quick] [--rounds 7] [--ranks 2 4 8] [--who NAME...] [--only times|deaths|memory] [--keep]
 
 All contestants run the same script with gloo on this machine, in turn, in every round; what counts is the ratio
 of the medians.
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     if not TORCHRUN.exists():
         print("no launcher race here: torch is not installed beside this interpreter", file=sys.stderr)
         return []
-    rounds = given.rounds or (1 if given.quick else 5)
+    rounds = given.rounds or (1 if given.quick else 7)
     ranks = given.ranks or ([4] if given.quick else [2, 4, 8])
     if set(PEERS) & set(given.who):
         set_up_peers()
