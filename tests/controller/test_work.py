@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from vcjob.cluster.kinds import LeanPod
+from vcjob.cluster.kinds import LeanGroup, LeanJob, LeanPod, LeanSpecced
 from vcjob.cluster.observe import Board
 from vcjob.plan import names
 
@@ -144,3 +144,25 @@ def _as_sent(index: int, phase: str) -> bytes:
         },
     }  # fmt: skip
     return msgspec.json.encode(document)
+
+
+@pytest.mark.parametrize("kind", [LeanJob, LeanSpecced, LeanGroup])
+def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
+    fields = {f"f:{number}": {} for number in range(1000)}
+    message = msgspec.json.encode(
+        {"metadata": {"name": "j", "managedFields": [fields]}, "spec": {"a": 1}, "status": {"phase": "x"}}
+    )
+    before = sys.getrefcount(message)
+    found = msgspec.json.decode(message, type=kind)
+    assert sys.getrefcount(message) == before
+    assert bytes(found.spec) == b'{"a":1}'
+
+
+async def test_how_pods_look_is_not_kept_once_they_are_made_and_known_again_when_one_is_lost() -> None:
+    stage = Stage(job("j", task("a", 2, after=None)))
+    await stage.look()
+    assert stage.entry.plan is not None and not stage.entry.plan._stencils
+    stage.caches.pods.resource_version = stage.api.version
+    del stage.api.objects["pods", "j-a-1"]
+    await stage.look()
+    assert stage.pods() == ["j-a-0", "j-a-1"]

@@ -46,6 +46,10 @@ class LeanJob(msgspec.Struct, gc=False):
     spec: msgspec.Raw = _NOTHING
     status: msgspec.Raw = _NOTHING
 
+    def __post_init__(self) -> None:
+        # Each is a view that would hold the whole message, with all that we do not read.
+        self.spec, self.status = self.spec.copy(), self.status.copy()
+
 
 class LeanCommand(msgspec.Struct, gc=False):
     metadata: Meta = msgspec.field(default_factory=Meta)
@@ -151,6 +155,9 @@ class LeanSpecced(LeanOwned, gc=False):
     """An object whose spec is small enough to keep, so that a change of it is seen without asking."""
 
     spec: msgspec.Raw = _NOTHING
+
+    def __post_init__(self) -> None:
+        self.spec = self.spec.copy()
 
 
 class GroupCondition(msgspec.Struct, gc=False):

@@ -318,6 +318,8 @@ class Reconciler:
                 # What comes next the pods will say; till then only the counters are behind.
                 self._queue.add_after(entry.uid, self._options.status_delay / 2)
                 self._telemetry.all_pods(entry.lean)
+                if entry.plan is not None:
+                    entry.plan.forget_pods()
         self._take_refusal(entry, refused, conflict)
         if (entry.conflict or entry.refusal) != was_blocked:
             self._queue.add(entry.uid)

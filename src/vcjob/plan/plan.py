@@ -110,6 +110,10 @@ class Plan:
             plugin.shape_pod(pod, found, index, options)
         return msgspec.json.encode(pod)
 
+    def forget_pods(self) -> None:
+        """All pods are made: how they look is worked out again should one more be asked for."""
+        self._stencils.clear()
+
     def pods(self, *, version: int = 0, retries: int = 0) -> Iterator[dict[str, Any]]:
         """Every pod by task and index, one at a time."""
         for text in self.pods_json(version=version, retries=retries):
