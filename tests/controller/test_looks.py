@@ -309,13 +309,16 @@ async def test_the_running_pods_of_a_deleted_job_are_told_at_once() -> None:
     assert stage.api.requests.total() == before
 
 
-async def test_a_pod_that_a_deleted_job_left_behind_lives_on() -> None:
+@pytest.mark.parametrize("seen", [True, False], ids=["the watch has shown it", "the watch is late"])
+async def test_a_pod_that_a_deleted_job_left_behind_lives_on(seen: bool) -> None:
     stage = Stage(job("j", task("a", 2, after=None)))
     await stage.look()
     for name in stage.pods():
         stage.show(name, "Running")
     orphan = stage.api.objects["pods", "j-a-0"]
     stage.api.put("pods", {**orphan, "metadata": {**orphan["metadata"], "ownerReferences": []}})
+    if seen:
+        stage.show("j-a-0", "Running")
     stage.delete_job()
     await stage.look()
     assert stage.pods() == ["j-a-0"]

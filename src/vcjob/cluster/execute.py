@@ -133,8 +133,8 @@ class Executor:
         """The Job is deleted, and the garbage collector will end its pods, in its turn. What still runs holds
         processors that others wait for, so it is told at once.
 
-        Only a pod that is as we know it: one that its owner was asked to leave behind (`--cascade=orphan`) has
-        changed, and lives on."""
+        Only a pod that is the Job's by its owner reference, and unchanged since we saw that: one that the Job was
+        asked to leave behind (`--cascade=orphan`) has none any more, and lives on."""
 
         async def end(pod: LeanPod) -> None:
             meta = pod.metadata
@@ -152,6 +152,8 @@ class Executor:
             if cache is not None
             and (pod := cache.get(_name(entry, fact.task, fact.index), entry.namespace)) is not None
             and pod.metadata.uid == fact.uid
+            and (owner := controller_of(pod.metadata.owner_references)) is not None
+            and owner.uid == entry.uid
         ]
         left = iter(known)
 
