@@ -25,8 +25,10 @@ from .storm.weather import Weather
 from .storm.witness import AUDIT, Witness
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+LONG = "VCJOB_STORM_JOBS" in os.environ
 JOBS = int(os.environ.get("VCJOB_STORM_JOBS", "40"))
-SEED = int(os.environ.get("VCJOB_STORM_SEED", "0")) or secrets.randbelow(10**6)
+#: The short storm, which every change must pass, is the same for all of them; a long one is new each time.
+SEED = int(os.environ.get("VCJOB_STORM_SEED", "0")) or (secrets.randbelow(10**6) if LONG else 373912)
 OWNED = ("pods", "services", "configmaps", "networkpolicies", "persistentvolumeclaims", "commands")
 HOMES = ("storm-east", "storm-west")
 
