@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from textwrap import indent
 from typing import Any
 
 from .api import Api
@@ -123,9 +124,10 @@ def _stage(
 
 
 def _patch(template: str) -> dict[str, Any]:
-    return {
-        "patches": [{"subresource": "status", "root": "status", "type": "strategic", "template": template}]
-    }
+    """As a kubelet writes it: with the uid, so that a word about one pod is never taken for one about the next
+    of the same name."""
+    whole = "metadata: {uid: {{ .metadata.uid | Quote }}}\nstatus:\n" + indent(template, "  ")
+    return {"patches": [{"subresource": "status", "type": "strategic", "template": whole}]}
 
 
 _NODE_CONDITIONS = """{{ $now := Now }}
