@@ -7,7 +7,6 @@ it once (`idempotent`); one that was refused before any work (429) or never left
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ import msgspec
 from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadAnswer, KubeError, Unreachable, api_error, parse_status
 from vcjob.kube.flow import Place, Window
+from vcjob.kube.jitter import jittered
 from vcjob.kube.kept_wire import KeptWire
 from vcjob.kube.server_clock import ServerClock
 from vcjob.kube.wire import AiohttpWire, Answer, Stream, Wire, WireError
@@ -189,13 +189,13 @@ def _delay_after(call: Call, error: ApiError, tries: int) -> float | None:
     """How long to wait after a refusal before the next try; None: another try would not help."""
     asked = error.retry_after
     if error.status == 429:
-        return _jitter(asked, tries)
+        return _delay(asked, tries)
     if not call.idempotent:
         return None
     if error.status in (502, 503, 504) or (
         error.status == 500 and (asked is not None or call.method == "GET")
     ):
-        return _jitter(asked, tries)
+        return _delay(asked, tries)
     return None
 
 
@@ -204,13 +204,13 @@ def _delay_without_answer(call: Call, error: WireError, tries: int) -> float | N
         return None
     if tries == 0 and error.sent and not error.slow:
         return 0.0  # the server had closed an idle connection: a new one is all it takes
-    return _jitter(None, tries)
+    return _delay(None, tries)
 
 
-def _jitter(asked: float | None, tries: int) -> float:
+def _delay(asked: float | None, tries: int) -> float:
     if asked is not None:
-        return max(asked, FIRST_DELAY) * random.uniform(1.0, 1.25)  # noqa: S311 - spreads the load, keeps no secret
-    return min(MOST_DELAY, FIRST_DELAY * 2.0**tries) * random.uniform(0.5, 1.5)  # noqa: S311 - spreads the load, keeps no secret
+        return jittered(max(asked, FIRST_DELAY), 1.0, 1.25)
+    return jittered(min(MOST_DELAY, FIRST_DELAY * 2.0**tries), 0.5, 1.5)
 
 
 def _warning_text(header: str) -> str:
