@@ -189,7 +189,7 @@ class Handle(ABC):
         """Wait for its end and return the phase; `check` raises JobFailed unless it completed."""
 
     @abstractmethod
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - ends cleanly by itself
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
