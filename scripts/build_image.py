@@ -18,7 +18,7 @@ from tests.testbed.paths import REPOSITORY
 from vcjob.cluster.install.settings import IMAGE
 from vcjob.cluster.install.workload import USER
 
-ENVIRONMENT = {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 - the image's own
+ENVIRONMENT = {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 - a path inside the image
 
 
 def main(name: str = IMAGE, archive: str = str(REPOSITORY / "dist" / "vcjob-image.tar")) -> int:

@@ -57,7 +57,7 @@ class Shell:
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
             code = main([*words, "--on", "cluster", "-n", self.ground.namespace])
-        return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+        return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
     def file(self, job: dict[str, Any]) -> str:
         path = self._folder / f"{job['metadata']['name']}.yaml"

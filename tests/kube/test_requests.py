@@ -282,7 +282,7 @@ async def test_a_slow_server_is_given_up_and_the_window_closes(api: FakeApi, cli
     async def sleep(_: object) -> None:
         await asyncio.sleep(0.5)
 
-    api.on_next("GET", "pods", sleep)  # type: ignore[arg-type]
+    api.on_next("GET", "pods", sleep)
     before = client.transport.window.size
     with pytest.raises(Unreachable, match=r"no answer in 0\.1 s"):
         await client.get(PODS, "a", "default", seconds=0.1, patience=0)
@@ -344,7 +344,7 @@ async def test_a_write_that_waited_for_its_turn_is_guarded_when_it_leaves(api: F
         arrived.set()
         await gate.wait()
 
-    api.on_next("POST", "pods", wait)  # type: ignore[arg-type]
+    api.on_next("POST", "pods", wait)
     holds = True
 
     def guard() -> None:

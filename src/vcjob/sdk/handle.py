@@ -260,6 +260,4 @@ def _drive(steps: LogSteps) -> Iterator[list[Chunk]]:
 def lines_of(chunk: Chunk) -> Iterator[LogLine]:
     of = chunk.origin
     for text in chunk.data.decode(errors="replace").split("\n")[:-1]:
-        yield LogLine(
-            of.rank, of.task, of.index, of.container, of.attempt, of.stream, text, of.prefix
-        )  # fmt: skip
+        yield LogLine(of.rank, of.task, of.index, of.container, of.attempt, of.stream, text, of.prefix)

@@ -15,7 +15,7 @@ NAME = "vcjob-controller"
 NAMESPACE = "vcjob-system"
 IMAGE = f"vcjob:{__version__}"
 SERVICE = "vcjob-webhook"
-SECRET = "vcjob-webhook-tls"  # noqa: S105 - a name
+SECRET = "vcjob-webhook-tls"  # noqa: S105 - the name of a Secret
 LEASE = "vcjob-controller"
 #: Of both webhook configurations.
 CONFIGURATION = "vcjob-jobs"
