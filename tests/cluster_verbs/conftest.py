@@ -16,12 +16,13 @@ import pytest
 import yaml
 
 from tests.controller.conftest import Controller, Ground, crds
+from tests.kube.conftest import api
 from tests.testbed.cluster import Cluster
 from tests.testbed.node import Node
 from tests.testbed.part import Part
 from vcjob.cli.main import main
 
-__all__ = ["crds"]
+__all__ = ["api", "crds"]
 PATIENCE = 90
 
 
