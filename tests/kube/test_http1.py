@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from vcjob.kube.http1 import Pool
 from vcjob.kube.wire import Answer, WireError
 
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{"a"'
 
 

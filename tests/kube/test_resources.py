@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.kube.resources import NODES, PODS
+from vcjob.kube.resources import NAMESPACES, PODS
 
 
 @pytest.mark.parametrize("name", ["../secrets/x", "a/b", "a?b=c", "ü"])
@@ -23,5 +23,5 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
 def test_an_object_of_a_namespaced_kind_needs_its_namespace() -> None:
     with pytest.raises(ValueError, match="namespace"):
         PODS.path(None, "a")
-    assert NODES.path(None, "n1") == "/api/v1/nodes/n1"
+    assert NAMESPACES.path(None, "n1") == "/api/v1/namespaces/n1"
     assert PODS.path() == "/api/v1/pods"

@@ -140,7 +140,6 @@ async def test_a_slow_server_is_given_up_and_the_window_closes(api: FakeApi, cli
 
 async def test_a_refused_token_is_fetched_anew_once(api: FakeApi) -> None:
     class Rotating:
-        tokens = iter(["old", "new", "newer"])
         current = bearer("old")
 
         async def get(self) -> Credential:

@@ -26,7 +26,6 @@ PATIENCE = 30.0
 #: VCJOB_TEST_WARM=1: the same tests, with every Python program forked from a process that was there before.
 WARM = os.environ.get("VCJOB_TEST_WARM") == "1"
 
-Build = Callable[..., dict[str, Any]]
 Start = Callable[..., Handle]
 
 

@@ -62,10 +62,6 @@ class WorkQueue(Generic[K]):
         return len(self._ready)
 
     @property
-    def working(self) -> int:
-        return len(self._working)
-
-    @property
     def delayed(self) -> int:
         return len(self._deadlines)
 

@@ -86,7 +86,7 @@ class Transport:
                 maybe_done = maybe_done or failure.status >= 500
             else:
                 maybe_done = maybe_done or outcome.sent
-                error = self._unreachable(call, outcome, maybe_done)
+                error = self._unreachable(outcome, maybe_done)
                 delay = _delay_without_answer(call, outcome, tries)
             if delay is None or (delay > 0 and loop.time() + delay > give_up):
                 raise error from (outcome if isinstance(outcome, WireError) else None)
@@ -139,7 +139,7 @@ class Transport:
                     error = await self._stream_refusal(call, stream)
             except WireError as failure:
                 self._count(call, 0, perf_counter() - began)
-                raise self._unreachable(call, failure, False) from failure
+                raise self._unreachable(failure, False) from failure
             if error.status == 401 and not renewed and self.config.source.invalidate():
                 renewed = True
                 continue
@@ -175,7 +175,7 @@ class Transport:
                 break
         return self._refusal(call, Answer(stream.status, stream.retry_after, body, []), False)
 
-    def _unreachable(self, call: Call, error: WireError, maybe_done: bool) -> Unreachable:
+    def _unreachable(self, error: WireError, maybe_done: bool) -> Unreachable:
         where = self.config.server + (f" (context {self.config.context!r})" if self.config.context else "")
         hint = "is the cluster up, and is this the right context? `kubectl config get-contexts` lists them"
         if not error.again:

@@ -32,19 +32,7 @@ def dns_subdomain(name: str) -> str | None:
 
 
 def label_value(value: str) -> str | None:
-    return _qualified(value) if value else None
-
-
-def label_key(key: str) -> str | None:
-    """A qualified name: `name` or `example.com/name`."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and (reason := dns_subdomain(prefix)):
-        return f"has a bad prefix before `/`: it {reason}"
-    return _qualified(name)
-
-
-def _qualified(name: str) -> str | None:
-    return _misfit(name, LABEL_LENGTH, _QUALIFIED, "letters, digits, `-`, `_` and `.`")
+    return _misfit(value, LABEL_LENGTH, _QUALIFIED, "letters, digits, `-`, `_` and `.`") if value else None
 
 
 def _misfit(name: str, most: int, form: re.Pattern[str], characters: str) -> str | None:

@@ -156,13 +156,6 @@ class Weather:
         except BaseException as error:
             self._failure = error
 
-    def _strike(self, name: str, fault: Callable[[], None]) -> None:
-        self._over.wait(self._chance.uniform(0.2, 1.5))
-        if not self._over.is_set():
-            self._say(name)
-            self.counts[name] = self.counts.get(name, 0) + 1
-            fault()
-
     # Faults of the controllers
 
     def _leader(self, patience: float = 10) -> Replica:
