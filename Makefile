@@ -89,7 +89,7 @@ cluster-down: $(VENV)/.dev  ## ends it and leaves nothing behind
 	$(BIN)/python -m tests.testbed down
 
 image: $(VENV)/.dev  ## the controller's container image, as an archive in dist/
-	$(BIN)/python scripts/build_image.py
+	$(BIN)/python -m scripts.build_image
 
 chart: $(VENV)/.run  ## the Helm chart, written anew from the manifests of `vcjob install`
 	$(BIN)/python scripts/make_chart.py

@@ -1,6 +1,6 @@
 """Builds the controller's container image without a container engine.
 
-    python scripts/build_image.py [NAME] [ARCHIVE]
+    python -m scripts.build_image [NAME] [ARCHIVE]        (from the repository's root)
 
 Debian's own Python, what our wheel needs, and the wheel: layers of one archive, in the form that `docker load`,
 `podman load`, `ctr images import` and `skopeo copy docker-archive:...` read. NAME is vcjob:<version>, ARCHIVE is
@@ -12,18 +12,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+from tests.testbed.archive import write_image
+from tests.testbed.images import PATH, python_layer, vcjob_layers
+from tests.testbed.paths import REPOSITORY
+from vcjob.cluster.install.settings import IMAGE
+from vcjob.cluster.install.workload import USER
 
-from tests.testbed.archive import write_image  # noqa: E402 - found only by the line above
-from tests.testbed.images import PATH, python_layer, vcjob_layers  # noqa: E402 - the same
-from vcjob.cluster.install.settings import IMAGE  # noqa: E402 - the same
-from vcjob.cluster.install.workload import USER  # noqa: E402 - the same
-
-ENVIRONMENT = {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 - the image's own
+ENVIRONMENT = {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 - a path inside the image
 
 
-def main(name: str = IMAGE, archive: str = str(ROOT / "dist" / "vcjob-image.tar")) -> int:
+def main(name: str = IMAGE, archive: str = str(REPOSITORY / "dist" / "vcjob-image.tar")) -> int:
     base = python_layer()
     target = write_image(
         Path(archive).absolute(),

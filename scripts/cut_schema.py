@@ -44,10 +44,6 @@ DNS_LABEL = text(
     "a name of at most 63 lower-case letters, digits and `-`, beginning and ending with a letter or digit",
 )
 MAYBE_DNS_LABEL = text(f"({LABEL})?", str(DNS_LABEL["description"]))
-DNS_NAME = text(
-    SUBDOMAIN,
-    "a name of lower-case letters, digits, `-` and `.`, beginning and ending with a letter or digit",
-)
 LABEL_KEY = text(rf"({SUBDOMAIN}/)?{NAME_PART}", "a label key such as `app` or `example.com/app`")
 ANNOTATION_KEY = text(
     rf"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?/)?{NAME_PART}",

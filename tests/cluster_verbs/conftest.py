@@ -16,12 +16,13 @@ import pytest
 import yaml
 
 from tests.controller.conftest import Controller, Ground, crds
+from tests.kube.conftest import api
 from tests.testbed.cluster import Cluster
 from tests.testbed.node import Node
 from tests.testbed.part import Part
 from vcjob.cli.main import main
 
-__all__ = ["crds"]
+__all__ = ["api", "crds"]
 PATIENCE = 90
 
 
@@ -57,7 +58,7 @@ class Shell:
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
             code = main([*words, "--on", "cluster", "-n", self.ground.namespace])
-        return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+        return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
     def file(self, job: dict[str, Any]) -> str:
         path = self._folder / f"{job['metadata']['name']}.yaml"

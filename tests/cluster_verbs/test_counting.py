@@ -68,7 +68,7 @@ def test_causes_of_restarts_never_grow_without_end() -> None:
 
 def test_all_of_it_can_be_scraped() -> None:
     metrics = Metrics()
-    metrics.phase_changed("", "Pending")
+    metrics.phase_changed("Pending")
     metrics.reconciled(0.002, False)
     metrics.reconciled(0.002, True)
     metrics.waited(0.001)

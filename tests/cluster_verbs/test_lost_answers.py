@@ -23,12 +23,6 @@ JOB: dict[str, Any] = {
 
 
 @pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    async with FakeApi() as server:
-        yield server
-
-
-@pytest_asyncio.fixture
 async def ground(api: FakeApi) -> AsyncIterator[Ground]:
     made = Ground(ClusterConfig(server=api.url, source=Fixed()))
     yield made

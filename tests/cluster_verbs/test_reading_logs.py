@@ -26,12 +26,6 @@ ENDED: dict[str, Any] = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01
 
 
 @pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    async with FakeApi() as server:
-        yield server
-
-
-@pytest_asyncio.fixture
 async def client(api: FakeApi) -> AsyncIterator[Client]:
     async with Client(ClusterConfig(server=api.url, source=Fixed())) as made:
         yield made

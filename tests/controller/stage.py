@@ -72,7 +72,7 @@ class PretendedApi:
         if any(found["metadata"].get(key) != value for key, value in guard.items()):
             raise Conflict(409, server_message="changed in between")
         rest = {key: value for key, value in patch.items() if key != "metadata"}
-        return _read(resource, self.put(resource.plural, _merged(found, rest)))
+        return _read(resource, self.put(resource.plural, merged(found, rest)))
 
     async def delete(
         self,
@@ -107,7 +107,8 @@ def _read(resource: Any, document: Object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(document), type=resource.model)
 
 
-def _merged(document: Any, patch: Any) -> Any:
+def merged(document: Any, patch: Any) -> Any:
+    """A document after a merge patch, as RFC 7386 has it."""
     if not isinstance(patch, dict):
         return patch
     result = dict(document) if isinstance(document, dict) else {}
@@ -115,7 +116,7 @@ def _merged(document: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = _merged(result.get(key), value)
+            result[key] = merged(result.get(key), value)
     return result
 
 

@@ -83,8 +83,10 @@ def test_a_pod_that_failed_as_a_whole_gives_its_own_reason() -> None:
     fact = fact_of(pod("Failed", reason="DeadlineExceeded", message="too long"))
     assert fact is not None and fact.failure is not None
     assert (fact.failure.reason, fact.failure.message, fact.failure.exit_code) == (
-        "DeadlineExceeded", "too long", None,
-    )  # fmt: skip
+        "DeadlineExceeded",
+        "too long",
+        None,
+    )
     assert not fact.evicted
 
 

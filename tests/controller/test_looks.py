@@ -23,7 +23,7 @@ def refusing(verb: str, plural: str, error: Callable[[], ApiError | Unreachable]
 async def test_objects_come_before_pods_and_the_status_before_both() -> None:
     stage = Stage(trio("j"))
     seen: list[tuple[str, str]] = []
-    stage.api.refuse = lambda verb, plural, name: seen.append((verb, plural))  # type: ignore[func-returns-value]
+    stage.api.refuse = lambda verb, plural, name: seen.append((verb, plural))
     await stage.look()
     assert seen[0] == ("patch", "jobs")
     assert set(seen[1:4]) == {("create", "configmaps"), ("create", "services"), ("create", "networkpolicies")}
@@ -339,7 +339,7 @@ async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> N
 async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_made_twice() -> None:
     stage = Stage(job("j", task("a", 2)))
     lost = [Unreachable("cut off", maybe_done=True)]
-    stage.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None  # type: ignore[return-value]
+    stage.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None  # type: ignore[assignment]
     with pytest.raises(Unreachable):
         await stage.look()
     await stage.look()

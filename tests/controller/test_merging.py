@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.controller.stage import merged
 from vcjob.cluster.merge import merge_patch, owned_patch
 
 values = st.recursive(
@@ -17,22 +18,9 @@ values = st.recursive(
 documents = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 
-def apply(document: Any, patch: Any) -> Any:
-    """As RFC 7386 has it."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(document) if isinstance(document, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = apply(result.get(key), value)
-    return result
-
-
 @given(documents, documents)
 def test_a_patched_document_is_the_new_one(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert apply(old, merge_patch(old, new)) == new
+    assert merged(old, merge_patch(old, new)) == new
 
 
 @given(documents)
@@ -43,7 +31,7 @@ def test_equal_documents_need_no_patch(document: dict[str, Any]) -> None:
 
 @given(documents, documents)
 def test_what_is_wanted_is_there_after_the_patch(actual: dict[str, Any], wanted: dict[str, Any]) -> None:
-    assert owned_patch(apply(actual, owned_patch(actual, wanted)), wanted) == {}
+    assert owned_patch(merged(actual, owned_patch(actual, wanted)), wanted) == {}
 
 
 def test_fields_of_others_are_left_alone() -> None:

@@ -71,7 +71,7 @@ def test_a_refused_job_is_over_and_says_why() -> None:
 def lease(holder: str = "someone", renewed: float = 0.0) -> LeanLease:
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
     if renewed:
-        spec["renewTime"] = datetime.fromtimestamp(renewed, UTC)  # type: ignore[assignment]
+        spec["renewTime"] = datetime.fromtimestamp(renewed, UTC)
     return msgspec.convert({"metadata": {"name": "volcano"}, "spec": spec}, LeanLease)
 
 

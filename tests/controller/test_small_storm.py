@@ -92,7 +92,7 @@ class StormyStage(Stage):
     def __init__(self, document: Object, chance: random.Random) -> None:
         self.chance = chance
         self.news: list[tuple[str, str, Object]] = []
-        self.api = StormyApi(chance, lambda *news: self.news.append(news))  # type: ignore[assignment]
+        self.api = StormyApi(chance, lambda *news: self.news.append(news))
         self._options = {"status_delay": 3600.0}  # the worst: what may wait is never written
         self._begin_term()
         self.change(document)

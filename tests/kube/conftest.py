@@ -7,6 +7,7 @@ import pytest_asyncio
 from vcjob.kube.auth import Fixed
 from vcjob.kube.client import Client
 from vcjob.kube.config import ClusterConfig
+from vcjob.kube.resources import PODS
 from vcjob.kube.transport import Transport
 
 from .fake_api import FakeApi
@@ -20,6 +21,11 @@ async def api() -> AsyncIterator[FakeApi]:
 
 def config_for(server: FakeApi) -> ClusterConfig:
     return ClusterConfig(server=server.url, source=Fixed())
+
+
+def pod(name: str, **metadata: object) -> dict[str, object]:
+    """One to be created, with a field that no struct knows."""
+    return PODS.manifest(name, "default", spec={"futureField": 1}) | {"metadata": {"name": name, **metadata}}
 
 
 @pytest_asyncio.fixture

@@ -67,7 +67,6 @@ class FakeApi:
         self.faults: list[tuple[str, str, Fault]] = []  # method, path part; each fires once
         self.watch_list = True
         self.mangle: Callable[[bytes], bytes | None] | None = None  # each watch line; None cuts
-        self.watchers: set[web.StreamResponse] = set()
         self.cut = asyncio.Event()
         self.logs: dict[str, list[bytes]] = {}
         self.url = ""

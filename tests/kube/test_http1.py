@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from vcjob.kube.http1 import Pool
 from vcjob.kube.wire import Answer, WireError
 
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{"a"'
 
 
@@ -75,12 +74,12 @@ async def test_a_request_has_its_path_host_headers_and_body() -> None:
 
 
 FORMS = {
-    "length": b"HTTP/1.1 201 Created\r\ncontent-length: 5\r\nRetry-After: 3\r\nWarning: 299 - \"one\"\r\nWarning: 299 - \"two\"\r\n\r\nhello",
-    "chunks": b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nRetry-After: 3\r\nWarning: 299 - \"one\"\r\nWarning: 299 - \"two\"\r\n\r\n"
+    "length": b'HTTP/1.1 201 Created\r\ncontent-length: 5\r\nRetry-After: 3\r\nWarning: 299 - "one"\r\nWarning: 299 - "two"\r\n\r\nhello',
+    "chunks": b'HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nRetry-After: 3\r\nWarning: 299 - "one"\r\nWarning: 299 - "two"\r\n\r\n'
     b"2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\n\r\n",
     "after a word in between": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 5\r\nRetry-After: 3\r\n"
-    b"Warning: 299 - \"one\"\r\nWarning: 299 - \"two\"\r\n\r\nhello",
-}  # fmt: skip
+    b'Warning: 299 - "one"\r\nWarning: 299 - "two"\r\n\r\nhello',
+}
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 50])

@@ -113,7 +113,7 @@ async def test_a_relist_tells_only_the_differences(api: FakeApi, client: Client)
         async def behind_its_back(_: object) -> None:
             watching.set()
 
-        api.on_next("GET", "sendInitialEvents", behind_its_back)  # type: ignore[arg-type]
+        api.on_next("GET", "sendInitialEvents", behind_its_back)
         api.mangle = lambda line: b"" if not watching.is_set() else line
         await api.put("pods", "changed", x="2")
         await api.drop("pods", "gone")

@@ -103,7 +103,7 @@ async def test_a_renewal_that_hangs_does_not_keep_the_holder_acting(api: FakeApi
         await asyncio.sleep(30)
 
     renewed = asyncio.get_running_loop().time()
-    api.on_next("PUT", "leases", hang, times=1000)  # type: ignore[arg-type]
+    api.on_next("PUT", "leases", hang, times=1000)
     await asyncio.wait_for(work.stopped.wait(), 5)
     assert asyncio.get_running_loop().time() - renewed < QUICK.lease_seconds
     with pytest.raises(LeaseLost):

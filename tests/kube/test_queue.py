@@ -84,7 +84,7 @@ async def test_a_failing_key_waits_longer_each_time_until_forgotten() -> None:
 
 
 def test_the_back_off_is_bounded_and_spread() -> None:
-    backoff = Backoff(0.05, 60.0, seed=1)
+    backoff = Backoff(0.05, 60.0)
     late = {backoff.delay(1000) for _ in range(50)}
     assert 45.0 <= min(late) <= max(late) <= 75.0
     assert len(late) == 50

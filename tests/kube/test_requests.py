@@ -1,4 +1,4 @@
-"""Requests: what is sent, what is tried again, what is raised."""
+"""Requests: what is sent, what comes back, what is raised."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ import asyncio
 import msgspec
 import pytest
 
-from vcjob.kube.auth import Credential, Fixed, bearer
+from vcjob.kube.auth import Fixed
 from vcjob.kube.client import Client
 from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import (
-    AlreadyExists,
     BadAnswer,
     Conflict,
     Forbidden,
     Invalid,
     LeaseLost,
     NotFound,
-    ServerError,
-    TooManyRequests,
     Unauthorized,
-    Unreachable,
 )
 from vcjob.kube.flow import Window
-from vcjob.kube.resources import CONFIG_MAPS, NODES, PODS, Resource, resource
+from vcjob.kube.resources import CONFIG_MAPS, PODS, Resource, resource
 from vcjob.kube.transport import Transport
 
+from .conftest import pod
 from .fake_api import FakeApi, refuse, status
 
 
@@ -36,13 +33,6 @@ class Meta(msgspec.Struct):
 
 class Lean(msgspec.Struct):
     metadata: Meta
-
-
-OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "owner-uid"}
-
-
-def pod(name: str, **metadata: object) -> dict[str, object]:
-    return PODS.manifest(name, "default", spec={"futureField": 1}) | {"metadata": {"name": name, **metadata}}
 
 
 async def test_a_created_object_is_read_back_with_every_field_it_had(client: Client) -> None:
@@ -100,12 +90,6 @@ async def test_apply_names_its_field_manager_and_may_force(api: FakeApi, client:
 
 async def test_deleting_what_is_not_there_is_no_error(client: Client) -> None:
     assert await client.delete(PODS, "nobody", "default") is False
-
-
-async def test_a_deletion_whose_answer_was_lost_counts_as_done(api: FakeApi, client: Client) -> None:
-    await api.put("pods", "a")
-    api.on_next("DELETE", "pods", api.work_then_hang_up)
-    assert await client.delete(PODS, "a", "default") is True
 
 
 async def test_a_namesake_is_not_deleted_when_the_uid_is_given(api: FakeApi, client: Client) -> None:
@@ -182,136 +166,6 @@ async def test_an_answer_that_is_no_kubernetes_object_is_told_in_one_sentence(
         await client.get(PODS, "a", "default")
 
 
-async def test_429_is_tried_again_after_the_time_the_server_asked_for(api: FakeApi, client: Client) -> None:
-    api.on_next("POST", "pods", refuse(429, "TooManyRequests", headers={"Retry-After": "1"}))
-    began = asyncio.get_running_loop().time()
-    await client.create(PODS, pod("a"), "default")
-    assert asyncio.get_running_loop().time() - began >= 1.0
-    assert client.transport.counts["create", "pods", 429] == 1
-    assert client.transport.counts["create", "pods", 201] == 1
-
-
-async def test_429_beyond_our_patience_is_raised(api: FakeApi, client: Client) -> None:
-    api.on_next("GET", "pods", refuse(429, "TooManyRequests", headers={"Retry-After": "60"}))
-    with pytest.raises(TooManyRequests) as caught:
-        await client.get(PODS, "a", "default")
-    assert caught.value.retry_after == 60
-
-
-async def test_a_closed_connection_is_replaced_at_once(api: FakeApi, client: Client) -> None:
-    await api.put("pods", "a")
-    api.on_next("GET", "pods", api.hang_up)
-    assert (await client.get(PODS, "a", "default"))["metadata"]["name"] == "a"
-    assert api.count("GET") == 2
-
-
-async def test_a_create_whose_answer_was_lost_is_not_done_twice(api: FakeApi, client: Client) -> None:
-    api.on_next("POST", "pods", api.work_then_hang_up)
-    made = await client.create(PODS, pod("a", ownerReferences=[OWNER], labels={"attempt": "1"}), "default")
-    assert made["metadata"]["uid"] == api.objects["pods", "default", "a"]["metadata"]["uid"]
-    assert len(api.objects) == 1
-
-
-@pytest.mark.parametrize(
-    "there",
-    [
-        {"ownerReferences": [{**OWNER, "uid": "someone-else"}], "labels": {"attempt": "1"}},
-        {"ownerReferences": [OWNER], "labels": {"attempt": "0"}},
-        {"ownerReferences": [OWNER], "labels": {"attempt": "1"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
-        {},
-    ],
-)
-async def test_a_foreign_object_of_our_name_is_never_taken_for_ours(
-    api: FakeApi, client: Client, there: dict[str, object]
-) -> None:
-    await api.put("pods", "a", metadata=there)
-    api.on_next("POST", "pods", api.hang_up)
-    with pytest.raises(AlreadyExists):
-        await client.create(PODS, pod("a", ownerReferences=[OWNER], labels={"attempt": "1"}), "default")
-
-
-async def test_a_create_with_a_made_up_name_is_never_sent_twice(api: FakeApi, client: Client) -> None:
-    api.on_next("POST", "pods", api.work_then_hang_up)
-    with pytest.raises(Unreachable) as caught:
-        await client.create(PODS, {"metadata": {"generateName": "a-"}}, "default")
-    assert caught.value.maybe_done
-    assert api.count("POST") == 1
-
-
-async def test_a_json_patch_is_not_repeated_after_a_lost_answer(api: FakeApi, client: Client) -> None:
-    await api.put("pods", "a")
-    api.on_next("PATCH", "pods", api.work_then_hang_up)
-    with pytest.raises(Unreachable):
-        await client.patch(PODS, "a", [{"op": "add", "path": "/x/-", "value": 1}], "default", kind="json")
-    assert api.count("PATCH") == 1
-
-
-async def test_a_server_error_on_a_read_is_tried_again_and_on_a_write_is_told(
-    api: FakeApi, client: Client
-) -> None:
-    await api.put("pods", "a")
-    api.on_next("GET", "pods", refuse(500, "InternalError", "etcdserver: leader changed"))
-    await client.get(PODS, "a", "default")
-    api.on_next("POST", "pods", refuse(500, "InternalError", "failed calling webhook"))
-    with pytest.raises(ServerError, match="failed calling webhook"):
-        await client.create(PODS, pod("b"), "default")
-
-
-async def test_an_unavailable_server_is_tried_again_for_writes_that_may_be_repeated(
-    api: FakeApi, client: Client
-) -> None:
-    api.on_next("POST", "pods", refuse(503, "ServiceUnavailable", "shutting down"), times=2)
-    await client.create(PODS, pod("a"), "default")
-    api.on_next("POST", "pods", refuse(503, "ServiceUnavailable", "shutting down"))
-    with pytest.raises(ServerError):
-        await client.create(PODS, {"metadata": {"generateName": "a-"}}, "default")
-
-
-async def test_nobody_there_is_one_sentence_with_a_way_out() -> None:
-    config = ClusterConfig(server="http://127.0.0.1:1", source=Fixed(), context="prod")
-    async with Client(config, transport=Transport(config, patience=0.2)) as client:
-        with pytest.raises(
-            Unreachable, match=r"no answer from the API server http://127.0.0.1:1 \(context 'prod'\)"
-        ) as caught:
-            await client.list(PODS)
-    assert caught.value.hint
-    assert not caught.value.maybe_done
-
-
-async def test_a_slow_server_is_given_up_and_the_window_closes(api: FakeApi, client: Client) -> None:
-    async def sleep(_: object) -> None:
-        await asyncio.sleep(0.5)
-
-    api.on_next("GET", "pods", sleep)  # type: ignore[arg-type]
-    before = client.transport.window.size
-    with pytest.raises(Unreachable, match=r"no answer in 0\.1 s"):
-        await client.get(PODS, "a", "default", seconds=0.1, patience=0)
-    assert client.transport.window.size == before // 2
-
-
-async def test_a_refused_token_is_fetched_anew_once(api: FakeApi) -> None:
-    class Rotating:
-        tokens = iter(["old", "new", "newer"])
-        current = bearer("old")
-
-        async def get(self) -> Credential:
-            return self.current
-
-        def invalidate(self) -> bool:
-            self.current = bearer("new")
-            return True
-
-    await api.put("pods", "a")
-    api.on_next("GET", "pods", refuse(401, "Unauthorized"))
-    config = ClusterConfig(server=api.url, source=Rotating())
-    async with Client(config) as client:
-        await client.get(PODS, "a", "default")
-        api.on_next("GET", "pods", refuse(401, "Unauthorized"), times=2)
-        with pytest.raises(Unauthorized):
-            await client.get(PODS, "a", "default")
-    assert [headers["Authorization"] for headers in api.headers[:2]] == ["Bearer old", "Bearer new"]
-
-
 async def test_a_guarded_client_reads_but_no_longer_writes(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     holds = True
@@ -344,7 +198,7 @@ async def test_a_write_that_waited_for_its_turn_is_guarded_when_it_leaves(api: F
         arrived.set()
         await gate.wait()
 
-    api.on_next("POST", "pods", wait)  # type: ignore[arg-type]
+    api.on_next("POST", "pods", wait)
     holds = True
 
     def guard() -> None:
@@ -391,26 +245,6 @@ async def test_the_servers_warnings_are_passed_on(api: FakeApi) -> None:
     async with Client(config, transport=Transport(config, on_warning=heard.append)) as client:
         await client.get(PODS, "a", "default")
     assert heard == ["old API"]
-
-
-@pytest.mark.parametrize("name", ["../secrets/x", "a/b", "a?b=c", "ü"])
-async def test_a_name_never_leaves_its_place_in_the_url(name: str) -> None:
-    path = PODS.path("ns/../../x", name)
-    assert path.count("/") == 6
-    assert "?" not in path
-
-
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="not a name"):
-        PODS.path("default", name)
-
-
-def test_an_object_of_a_namespaced_kind_needs_its_namespace() -> None:
-    with pytest.raises(ValueError, match="namespace"):
-        PODS.path(None, "a")
-    assert NODES.path(None, "n1") == "/api/v1/nodes/n1"
-    assert PODS.path() == "/api/v1/pods"
 
 
 def test_the_causes_of_an_invalid_object_can_be_read_one_by_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -41,6 +42,10 @@ def job(*tasks: dict[str, Any], annotations: dict[str, str] | None = None, **spe
 def torch_job(workers: int = 2, **spec: Any) -> Job:
     tasks = spec.pop("tasks", None) or (task("master", 1), task("worker", workers))
     return job(*tasks, plugins={"pytorch": None}, **spec)
+
+
+def policy(event: str | None = None, action: str = "TerminateJob", **fields: Any) -> dict[str, Any]:
+    return {"action": action, **({"event": event} if event else {}), **fields}
 
 
 class World:
@@ -197,3 +202,9 @@ class World:
 
     def attempts(self) -> dict[str, int]:
         return {f"{pod.task}-{pod.index}": pod.attempt for pod in self.observed.pods.values()}
+
+
+def world_with(*policies: dict[str, Any], task_policies: Iterable[dict[str, Any]] = (), **spec: Any) -> World:
+    """A Job of two tasks that runs, with these policies of its own and of its task `worker`."""
+    worker = task("worker", 3, policies=list(task_policies))
+    return World(job(worker, task("other", 1), policies=list(policies), **spec)).running()

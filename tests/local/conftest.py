@@ -14,16 +14,18 @@ from typing import Any
 import pytest
 
 from vcjob.local import process
+from vcjob.local.environment import Place
+from vcjob.local.surroundings import host_pattern
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.running import run
+from vcjob.spec.job import Job
 
 PATIENCE = 30.0
 
 #: VCJOB_TEST_WARM=1: the same tests, with every Python program forked from a process that was there before.
 WARM = os.environ.get("VCJOB_TEST_WARM") == "1"
 
-Build = Callable[..., dict[str, Any]]
 Start = Callable[..., Handle]
 
 
@@ -82,6 +84,12 @@ def job(
 def ranks(command: str | dict[str, Any], workers: int = 2, **fields: Any) -> list[dict[str, Any]]:
     """A master and workers that run the same."""
     return [task("master", command, **fields), task("worker", command, replicas=workers, **fields)]
+
+
+def some_place(**changes: Any) -> Place:
+    """Where a pod of a job of three ranks runs; 20001 stands for the cluster's port."""
+    pattern = host_pattern(Job(job(*ranks("true"))))
+    return Place({}, {}, {}, pattern, 23456, 20001, "node", "uid")._replace(**changes)
 
 
 def left_behind(handle: Handle) -> list[int]:

@@ -103,8 +103,10 @@ def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None
     with open(folder / "said", "wb") as said:
         command = subprocess.Popen(
             [sys.executable, "-m", "vcjob.cli.main", "run", "job.yaml"],
-            cwd=folder, stdout=said, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            cwd=folder,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
     handle = eventually(lambda: _found(name, command, folder / "said"), what="the job")
     with Reader(Path(handle.folder)) as reader:
         time.sleep(chance.uniform(0.0, 0.7))

@@ -36,7 +36,7 @@ def verb(*words: str, folder: Path | None = None, stdin: str = "") -> Result:
             code = main(list(words))
     finally:
         sys.stdin = before
-    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return Result(code, *texts)
 
 
@@ -60,8 +60,10 @@ def test_run_shows_lines_with_ranks_then_a_summary_and_returns_zero(file: Any) -
     result = verb("run", file(job(*ranks("echo hello"))))
     assert result.returncode == 0, result.stderr
     assert sorted(line for line in result.stdout.splitlines() if line.endswith("hello")) == [
-        "[0 master-0] hello", "[1 worker-0] hello", "[2 worker-1] hello"
-    ]  # fmt: skip
+        "[0 master-0] hello",
+        "[1 worker-0] hello",
+        "[2 worker-1] hello",
+    ]
     assert "job: Completed in" in result.stdout
     assert "Completed" in result.stderr
 
@@ -190,8 +192,10 @@ def test_gpus_are_given_to_one_pod_each_and_a_second_job_waits_for_them(
     file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = fake_gpus(tmp_path, monkeypatch, 2)
-    one_each = container("echo $CUDA_VISIBLE_DEVICES; while [ ! -e go ]; do sleep 0.02; done",
-                         resources={"limits": {"nvidia.com/gpu": 1}})  # fmt: skip
+    one_each = container(
+        "echo $CUDA_VISIBLE_DEVICES; while [ ! -e go ]; do sleep 0.02; done",
+        resources={"limits": {"nvidia.com/gpu": 1}},
+    )
     first = vcjob.run(job(task("a", one_each, replicas=2), name="first"), cwd=tmp_path)
     eventually(lambda: first.phase == "Running")
     second = vcjob.run(job(task("a", one_each), name="second"), cwd=tmp_path)

@@ -94,7 +94,9 @@ def test_labels_and_names_are_ones_that_the_api_server_takes(document: dict[str,
             metadata = obj["metadata"]
             assert names.dns_subdomain(metadata["name"]) is None
             for key, value in metadata.get("labels", {}).items():
-                assert names.label_key(key) is None
+                prefix, slash, name = key.rpartition("/")
+                assert name and names.label_value(name) is None
+                assert not slash or names.dns_subdomain(prefix) is None
                 assert names.label_value(value) is None
             for volume in obj.get("spec", {}).get("volumes", []):
                 assert names.dns_label(volume["name"]) is None

@@ -24,9 +24,10 @@ def test_the_documents_are_sorted_by_kind() -> None:
         + "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}\n"
         + "---\n{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: b}}\n"
         + "---\n{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}, spec: {accessModes: [ReadWriteOnce]}}\n"
-        + "---\n" + JOB.replace("name: j", "name: k"),
+        + "---\n"
+        + JOB.replace("name: j", "name: k"),
         "f",
-    )  # fmt: skip
+    )
     assert [job.name for job in bundle.jobs] == ["j", "k"]
     assert bundle.config_maps["c"]["data"] == {"a": "b"}
     assert bundle.secrets["s"]["stringData"] == {"a": "b"}
@@ -45,7 +46,7 @@ def test_a_path_a_text_and_a_dictionary_can_be_loaded(tmp_path: Path) -> None:
         '{"kind": "Job", "metadata": {"name": "j"}}',
         {"kind": "Job", "metadata": {"name": "j"}},
     ):
-        assert [job.name for job in load(source).jobs] == ["j"]  # type: ignore[arg-type]
+        assert [job.name for job in load(source).jobs] == ["j"]
 
 
 def test_problems_name_the_file_that_was_loaded(tmp_path: Path) -> None:

@@ -58,23 +58,3 @@ def test_label_values(value: str) -> None:
 @pytest.mark.parametrize("value", ["a b", "-a", "a" * 64, "a/b"])
 def test_what_is_no_label_value(value: str) -> None:
     assert names.label_value(value)
-
-
-@pytest.mark.parametrize("key", ["a", "example.com/a", "A_b.c"])
-def test_label_keys(key: str) -> None:
-    assert names.label_key(key) is None
-
-
-@pytest.mark.parametrize(
-    ("key", "reason"),
-    [
-        ("", "empty"),
-        ("a/", "empty"),
-        ("/a", "prefix"),
-        ("A.b/c", "prefix"),
-        ("a b", "letters"),
-        ("a/b/c", "prefix"),
-    ],
-)
-def test_what_is_no_label_key(key: str, reason: str) -> None:
-    assert reason in (names.label_key(key) or "")

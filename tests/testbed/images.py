@@ -26,6 +26,8 @@ GUIDE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
 BUSYBOX_NAMES = [BUSYBOX, "docker.io/library/busybox:latest", "docker.io/library/busybox:1.24"]
 # Volcano's own end-to-end tests want this name; any image that sleeps and ends when told to will do.
 SLEEPER = "docker.io/library/nginx:1.29.3-alpine"
+#: How the names of layers with our wheel begin; what it needs lies in others.
+_OUR_LAYER = "vcjob-compiled-"
 
 
 # Comes with Debian's torch by way of MPI and graphics cards, and is a third of the image.
@@ -94,7 +96,7 @@ def vcjob_layers(base: Path) -> list[Path]:
     ours = (
         cache_folder()
         / "layers"
-        / f"vcjob-compiled-{version}-{_hash(*sources, REPOSITORY / 'pyproject.toml')}.tar"
+        / f"{_OUR_LAYER}{version}-{_hash(*sources, REPOSITORY / 'pyproject.toml')}.tar"
     )
     site = "usr/lib/python3/dist-packages"
     if not needs.exists() or not ours.exists():
@@ -232,7 +234,7 @@ def _image(name: str, names: list[str], layers: list[Path], command: list[str]) 
     if not target.exists():
         write_image(target, names, layers, command, {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/root"})
         _forget_the_oldest(target.parent, rf"{name}-\w+\.tar")
-        _forget_the_oldest(cache_folder() / "layers", r"vcjob-[\d.]+-\w+\.tar")
+        _forget_the_oldest(cache_folder() / "layers", rf"{_OUR_LAYER}[\d.]+-\w+\.tar")
     return target
 
 

@@ -160,8 +160,8 @@ ENDINGS = {
     "annotations": "x: int = 1\nprint(__annotations__)",
     "fork": "import os\nif os.fork() == 0:\n    os._exit(5)\nprint(os.wait()[1] >> 8)",
     "subprocess": "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', 'import os, sys; "
-    "print(sys.flags.safe_path, len(os.listdir(\"/proc/self/fd\")))'], capture_output=True, text=True).stdout)",
-}  # fmt: skip
+    'print(sys.flags.safe_path, len(os.listdir("/proc/self/fd")))\'], capture_output=True, text=True).stdout)',
+}
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -1,4 +1,4 @@
-"""Which cluster a verb speaks to."""
+"""Options of the verbs about clusters and the controller in them."""
 
 from __future__ import annotations
 
@@ -19,3 +19,19 @@ def cluster_options(function: Function) -> Function:
         help="The kubeconfig.  [default: $KUBECONFIG, ~/.kube/config, the pod's own account]",
     )
     return kubeconfig(context(function))
+
+
+gang_option = click.option(
+    "--gang",
+    type=click.Choice(["auto", "none", "volcano", "coscheduling"]),
+    default="auto",
+    show_default=True,
+    help="Who places a Job's pods as one group.",
+)
+volcano_namespace_option = click.option(
+    "--volcano-namespace",
+    default="volcano-system",
+    show_default=True,
+    metavar="NAME",
+    help="Where Volcano's own parts live.",
+)

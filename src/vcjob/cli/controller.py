@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vcjob.cli.cluster_options import cluster_options
+from vcjob.cli.cluster_options import cluster_options, gang_option, volcano_namespace_option
 
 _PORT = click.IntRange(0, 65535)
 
@@ -15,23 +15,11 @@ _PORT = click.IntRange(0, 65535)
     "-n", "--namespace", "namespaces", metavar="NAME", multiple=True,
     help="Serve the Jobs of this namespace only; may be given several times.  [default: all]",
 )  # fmt: skip
-@click.option(
-    "--gang",
-    type=click.Choice(["auto", "none", "volcano", "coscheduling"]),
-    default="auto",
-    show_default=True,
-    help="Who places a Job's pods as one group.",
-)
+@gang_option
 @click.option(
     "--scheduler", metavar="NAME", help="Who places pods that ask for Volcano's scheduler where it is not."
 )
-@click.option(
-    "--volcano-namespace",
-    default="volcano-system",
-    show_default=True,
-    metavar="NAME",
-    help="Where Volcano's own parts live.",
-)
+@volcano_namespace_option
 @click.option("--beside-volcano", is_flag=True, help="Run although Volcano's controller manager is alive.")
 @click.option("--workers", type=click.IntRange(1, 1000), default=16, show_default=True, help="Jobs at once.")
 @click.option("--lease-name", default="vcjob-controller", show_default=True, metavar="NAME")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vcjob.cli.cluster_options import cluster_options
+from vcjob.cli.cluster_options import cluster_options, gang_option, volcano_namespace_option
 from vcjob.cli.options import output_option
 
 if TYPE_CHECKING:
@@ -32,13 +32,7 @@ _TABLE = "table"
     multiple=True,
     help="Serve, and have rights in, this namespace only; may be given several times.  [default: all]",
 )
-@click.option(
-    "--gang",
-    type=click.Choice(["auto", "none", "volcano", "coscheduling"]),
-    default="auto",
-    show_default=True,
-    help="Who places a Job's pods as one group.",
-)
+@gang_option
 @click.option(
     "--webhook/--no-webhook",
     default=True,
@@ -53,7 +47,7 @@ _TABLE = "table"
     help="What the API server does with a Job when no replica answers: take it (the controller checks it "
     "then) or refuse it.",
 )
-@click.option("--volcano-namespace", default="volcano-system", show_default=True, metavar="NAME")
+@volcano_namespace_option
 @click.option("--beside-volcano", is_flag=True, help="Install although Volcano's controllers are alive.")
 @click.option(
     "--replace-crds",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vcjob.cli.style import Style
@@ -104,8 +104,3 @@ def pod_row(pod: PodState) -> tuple[str, ...]:
 
 def pod_table(pods: Sequence[PodState]) -> list[str]:
     return table(POD_HEADINGS, [pod_row(pod) for pod in newest_pods(pods)])
-
-
-def reason_of(document: dict[str, Any]) -> str:
-    state = document.get("status", {}).get("state", {})
-    return str(state.get("message") or state.get("reason") or "")

@@ -70,8 +70,10 @@ class Caches:
         self._jobs = Cache(client, LEAN_JOBS, namespaces)
         self._priorities = Informer(client, LEAN_PRIORITIES)
         self._all: list[Informer[Any]] = [
-            *self.pods.informers.values(), *self._jobs.informers.values(), self._priorities,
-        ]  # fmt: skip
+            *self.pods.informers.values(),
+            *self._jobs.informers.values(),
+            self._priorities,
+        ]
 
     @property
     def informers(self) -> Iterable[Informer[Any]]:

@@ -163,7 +163,7 @@ def _signed(
 def _load_key(key: bytes) -> ec.EllipticCurvePrivateKey:
     found = serialization.load_pem_private_key(key, password=None)
     if not isinstance(found, ec.EllipticCurvePrivateKey):
-        raise ValueError("not a key of ours")  # noqa: TRY004 - the caller asks whether it fits, not what it is
+        raise ValueError("not a key of ours")  # noqa: TRY004 - unfit content, like all else that loading it refuses
     return found
 
 

@@ -173,7 +173,7 @@ class Ground:
         if pods_too:
             try:
                 async with asyncio.timeout(_PODS_GONE_SECONDS):
-                    while await self.pods(key):  # noqa: ASYNC110 - the cluster has no event of ours
+                    while await self.pods(key):  # noqa: ASYNC110 - the event is on the server
                         await asyncio.sleep(0.5)
             except TimeoutError:
                 pass
@@ -226,7 +226,7 @@ class Ground:
         """Until the controller has written a Command down: then it deletes it."""
         try:
             async with asyncio.timeout(seconds):
-                while await self._has(command):  # noqa: ASYNC110 - the cluster has no event of ours
+                while await self._has(command):  # noqa: ASYNC110 - the event is on the server
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise GroundError(

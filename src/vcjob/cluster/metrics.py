@@ -112,9 +112,8 @@ class Metrics:
     def leads(self, leading: bool) -> None:
         self._leads.set(leading)
 
-    def phase_changed(self, old: str, new: str) -> None:
-        if new:
-            self._transitions.labels(new).inc()
+    def phase_changed(self, phase: str) -> None:
+        self._transitions.labels(phase).inc()
 
     def reconciled(self, seconds: float, failed: bool) -> None:
         (self._failed if failed else self._done).observe(seconds)

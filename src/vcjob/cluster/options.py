@@ -42,7 +42,7 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     #: The Service in front of the webhook, and where its CA and certificate are kept.
     service_name: str = "vcjob-webhook"
-    certificate_secret: str = "vcjob-webhook-tls"  # noqa: S105 - a name
+    certificate_secret: str = "vcjob-webhook-tls"  # noqa: S105 - the name of a Secret
 
     log_level: str = "info"
     log_json: bool = True

@@ -156,7 +156,7 @@ class Reconciler:
             return
         await write_status(self._client, entry, failed_status(status, "InvalidJob", message, now))
         self._events.tell(entry, "Warning", "InvalidJob", message)
-        self._telemetry.phase_changed("", Phase.FAILED)
+        self._telemetry.phase_changed(Phase.FAILED)
 
     def _gang(self, entry: Entry, status: Status, job: Job) -> GangName:
         """The gang that the Job was started with, or the one that suits the cluster as it is now."""
@@ -253,7 +253,7 @@ class Reconciler:
 
     def _report(self, entry: Entry, old: Status, new: Status, first: bool) -> None:
         if first or old.phase is not new.phase:
-            self._telemetry.phase_changed("" if first else old.phase, new.phase)
+            self._telemetry.phase_changed(new.phase)
             log.info(
                 "%s/%s is %s: %s", entry.namespace, entry.name, new.phase, new.state.message,
                 extra={"job": f"{entry.namespace}/{entry.name}", "uid": entry.uid},

@@ -15,8 +15,8 @@ class Telemetry(Protocol):
     def leads(self, leading: bool) -> None:
         """Whether this replica holds the Lease."""
 
-    def phase_changed(self, old: str, new: str) -> None:
-        """A Job went from one phase to another; "" before the first and after the last."""
+    def phase_changed(self, phase: str) -> None:
+        """A Job has come to this phase, its first one included."""
 
     def reconciled(self, seconds: float, failed: bool) -> None:
         """One look at one Job."""
@@ -42,7 +42,7 @@ class Silent:
     def leads(self, leading: bool) -> None:
         pass
 
-    def phase_changed(self, old: str, new: str) -> None:
+    def phase_changed(self, phase: str) -> None:
         pass
 
     def reconciled(self, seconds: float, failed: bool) -> None:

@@ -81,7 +81,7 @@ class UserEntry(_Entry):
         sources = [
             *self._certificate(name),
             *self._bearer(name),
-            *self._exec(cluster_info, name),
+            *self._exec(cluster_info),
             *self._impersonation(name),
         ]
         return sources[0] if len(sources) == 1 else Combined(sources) if sources else Fixed()
@@ -105,7 +105,7 @@ class UserEntry(_Entry):
             return [Fixed(bearer(self.token))]
         return [Fixed(basic(self.username, self.password))] if self.username else []
 
-    def _exec(self, cluster_info: dict[str, Any], name: str) -> list[Source]:
+    def _exec(self, cluster_info: dict[str, Any]) -> list[Source]:
         if self.exec is None or self.token or self.token_file:  # an explicit token wins, as in kubectl
             return []
         command = self.exec.command

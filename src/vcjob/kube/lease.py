@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import socket
 import time
 import uuid
@@ -23,6 +22,7 @@ import msgspec
 
 from vcjob.kube.client import Client
 from vcjob.kube.errors import AlreadyExists, Conflict, KubeError, LeaseLost, NotFound
+from vcjob.kube.jitter import jittered
 from vcjob.kube.resources import LEASES, Document
 
 log = logging.getLogger(__name__)
@@ -225,7 +225,7 @@ class Election:
         return True
 
     def _pause(self) -> float:
-        return self._settings.retry_seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads the load, keeps no secret
+        return jittered(self._settings.retry_seconds, 0.8, 1.2)
 
     def _tell(self, leads: bool) -> None:
         if self._on_leader is not None:

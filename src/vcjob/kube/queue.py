@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import random
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from vcjob.kube.jitter import jittered
 
 K = TypeVar("K", bound=Hashable)
 #: Timers of some loops come a little early; what is due within this is due.
@@ -26,14 +27,13 @@ class QueueClosed(Exception):
 class Backoff:
     """How long a failing key waits: doubles from `first` to `most`, each time spread by a quarter."""
 
-    def __init__(self, first: float = 0.05, most: float = 60.0, seed: int | None = None) -> None:
+    def __init__(self, first: float = 0.05, most: float = 60.0) -> None:
         self._first = first
         self._most = most
-        self._random = random.Random(seed)  # noqa: S311 - spreads load, guards nothing
 
     def delay(self, failures: int) -> float:
         grown: float = min(self._most, self._first * 2 ** min(failures, 32))
-        return grown * self._random.uniform(0.75, 1.25)
+        return jittered(grown, 0.75, 1.25)
 
 
 class WorkQueue(Generic[K]):
@@ -60,10 +60,6 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         """Keys that are ready and not being worked on."""
         return len(self._ready)
-
-    @property
-    def working(self) -> int:
-        return len(self._working)
 
     @property
     def delayed(self) -> int:

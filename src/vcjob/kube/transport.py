@@ -7,7 +7,6 @@ it once (`idempotent`); one that was refused before any work (429) or never left
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ import msgspec
 from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadAnswer, KubeError, Unreachable, api_error, parse_status
 from vcjob.kube.flow import Place, Window
+from vcjob.kube.jitter import jittered
 from vcjob.kube.kept_wire import KeptWire
 from vcjob.kube.server_clock import ServerClock
 from vcjob.kube.wire import AiohttpWire, Answer, Stream, Wire, WireError
@@ -86,7 +86,7 @@ class Transport:
                 maybe_done = maybe_done or failure.status >= 500
             else:
                 maybe_done = maybe_done or outcome.sent
-                error = self._unreachable(call, outcome, maybe_done)
+                error = self._unreachable(outcome, maybe_done)
                 delay = _delay_without_answer(call, outcome, tries)
             if delay is None or (delay > 0 and loop.time() + delay > give_up):
                 raise error from (outcome if isinstance(outcome, WireError) else None)
@@ -139,7 +139,7 @@ class Transport:
                     error = await self._stream_refusal(call, stream)
             except WireError as failure:
                 self._count(call, 0, perf_counter() - began)
-                raise self._unreachable(call, failure, False) from failure
+                raise self._unreachable(failure, False) from failure
             if error.status == 401 and not renewed and self.config.source.invalidate():
                 renewed = True
                 continue
@@ -175,7 +175,7 @@ class Transport:
                 break
         return self._refusal(call, Answer(stream.status, stream.retry_after, body, []), False)
 
-    def _unreachable(self, call: Call, error: WireError, maybe_done: bool) -> Unreachable:
+    def _unreachable(self, error: WireError, maybe_done: bool) -> Unreachable:
         where = self.config.server + (f" (context {self.config.context!r})" if self.config.context else "")
         hint = "is the cluster up, and is this the right context? `kubectl config get-contexts` lists them"
         if not error.again:
@@ -189,13 +189,13 @@ def _delay_after(call: Call, error: ApiError, tries: int) -> float | None:
     """How long to wait after a refusal before the next try; None: another try would not help."""
     asked = error.retry_after
     if error.status == 429:
-        return _jitter(asked, tries)
+        return _delay(asked, tries)
     if not call.idempotent:
         return None
     if error.status in (502, 503, 504) or (
         error.status == 500 and (asked is not None or call.method == "GET")
     ):
-        return _jitter(asked, tries)
+        return _delay(asked, tries)
     return None
 
 
@@ -204,13 +204,13 @@ def _delay_without_answer(call: Call, error: WireError, tries: int) -> float | N
         return None
     if tries == 0 and error.sent and not error.slow:
         return 0.0  # the server had closed an idle connection: a new one is all it takes
-    return _jitter(None, tries)
+    return _delay(None, tries)
 
 
-def _jitter(asked: float | None, tries: int) -> float:
+def _delay(asked: float | None, tries: int) -> float:
     if asked is not None:
-        return max(asked, FIRST_DELAY) * random.uniform(1.0, 1.25)  # noqa: S311 - spreads the load, keeps no secret
-    return min(MOST_DELAY, FIRST_DELAY * 2.0**tries) * random.uniform(0.5, 1.5)  # noqa: S311 - spreads the load, keeps no secret
+        return jittered(max(asked, FIRST_DELAY), 1.0, 1.25)
+    return jittered(min(MOST_DELAY, FIRST_DELAY * 2.0**tries), 0.5, 1.5)
 
 
 def _warning_text(header: str) -> str:

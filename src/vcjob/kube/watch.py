@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
@@ -33,6 +32,7 @@ from vcjob.kube.errors import (
     api_error,
     parse_status,
 )
+from vcjob.kube.jitter import jittered
 from vcjob.kube.lines import LineSplitter
 from vcjob.kube.objects import Key, Reader
 from vcjob.kube.resources import Resource
@@ -169,7 +169,7 @@ class Follower(Generic[T]):
             self._settings.most_delay, self._settings.first_delay * 2 ** min(self._failures, 16)
         )
         self._failures += 1
-        return grown * random.uniform(0.5, 1.5)  # noqa: S311 - spreads the load, keeps no secret
+        return jittered(grown, 0.5, 1.5)
 
     async def _round(self) -> AsyncGenerator[Snapshot[T] | Batch[T], None]:
         """A snapshot if one is needed, and one watch to its end."""
@@ -291,7 +291,7 @@ class Follower(Generic[T]):
         return Snapshot(items, version)
 
     def _search(self) -> str:
-        seconds = self._settings.server_seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads the load, keeps no secret
+        seconds = jittered(self._settings.server_seconds, 0.8, 1.2)
         common = {
             **self._selectors,
             "watch": True,

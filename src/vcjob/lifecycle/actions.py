@@ -162,9 +162,7 @@ def _renew_all(turn: Turn) -> None:
             for name, tally in turn.tallies.items()
         }
     )
-    turn.set(
-        version=turn.status.version + 1, ready_tasks=(), handled=(), holding={}, shape=turn.rules.shape
-    )  # fmt: skip
+    turn.set(version=turn.status.version + 1, ready_tasks=(), handled=(), holding={}, shape=turn.rules.shape)
 
 
 def _renew_target(turn: Turn, action: str, cause: Cause) -> None:

@@ -14,9 +14,7 @@ CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
 
 
 def steps(turn: Turn) -> tuple[Step, ...]:
-    found: list[Step] = [
-        DeleteCommand(uid) for uid in turn.observed.commands if uid in turn.status.commands
-    ]  # fmt: skip
+    found: list[Step] = [DeleteCommand(uid) for uid in turn.observed.commands if uid in turn.status.commands]
     if turn.phase in ACTIVE:
         found += _gang(turn)
     found += _kills(turn)

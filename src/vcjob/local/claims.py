@@ -47,7 +47,7 @@ def _claim_socket(name: str) -> Claim | None:
 
 
 def _claim_file(name: str) -> Claim | None:
-    folder = "/tmp/vcjob-claims"  # noqa: S108 - shared by all users of the machine; nothing is written into it
+    folder = "/tmp/vcjob-claims"  # noqa: S108 - where all users of the machine meet; its files stay empty
     try:
         os.mkdir(folder)
         os.chmod(folder, 0o1777)  # noqa: S103 - as /tmp itself

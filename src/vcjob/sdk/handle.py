@@ -189,7 +189,7 @@ class Handle(ABC):
         """Wait for its end and return the phase; `check` raises JobFailed unless it completed."""
 
     @abstractmethod
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - ends cleanly by itself
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
@@ -260,6 +260,4 @@ def _drive(steps: LogSteps) -> Iterator[list[Chunk]]:
 def lines_of(chunk: Chunk) -> Iterator[LogLine]:
     of = chunk.origin
     for text in chunk.data.decode(errors="replace").split("\n")[:-1]:
-        yield LogLine(
-            of.rank, of.task, of.index, of.container, of.attempt, of.stream, text, of.prefix
-        )  # fmt: skip
+        yield LogLine(of.rank, of.task, of.index, of.container, of.attempt, of.stream, text, of.prefix)

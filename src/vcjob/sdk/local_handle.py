@@ -132,7 +132,7 @@ class LocalHandle(Handle):
             time.sleep(pause)
         return self._ended(settle(self._run), check)
 
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - ends cleanly by itself
+    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
         import asyncio
 
         for pause in self._waiting(timeout):

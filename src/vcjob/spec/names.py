@@ -15,13 +15,7 @@ _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 def dns_label(name: str) -> str | None:
     """RFC 1123: a container, a volume, a task, a hostname."""
-    if not name:
-        return "must not be empty"
-    if len(name) > LABEL_LENGTH:
-        return f"is {len(name)} characters long; at most {LABEL_LENGTH} are allowed"
-    if not _DNS_LABEL.fullmatch(name):
-        return "must consist of lower-case letters, digits and `-`, and begin and end with a letter or digit"
-    return None
+    return _misfit(name, LABEL_LENGTH, _DNS_LABEL, "lower-case letters, digits and `-`")
 
 
 def service_name(name: str) -> str | None:
@@ -34,28 +28,18 @@ def service_name(name: str) -> str | None:
 
 def dns_subdomain(name: str) -> str | None:
     """Most objects' names: labels joined by dots."""
-    if not name:
-        return "must not be empty"
-    if len(name) > SUBDOMAIN_LENGTH:
-        return f"is {len(name)} characters long; at most {SUBDOMAIN_LENGTH} are allowed"
-    if not _SUBDOMAIN.fullmatch(name):
-        return "must consist of lower-case letters, digits, `-` and `.`, and begin and end with a letter or digit"
-    return None
+    return _misfit(name, SUBDOMAIN_LENGTH, _SUBDOMAIN, "lower-case letters, digits, `-` and `.`")
 
 
 def label_value(value: str) -> str | None:
-    if len(value) > LABEL_LENGTH:
-        return f"is {len(value)} characters long; at most {LABEL_LENGTH} are allowed"
-    if value and not _QUALIFIED.fullmatch(value):
-        return "must consist of letters, digits, `-`, `_` and `.`, and begin and end with a letter or digit"
-    return None
+    return _misfit(value, LABEL_LENGTH, _QUALIFIED, "letters, digits, `-`, `_` and `.`") if value else None
 
 
-def label_key(key: str) -> str | None:
-    """A qualified name: `name` or `example.com/name`."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and (reason := dns_subdomain(prefix)):
-        return f"has a bad prefix before `/`: it {reason}"
+def _misfit(name: str, most: int, form: re.Pattern[str], characters: str) -> str | None:
     if not name:
         return "must not be empty"
-    return label_value(name)
+    if len(name) > most:
+        return f"is {len(name)} characters long; at most {most} are allowed"
+    if not form.fullmatch(name):
+        return f"must consist of {characters}, and begin and end with a letter or digit"
+    return None

@@ -43,7 +43,7 @@ def _follow(clock: Path) -> None:
     time.time = wrong_time
     from vcjob.kube import lease
 
-    lease.datetime = WrongDatetime  # type: ignore[misc]
+    lease.datetime = WrongDatetime  # type: ignore[attr-defined]
 
 
 def main(clock: str, *arguments: str) -> None:
@@ -52,9 +52,7 @@ def main(clock: str, *arguments: str) -> None:
     from vcjob.cluster import serve
 
     as_it_is = serve.run
-    serve.run = lambda config, options: as_it_is(
-        config, msgspec.structs.replace(options, lease=SHORT_LEASE)
-    )  # fmt: skip
+    serve.run = lambda config, options: as_it_is(config, msgspec.structs.replace(options, lease=SHORT_LEASE))
     sys.argv = ["vcjob", "controller", *arguments]
     command_line()
 

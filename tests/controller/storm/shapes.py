@@ -178,9 +178,7 @@ SHAPES: dict[str, Shape] = {
         "Failed",
     ),
     "restarts-in-vain": Shape(
-        lambda name: job(
-            name, task("a", 2, after="500ms", code=1), policies=_on("RestartJob"), maxRetry=3
-        ),
+        lambda name: job(name, task("a", 2, after="500ms", code=1), policies=_on("RestartJob"), maxRetry=3),
         "Failed",
         retries=3,
     ),
@@ -215,9 +213,7 @@ SHAPES: dict[str, Shape] = {
         "Completed",
     ),
     "depends": Shape(
-        lambda name: job(
-            name, task("first", 1, after="2s"), task("then", 2, dependsOn={"name": ["first"]})
-        ),
+        lambda name: job(name, task("first", 1, after="2s"), task("then", 2, dependsOn={"name": ["first"]})),
         "Completed",
     ),
     "depends-in-vain": Shape(
@@ -227,30 +223,20 @@ SHAPES: dict[str, Shape] = {
         "Failed",
     ),
     "one-success": Shape(
-        lambda name: job(
-            name, task("quick", 1), task("slow", 2, after=None), minAvailable=3, minSuccess=1
-        ),
+        lambda name: job(name, task("quick", 1), task("slow", 2, after=None), minAvailable=3, minSuccess=1),
         "Completed",
     ),
-    "deadline": Shape(
-        lambda name: job(name, task("a", 1, after=None), activeDeadlineSeconds=6), "Failed"
-    ),
-    "invalid": Shape(
-        lambda name: job(name, task("worker", 1), plugins={"pytorch": []}), "Failed"
-    ),
+    "deadline": Shape(lambda name: job(name, task("a", 1, after=None), activeDeadlineSeconds=6), "Failed"),
+    "invalid": Shape(lambda name: job(name, task("worker", 1), plugins={"pytorch": []}), "Failed"),
     "suspended-and-resumed": Shape(_suspended_twice, "Completed", _suspend_and_resume),
     "stays-suspended": Shape(lambda name: trio(name, after=None), "Aborted", _suspend),
-    "begins-suspended": Shape(
-        lambda name: job(name, task("a", 2), suspend=True), "Completed", _unsuspend
-    ),
+    "begins-suspended": Shape(lambda name: job(name, task("a", 2), suspend=True), "Completed", _unsuspend),
     "stopped": Shape(lambda name: trio(name, after=None), "Terminated", _stop),
     "lasts": Shape(lambda name: trio(name, after=None), "Terminated", _outlast),
     "volume": Shape(_with_volume, "Terminated", _stop_once_there_is_a_pod),
     "grows": Shape(lambda name: job(name, task("a", 1, after=None)), "Completed", _grow_then_complete),
-    "short-lived": Shape(
-        lambda name: job(name, task("a", 2), ttlSecondsAfterFinished=1), GONE
-    ),
+    "short-lived": Shape(lambda name: job(name, task("a", 2), ttlSecondsAfterFinished=1), GONE),
     "deleted": Shape(lambda name: trio(name, after=None), GONE, _delete),
     "made-anew": Shape(lambda name: trio(name, after=None), "Completed", _make_anew),
     "name-taken": Shape(trio, "Completed", _give_the_name_free, before=_take_the_name),
-}  # fmt: skip
+}

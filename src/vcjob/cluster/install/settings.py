@@ -7,16 +7,18 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from vcjob._version import __version__
-from vcjob.cluster.options import GangChoice
+from vcjob.cluster.options import ControllerOptions, GangChoice
 
 FailurePolicy: TypeAlias = Literal["Ignore", "Fail"]
 
 NAME = "vcjob-controller"
-NAMESPACE = "vcjob-system"
 IMAGE = f"vcjob:{__version__}"
-SERVICE = "vcjob-webhook"
-SECRET = "vcjob-webhook-tls"  # noqa: S105 - a name
-LEASE = "vcjob-controller"
+_DEFAULTS = ControllerOptions()
+NAMESPACE = _DEFAULTS.lease_namespace
+#: Our replicas are not told these: they take what a controller takes by itself.
+SERVICE, SECRET, LEASE = _DEFAULTS.service_name, _DEFAULTS.certificate_secret, _DEFAULTS.lease_name
+WEBHOOK_PORT = _DEFAULTS.webhook_port
+HEALTH_PORT, METRICS_PORT = _DEFAULTS.health_port, _DEFAULTS.metrics_port
 #: Of both webhook configurations.
 CONFIGURATION = "vcjob-jobs"
 
@@ -26,8 +28,6 @@ OURS = {MANAGED_BY: "vcjob", "app.kubernetes.io/part-of": "vcjob"}
 SELECTOR = f"{MANAGED_BY}=vcjob,app.kubernetes.io/part-of=vcjob"
 #: On a definition that was somebody else's before: it stays when we go.
 REPLACED = "vcjob.io/replaced"
-
-WEBHOOK_PORT, HEALTH_PORT, METRICS_PORT = 8443, 8080, 8081
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: The namespaces whose Jobs are served; empty: all.
     namespaces: tuple[str, ...] = ()
     gang: GangChoice = "auto"
-    volcano_namespace: str = "volcano-system"
+    volcano_namespace: str = _DEFAULTS.volcano_namespace
     beside_volcano: bool = False
     webhook: bool = True
     #: What the API server does with a Job when no replica answers (docs/decisions/0008).

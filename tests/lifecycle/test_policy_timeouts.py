@@ -1,0 +1,132 @@
+"""Policies that wait: from when they count, and what cancels them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lifecycle.world import START, World, job, policy, task, world_with
+from vcjob.lifecycle.status import Phase, Status
+
+
+def test_pod_pending_acts_after_its_timeout_counted_from_the_pods_creation():
+    world = World(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
+    world.settle()
+    world.now += 30
+    assert world.settle().phase is Phase.PENDING
+    assert world.wake_at == START + 60
+    world.set("worker", 0, "Running")
+    world.set("worker", 1, "Running")
+    world.now += 29.9
+    assert world.settle().phase is Phase.PENDING
+    world.now += 0.1
+    assert world.settle().phase is Phase.ABORTED
+    assert world.status.state.message == "worker-2 is still pending; policy of the job: AbortJob after 1m"
+
+
+def test_pod_pending_is_cancelled_when_the_pod_runs():
+    world = World(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
+    world.settle()
+    world.all("Running")
+    world.settle()
+    assert world.wake_at is None
+    world.now += 100
+    assert world.settle().phase is Phase.RUNNING
+
+
+def test_any_event_without_a_timeout_does_not_answer_pending_pods():
+    world = World(job(policies=[policy("*", "TerminateJob")]))
+    assert world.settle().phase is Phase.PENDING
+    world.all("Unknown")
+    assert world.settle().phase is Phase.TERMINATED
+    assert world.status.state.reason == "Unknown"
+
+
+def test_each_pending_pod_has_its_own_time():
+    world = World(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9,
+                      policies=[policy("PodPending", "RestartPod", timeout="60s")]))  # fmt: skip
+    world.settle()
+    world.set("worker", 1, "Running")
+    world.settle()
+    world.now += 30
+    world.vanish("worker", 1)
+    world.settle()
+    world.now += 30
+    world.settle()
+    assert world.attempts() == {"worker-0": 1, "worker-1": 1}
+    assert world.status.history[-1].indexes == "0"
+    assert world.wake_at == START + 90
+
+
+@pytest.mark.parametrize("event", ["PodFailed", "PodEvicted", "Unknown"])
+def test_a_timeout_delays_the_action_from_the_moment_the_pod_shows(event):
+    world = world_with(policy(event, timeout="10s"))
+    world.now += 2
+    phase = "Unknown" if event == "Unknown" else "Failed"
+    world.set("worker", 0, phase, evicted=event == "PodEvicted")
+    world.now += 5
+    assert world.settle().phase is Phase.RUNNING
+    assert world.wake_at == START + 12
+    world.now += 5
+    assert world.settle().phase is Phase.TERMINATED
+
+
+def test_a_pod_that_answers_again_cancels_the_timeout():
+    world = world_with(policy("Unknown", timeout="10s"))
+    world.set("worker", 0, "Unknown")
+    world.settle()
+    world.set("worker", 0, "Running")
+    world.now += 20
+    assert world.settle().phase is Phase.RUNNING
+    assert world.wake_at is None
+
+
+def test_row_14_a_timeout_goes_on_across_a_restart_of_the_caller():
+    worker = task("worker", 2, policies=[policy("TaskFailed", timeout="1m")])
+    world = World(job(worker)).running()
+    world.set("worker", 0, "Running", restarts=3)
+    world.settle()
+    assert world.status.holding == {"TaskFailed/worker": START}
+    world.now += 59
+    world.observed.put(world.at("worker", 0))
+    assert Status.from_kube(world.status.to_kube()) == world.status
+    assert world.settle().phase is Phase.RUNNING
+    assert world.wake_at == START + 60
+    world.now += 1
+    assert world.settle().phase is Phase.TERMINATED
+
+
+def test_a_held_event_that_ends_is_forgotten():
+    world = world_with(policy("JobUpdated", timeout="1m"))
+    world.scale(other=2)
+    world.settle()
+    assert world.status.holding == {"JobUpdated/": START}
+    world.scale(other=1)
+    world.settle()
+    assert (world.status.holding, world.wake_at) == ({}, None)
+    world.now += 100
+    assert world.settle().phase is Phase.RUNNING
+
+
+def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told():
+    policies = [policy("PodPending", "RestartPod", timeout="1m")]
+    world = World(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9, policies=policies))
+    world.settle()
+    world.set("worker", 0, "Running")
+    world.settle()
+    world.now += 60
+    for _ in range(3):  # cut off before the first step, each time
+        world.persist(world.decide())
+    assert world.status.retry_count == 1
+    assert world.status.phase is Phase.RUNNING
+
+
+def test_a_gang_that_comes_together_again_cancels_the_timeout():
+    world = world_with(policy("Unknown", timeout="1m"))
+    world.observed.gang_broken = True
+    world.settle()
+    assert (world.status.holding, world.wake_at) == ({"Unknown/": START}, START + 60)
+    world.now += 30
+    assert world.settle().phase is Phase.RUNNING
+    assert world.wake_at == START + 60
+    world.observed.gang_broken = False
+    assert world.settle().holding == {}

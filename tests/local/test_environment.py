@@ -1,0 +1,70 @@
+"""What a container's environment becomes on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.local.conftest import some_place
+from vcjob.local import environment
+from vcjob.local.environment import MissingReference, expand
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$(A)", "1"),
+        ("x$(A)y$(B)", "x1y2"),
+        ("$(C)", "$(C)"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$A", "$A"),
+        ("$(A", "$(A"),
+        ("a$", "a$"),
+    ],
+)
+def test_references_are_expanded_as_kubernetes_does(text: str, expected: str) -> None:
+    assert expand(text, {"A": "1", "B": "2"}) == expected
+
+
+@given(st.text())
+def test_text_without_a_dollar_sign_stays_as_it_is(text: str) -> None:
+    text = text.replace("$", "")
+    assert expand(text, {"A": "1"}) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("MASTER_ADDR", "job-master-0.job", "127.0.0.1"),
+        ("MASTER_PORT", "23456", "20001"),
+        ("PET_MASTER_PORT", "23456", "20001"),
+        ("OTHER_PORT", "23456", "23456"),
+        ("HOSTS", "job-worker-0.job,job-worker-1.job", "127.0.0.1,127.0.0.1"),
+        ("LONG", "tcp://job-master-0.job.default.svc.cluster.local:99", "tcp://127.0.0.1:99"),
+        ("ENDPOINT", "job-master-0.job:23456", "127.0.0.1:20001"),
+        ("OTHER", "another-job-master-0.job", "another-job-master-0.job"),
+        ("FILE", "job-master-0.jobless", "job-master-0.jobless"),
+    ],
+)
+def test_a_value_that_names_the_cluster_is_made_to_mean_this_machine(
+    name: str, value: str, expected: str
+) -> None:
+    assert some_place().localize(name, value) == expected
+
+
+def test_a_missing_key_is_named_and_an_optional_one_is_left_out() -> None:
+    place = some_place(config_maps={"c": {"there": "x"}})
+    pod = {"metadata": {"uid": "u", "name": "p"}, "spec": {}}
+
+    def env(**reference: Any) -> dict[str, str]:
+        entry = {"name": "V", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", **reference}}}
+        return environment.container_env({"name": "m", "env": [entry]}, pod, place, {})[1]
+
+    with pytest.raises(MissingReference, match="has no key 'k'"):
+        env()
+    assert env(optional=True) == {}
+    assert env(key="there") == {"V": "x"}

@@ -1,0 +1,41 @@
+"""What stands for an image on this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from vcjob.errors import SourceError, UserError
+from vcjob.local import images
+
+
+def test_an_image_is_found_by_its_reference_or_without_its_tag() -> None:
+    known = {"a/b": ["x"], "host:5000/c:2": ["y"]}
+    assert images.command_of({"image": "a/b:1.0"}, known) == ["x"]
+    assert images.command_of({"image": "a/b@sha256:00", "args": ["z"]}, known) == ["x", "z"]
+    assert images.command_of({"image": "host:5000/c:2"}, known) == ["y"]
+    assert images.command_of({"image": "host:5000/d"}, known) is None
+    assert images.command_of({"image": "?", "args": ["python", "x"]}, known) == ["python", "x"]
+
+
+def test_the_user_s_own_map_is_read(tmp_path: Path) -> None:
+    (tmp_path / "images.yaml").write_text("mine: python train.py --fast\nother: [a, b]\n")
+    known = images.load_map(str(tmp_path), ["third=x 'y z'"], "python")
+    assert known["mine"] == ["python", "train.py", "--fast"]
+    assert known["other"] == ["a", "b"] and known["third"] == ["x", "y z"]
+    assert known[images.SENDRECV_IMAGE][1:] == ["-m", "vcjob.local.programs.sendrecv"]
+
+
+@pytest.mark.parametrize("flag", ["x", "=y", "x=", ""])
+def test_a_bad_image_flag_is_refused(tmp_path: Path, flag: str) -> None:
+    with pytest.raises(UserError, match="IMAGE=COMMAND"):
+        images.load_map(str(tmp_path), [flag], "python")
+
+
+@pytest.mark.parametrize("text", ["- a\n", "x: 5\n", "x: []\n", "a: [b\n"])
+def test_a_bad_image_map_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
+    (tmp_path / "images.yaml").write_text(text)
+    with pytest.raises(SourceError, match=re.escape(str(tmp_path / "images.yaml"))):
+        images.load_map(str(tmp_path), [], "python")

@@ -1,0 +1,79 @@
+"""Claims and ports: held by one at a time, and free again when it ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks
+from vcjob.errors import GroundError
+from vcjob.local import claims, ports
+from vcjob.sdk.running import run
+
+
+def test_a_claim_is_held_by_one_and_ends_with_its_release() -> None:
+    name = f"test/{os.getpid()}"
+    first = claims.claim(name)
+    assert first is not None and claims.claim(name) is None
+    first.release()
+    second = claims.claim(name)
+    assert second is not None
+    second.release()
+
+
+def test_a_claimed_port_is_not_given_twice_although_nobody_listens_yet() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        wanted = free.getsockname()[1]
+    one, first = ports.take_port(wanted)
+    other, second = ports.take_port(wanted)
+    low, high = ports.replacement_range()
+    assert one == wanted and other != wanted and low <= other <= high < 32768
+    first.release()
+    second.release()
+
+
+def test_a_port_that_somebody_listens_on_is_not_free() -> None:
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with socket.socket(family) as server:
+            server.bind((address, 0))
+            server.listen()
+            assert not ports.is_free(server.getsockname()[1])
+
+
+def test_ten_jobs_on_one_port_all_complete_and_leave_nothing(tmp_path: Path) -> None:
+    program = (
+        "import os, socket, time\n"
+        "place = ('127.0.0.1', int(os.environ['MASTER_PORT']))\n"
+        "while not os.path.exists('go'): time.sleep(0.05)\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        "    s.bind(place); s.listen(); c = s.accept()[0]; c.sendall(os.environ['VCJOB_RUN_UID'].encode()); c.close()\n"
+        "else:\n"
+        "    while True:\n"
+        "        try: c = socket.create_connection(place); break\n"
+        "        except OSError: time.sleep(0.02)\n"
+        "    assert c.recv(100).decode() == os.environ['VCJOB_RUN_UID']\n"
+        "print(place[1])\n"
+    )
+    one = container([sys.executable, "-c", program])
+    handles = [run(job(*ranks(one, workers=1), name=f"job-{n}"), cwd=tmp_path) for n in range(10)]
+    for handle in handles:
+        eventually(lambda handle=handle: handle.phase == "Running")
+    (tmp_path / "go").touch()
+    assert [handle.wait(PATIENCE) for handle in handles] == ["Completed"] * 10
+    used = [{line.text for line in handle.logs()} for handle in handles]
+    assert all(len(each) == 1 for each in used) and len(set.union(*used)) == 10
+    assert [left_behind(handle) for handle in handles] == [[]] * 10
+    assert all(ports.is_free(int(port)) for port in set.union(*used))
+
+
+def test_no_free_port_at_all_is_a_ground_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "is_free", lambda _port: False)
+    monkeypatch.setattr(ports, "replacement_range", lambda: (20000, 20003))
+    with pytest.raises(GroundError, match="no free port"):
+        ports.take_port(12345)

@@ -1,0 +1,107 @@
+"""Processes: how they are started, which ones are ours, and the loop that waits for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vcjob.local import process
+from vcjob.local.launch import LaunchRequest, PlainLauncher, StartFailure
+from vcjob.local.loop import Loop
+
+
+def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
+    launcher = PlainLauncher()
+    (tmp_path / "not-a-program").write_text("")
+
+    def refusal(argv: list[str], cwd: str = "/") -> str:
+        with pytest.raises(StartFailure) as failed:
+            launcher.launch(LaunchRequest(argv, dict(os.environ), cwd, 1, 2))
+        return failed.value.message
+
+    assert refusal(["no-such-program"]) == "command 'no-such-program': not found on this machine"
+    assert refusal(["sh"], "/nowhere") == "workingDir /nowhere: does not exist on this machine"
+    assert "Permission denied" in refusal([str(tmp_path / "not-a-program")])
+
+
+@pytest.fixture
+def ignored_quit() -> Iterator[None]:
+    """As a shell leaves it for what it starts in the background."""
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGQUIT, before)
+
+
+@pytest.mark.usefixtures("ignored_quit")
+def test_a_child_has_default_signals_its_own_session_and_only_its_streams(tmp_path: Path) -> None:
+    out = os.open(tmp_path / "out", os.O_CREAT | os.O_RDWR)
+    secret = os.open(os.devnull, os.O_RDONLY)
+    shell = f"grep SigIgn /proc/self/status; {sys.executable} -c \"import os; print(os.getsid(0), os.listdir('/proc/self/fd'))\""
+    child = PlainLauncher().launch(LaunchRequest(["sh", "-c", shell], dict(os.environ), "/", out, out))
+    os.waitpid(child.pid, 0)
+    child.close()
+    os.close(secret)
+    os.close(out)
+    ignored, line = (tmp_path / "out").read_text().splitlines()
+    # 32 and 33 belong to the C library: make leaves them ignored, and no program can change that.
+    assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0
+    assert line == f"{child.pid} ['0', '1', '2', '3']"
+
+
+def test_timers_fire_in_order_and_cancelled_ones_do_not() -> None:
+    loop, heard = Loop(), []
+    loop.after(0.02, lambda: heard.append("late"))
+    loop.after(0.0, lambda: heard.append("early"))
+    loop.after(0.01, lambda: heard.append("never")).cancel()
+    loop.after(0.03, loop.stop)
+    loop.run()
+    assert heard == ["early", "late"]
+
+
+def test_a_descriptor_that_was_forgotten_by_an_earlier_call_is_not_served() -> None:
+    loop, heard = Loop(), []
+    pairs = [socket.socketpair() for _ in range(2)]
+
+    def served(own: int) -> None:
+        heard.append(own)
+        loop.forget(pairs[0][0])
+        loop.forget(pairs[1][0])
+        loop.stop()
+
+    for number, (reading, writing) in enumerate(pairs):
+        writing.send(b"x")
+        loop.on_readable(reading, lambda number=number: served(number))
+    loop.run()
+    assert len(heard) == 1
+    for pair in pairs:
+        pair[0].close()
+        pair[1].close()
+
+
+def test_an_orphan_that_came_while_its_parent_ended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent is listed alive and has ended when it is looked at; by then its child is ours."""
+    listings = iter([[101], [101, 102], [101, 102]])
+    states = {101: "Z", 102: "S"}
+    monkeypatch.setattr(process, "_listed_children", lambda parent: next(listings))
+    monkeypatch.setattr(process, "_stat", lambda pid: [states[pid]])
+    assert process.children(1) == [102]
+
+
+def test_an_orphan_is_seen_also_beside_children_that_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    listings = iter([[100, 101], [100, 101, 102], [100, 101, 102]])
+    states = {100: "S", 101: "Z", 102: "S"}
+    monkeypatch.setattr(process, "_listed_children", lambda parent: next(listings))
+    monkeypatch.setattr(process, "_stat", lambda pid: [states[pid]])
+    assert process.children(1, lambda pid: pid != 100) == [102]
+
+
+def test_ended_children_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_listed_children", lambda parent: [101])
+    monkeypatch.setattr(process, "_stat", lambda pid: ["Z"])
+    assert process.children(1) == []
