@@ -12,7 +12,7 @@ import msgspec
 
 from tests.testbed.api import Object
 from vcjob.cluster.caches import Caches
-from vcjob.cluster.entry import Entry
+from vcjob.cluster.entry import Entry, JobKey
 from vcjob.cluster.events import EventWriter
 from vcjob.cluster.gangs import Schedulers
 from vcjob.cluster.kinds import LEAN_JOBS, LEAN_PODS, LeanJob, LeanPod
@@ -25,6 +25,7 @@ from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from vcjob.kube.queue import WorkQueue
 
 NAMESPACE, UID = "n", "job-uid"
+KEY = (NAMESPACE, UID)
 
 
 class PretendedApi:
@@ -130,10 +131,10 @@ class Wishes:
     def __len__(self) -> int:
         return 0
 
-    def add(self, uid: str) -> None:
+    def add(self, key: JobKey) -> None:
         self.soon = True
 
-    def add_after(self, uid: str, seconds: float) -> None:
+    def add_after(self, key: JobKey, seconds: float) -> None:
         if seconds <= 0.05:
             self.soon = True
         else:
@@ -181,13 +182,13 @@ class Stage:
     def _begin_term(self) -> None:
         self.wishes = Wishes()
         self.caches = _NoCaches()
-        self.board = Board(lambda uid, seconds: self.wishes.add_after(uid, seconds))
+        self.board = Board(lambda key, seconds: self.wishes.add_after(key, seconds))
         client = cast(Client, self.api)
         self.events = EventWriter(client, "stage")
         self.reconciler = Reconciler(
             client,
             self.board,
-            cast("WorkQueue[str]", self.wishes),
+            cast("WorkQueue[JobKey]", self.wishes),
             schedulers=cast(Schedulers, _NoSchedulers()),
             events=self.events,
             options=ControllerOptions(**self._options),
@@ -219,14 +220,14 @@ class Stage:
         """Look at the Job until nothing more is to be done at once."""
         for _ in range(30):
             self.wishes.soon, self.wishes.later = False, []
-            await self.reconciler.reconcile(UID)
+            await self.reconciler.reconcile(KEY)
             if not self.wishes.soon:
                 return
         raise AssertionError("it never settles")
 
     @property
     def entry(self) -> Entry:
-        entry = self.board.get(UID)
+        entry = self.board.get(KEY)
         assert entry is not None
         return entry
 

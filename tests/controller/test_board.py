@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from vcjob.cluster.entry import Entry
+from vcjob.cluster.entry import Entry, JobKey
 from vcjob.cluster.kinds import LeanCommand, LeanGroup, LeanJob, LeanSpecced
 from vcjob.cluster.observe import SETTLE_SECONDS, WORDS_SETTLE_SECONDS, Board
 from vcjob.lifecycle.indexset import IndexSet
@@ -15,16 +15,18 @@ from vcjob.lifecycle.status import Status, TaskMemory
 
 from .pods import OWNER, ended, pod
 
+KEY = ("n", "job-uid")
 
-class Woken(list[str]):
+
+class Woken(list[JobKey]):
     """Who is to be looked at, and in how many seconds at the latest."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds: list[float] = []
 
-    def __call__(self, uid: str, seconds: float) -> None:
-        self.append(uid)
+    def __call__(self, key: JobKey, seconds: float) -> None:
+        self.append(key)
         self.seconds.append(seconds)
 
 
@@ -71,7 +73,7 @@ def command(
 
 
 def entry_of(board: Board) -> Entry:
-    entry = board.get("job-uid")
+    entry = board.get(KEY)
     assert entry is not None
     return entry
 
@@ -103,7 +105,7 @@ def test_a_pod_that_is_gone_is_forgotten(board: Board, woken: Woken) -> None:
     woken.clear()
     board.pod_gone(pod("Running"))
     assert not entry_of(board).observed.pods
-    assert woken == ["job-uid"]
+    assert woken == [KEY]
 
 
 def test_that_a_pod_was_there_is_kept_until_it_is_written_down(board: Board) -> None:
@@ -143,7 +145,7 @@ def test_a_job_made_anew_under_its_name_is_another(board: Board) -> None:
     board.pod_changed(pod("Running"))
     board.job_gone(lean(2))
     board.job_changed(lean(3, uid="new"))
-    new = board.get("new")
+    new = board.get(("n", "new"))
     assert new is not None and not new.observed.pods
     assert board.named("n", "j") is new
 
@@ -157,7 +159,7 @@ def test_only_a_change_of_content_needs_a_look(board: Board, woken: Woken) -> No
     board.object_changed("Service", service(3))
     assert not entry.dirty and not woken
     board.object_changed("Service", service(4, selector="y"))
-    assert entry.dirty == {("Service", "j")} and woken == ["job-uid"]
+    assert entry.dirty == {("Service", "j")} and woken == [KEY]
 
 
 def test_our_own_write_is_no_change(board: Board) -> None:
@@ -177,7 +179,7 @@ def test_who_waits_for_a_name_is_woken_when_it_is_free(board: Board, woken: Woke
     board.wait_for(entry, "Service", "j")
     woken.clear()
     board.object_gone("Service", service(1, owner={**OWNER, "uid": "other"}))
-    assert woken == ["job-uid"] and entry.retry_at == 0.0
+    assert woken == [KEY] and entry.retry_at == 0.0
 
 
 @pytest.mark.parametrize("uid", ["job-uid", ""])
@@ -263,3 +265,18 @@ def test_a_pod_group_that_is_let_in_is_urgent(board: Board, woken: Woken) -> Non
         text = msgspec.json.encode({"metadata": meta, "spec": {}, "status": {"phase": phase}})
         board.object_changed("PodGroup", msgspec.json.decode(text, type=LeanGroup))
     assert woken.seconds[-1] == 0.0
+
+
+def test_what_claims_a_jobs_uid_in_another_namespace_is_not_the_jobs(board: Board, woken: Woken) -> None:
+    elsewhere = pod("Running", metadata={"namespace": "elsewhere"})
+    board.pod_changed(elsewhere)  # as in a first list, which comes in no order
+    board.job_changed(lean())
+    board.pod_changed(elsewhere)
+    stranger = service(9)
+    stranger.metadata.namespace = "elsewhere"
+    board.object_changed("Service", stranger)
+    entry = entry_of(board)
+    assert not entry.observed.pods and not entry.owned
+    board.object_changed("Service", service(2))
+    board.object_gone("Service", stranger)
+    assert entry.owned

@@ -11,7 +11,7 @@ from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from vcjob.plan.edition import EDITION
 
 from .jobs import job, task, trio
-from .stage import UID, Stage
+from .stage import KEY, Stage
 
 QUOTA = "exceeded quota: few, requested: pods=1"
 
@@ -265,7 +265,7 @@ async def test_what_a_controller_thought_of_at_its_start_survives_a_conflict() -
 
 async def test_a_pod_that_is_gone_before_the_next_look_is_not_made_twice() -> None:
     stage = Stage(job("j", task("a", 2)))
-    await stage.reconciler.reconcile(UID)
+    await stage.reconciler.reconcile(KEY)
     assert set(stage.attempts().values()) == {"0"}
     stage.lose("j-a-0")
     await stage.look()
@@ -274,7 +274,7 @@ async def test_a_pod_that_is_gone_before_the_next_look_is_not_made_twice() -> No
 
 async def test_a_pod_that_the_cache_never_showed_is_not_made_twice() -> None:
     stage = Stage(job("j", task("a", 1)))
-    await stage.reconciler.reconcile(UID)
+    await stage.reconciler.reconcile(KEY)
     del stage.api.objects["pods", "j-a-0"]
     stage.caches.pods.resource_version = stage.api.version
     await stage.look()

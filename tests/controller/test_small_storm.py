@@ -15,7 +15,7 @@ from vcjob.cluster.kinds import LEAN_COMMANDS, LEAN_JOBS, LEAN_PODS
 from vcjob.kube.errors import ApiError, Conflict, KubeError, Unreachable
 
 from .jobs import job, task, trio
-from .stage import UID, PretendedApi, Stage, _read
+from .stage import KEY, UID, PretendedApi, Stage, _read
 
 Object = dict[str, Any]
 OVER = ("Completed", "Failed", "Terminated")
@@ -132,11 +132,11 @@ class StormyStage(Stage):
 
     async def live(self) -> None:
         """One look, as a worker has it: what goes wrong is looked at again, a death is another's beginning."""
-        entry = self.board.get(UID)
+        entry = self.board.get(KEY)
         if entry is not None:
             entry.retry_at = 0.0
         try:
-            await self.reconciler.reconcile(UID)
+            await self.reconciler.reconcile(KEY)
         except KubeError:
             pass
         except Crash:

@@ -18,7 +18,7 @@ from vcjob.cluster.observe import Board
 from vcjob.plan import names
 
 from .jobs import job, task
-from .stage import UID, Stage
+from .stage import KEY, UID, Stage
 
 #: `make scale` counts ten thousand too.
 SIZES = (100, 1000, 10_000) if int(os.environ.get("VCJOB_SCALE_PODS", "0")) >= 10_000 else (100, 1000)
@@ -75,7 +75,7 @@ async def _life(size: int) -> Work:
             before = stage.api.requests.total()
             with work.counted():
                 stage.board.pod_changed(event)
-                await stage.reconciler.reconcile(UID)
+                await stage.reconciler.reconcile(KEY)
             work.events += 1
             work.requests += stage.api.requests.total() - before
     await stage.look()
@@ -87,7 +87,7 @@ def test_a_known_pod_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> 
     """All that is kept of it, the informer's copy and the Job's view, after a whole life; on a real process with
     its buffers see test_scale.py."""
     count = 2000
-    board, cache = Board(lambda uid, seconds: None), {}
+    board, cache = Board(lambda key, seconds: None), {}
     texts = [
         [_as_sent(index, phase) for index in range(count)] for phase in ("Pending", "Running", "Succeeded")
     ]

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from vcjob.cluster.caches import Caches, wait_synced
+from vcjob.cluster.entry import JobKey
 from vcjob.cluster.events import EventWriter
 from vcjob.cluster.gangs import Schedulers
 from vcjob.cluster.observe import Board
@@ -33,7 +34,7 @@ class Controller:
     ) -> None:
         self._options = options
         self._telemetry = telemetry
-        self.queue: WorkQueue[str] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
+        self.queue: WorkQueue[JobKey] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
         self.board = Board(self.queue.add_after, client.now)
         telemetry.count_phases(self.board.phases)
         self._caches = Caches(client, options.namespaces)
@@ -80,24 +81,24 @@ class Controller:
     async def _work(self) -> None:
         while True:
             try:
-                uid = await self.queue.get()
+                key = await self.queue.get()
             except QueueClosed:
                 return
             began, failed = time.perf_counter(), True
             try:
-                await self._reconciler.reconcile(uid)
-                self.queue.forget(uid)
+                await self._reconciler.reconcile(key)
+                self.queue.forget(key)
                 failed = False
             except LeaseLost:
                 raise
             except KubeError as error:
-                delay = self.queue.add_rate_limited(uid)
-                log.warning("a Job is looked at again in %.1f s: %s", delay, error, extra={"uid": uid})
+                delay = self.queue.add_rate_limited(key)
+                log.warning("a Job is looked at again in %.1f s: %s", delay, error, extra={"uid": key[1]})
             except Exception:
-                self.queue.add_rate_limited(uid)
-                log.exception("a Job could not be looked at", extra={"uid": uid})
+                self.queue.add_rate_limited(key)
+                log.exception("a Job could not be looked at", extra={"uid": key[1]})
             finally:
-                self.queue.done(uid)
+                self.queue.done(key)
                 self._telemetry.reconciled(time.perf_counter() - began, failed)
                 self._telemetry.queue_length(len(self.queue))
 

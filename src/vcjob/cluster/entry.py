@@ -16,18 +16,21 @@ from vcjob.plan.plan import Plan
 from vcjob.spec.job import API_VERSION, KIND, Job
 
 ObjectKey: TypeAlias = tuple[str, str]  # kind, name
+JobKey: TypeAlias = tuple[str, str]  # namespace, uid
 
 
 class Entry:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "doubtful", "failing", "grouped_tasks",
-        "job", "lean", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "rested_generation", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
+        "job", "key", "lean", "left_at", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "rested_generation", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
 
-    def __init__(self, uid: str) -> None:
-        self.uid = uid
-        self.name = self.namespace = ""
+    def __init__(self, key: JobKey, name: str) -> None:
+        #: What claims the Job's uid in another namespace is another's.
+        self.key = key
+        self.namespace, self.uid = key
+        self.name = name
         #: The Job as last read or written, and its version as a number; None: only pods of it are known.
         self.lean: LeanJob | None = None
         self.version = 0
@@ -53,6 +56,8 @@ class Entry:
         self.unseen_version = 0
         #: The Job was deleted a moment ago, and its pods still run.
         self.deleted = False
+        #: Since when things are there whose Job is not.
+        self.left_at: float | None = None
         #: Pods (task, index, attempt) that were asked for and may or may not have been made.
         self.doubtful: set[tuple[str, int, int]] = set()
         #: Pods that are gone, but whose end is not written down yet.
@@ -102,7 +107,6 @@ class Entry:
         if self.lean is None or bytes(self.lean.status) != bytes(lean.status):
             self.status = self.saved = None
         self.lean, self.version = lean, version
-        self.name, self.namespace = lean.metadata.name, lean.metadata.namespace
         return True
 
     def lose(self) -> None:

@@ -129,9 +129,9 @@ class Executor:
         if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
             entry.observed.put(msgspec.structs.replace(known, terminating=True, since=self._client.now()))
 
-    async def clear(self, entry: Entry, cache: Informer[LeanPod] | None) -> None:
+    async def clear(self, entry: Entry, cache: Informer[LeanPod] | None, *, ended: bool = False) -> None:
         """The Job is deleted, and the garbage collector will end its pods, in its turn. What still runs holds
-        processors that others wait for, so it is told at once.
+        processors that others wait for, so it is told at once; what has `ended` where the collector forgot it.
 
         Only a pod that is the Job's by its owner reference, and unchanged since we saw that: one that the Job was
         asked to leave behind (`--cascade=orphan`) has none any more, and lives on."""
@@ -145,10 +145,10 @@ class Executor:
             except Conflict:
                 pass
 
-        living = [fact for fact in entry.observed.pods.values() if not (fact.done or fact.terminating)]
+        there = [f for f in entry.observed.pods.values() if not f.terminating and (ended or not f.done)]
         known = [
             pod
-            for fact in living
+            for fact in there
             if cache is not None
             and (pod := cache.get(_name(entry, fact.task, fact.index), entry.namespace)) is not None
             and pod.metadata.uid == fact.uid

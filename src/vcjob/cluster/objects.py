@@ -85,6 +85,25 @@ class Objects:
             del entry.owned[kind, name]
             entry.dirty = "all"
 
+    def removable(self, entry: Entry) -> list[tuple[Resource[Any], LeanOwned]]:
+        """What beside pods can be deleted for a Job that is gone. Not claims: they hold people's data."""
+        return [
+            (resource, found)
+            for (kind, _), found in entry.owned.items()
+            for resource in RESOURCES.values()
+            if resource.kind == kind and resource is not LEAN_CLAIMS and not found.metadata.deletion_timestamp
+        ]
+
+    async def remove(self, entry: Entry) -> None:
+        for resource, found in self.removable(entry):
+            meta = found.metadata
+            try:
+                await self._client.delete(
+                    resource, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+                )
+            except (Conflict, NotFound):
+                continue  # changed or gone meanwhile, or a PodGroup of the other kind
+
     async def _one(self, entry: Entry, wanted: Document) -> Blocked | None:
         name = wanted["metadata"]["name"]
         try:

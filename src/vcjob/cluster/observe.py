@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from vcjob.cluster.entry import Entry, ObjectKey
+from vcjob.cluster.entry import Entry, JobKey, ObjectKey
 from vcjob.cluster.facts import fact_of
 from vcjob.cluster.kinds import (
     LeanCommand,
@@ -31,57 +31,56 @@ WORDS_SETTLE_SECONDS = 0.5
 
 
 class Board:
-    """Every Job by uid. `wake(uid, seconds)` has a Job looked at; `now()` is the time of day."""
+    """Every Job by namespace and uid. `wake(key, seconds)` has a Job looked at; `now()` is the time of day."""
 
-    def __init__(self, wake: Callable[[str, float], None], now: Callable[[], float] = time.time) -> None:
+    def __init__(self, wake: Callable[[JobKey, float], None], now: Callable[[], float] = time.time) -> None:
         self._wake = wake
         self._now = now
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[JobKey, Entry] = {}
         #: The Job that holds a name now.
-        self._by_name: dict[Key, str] = {}
+        self._by_name: dict[Key, Entry] = {}
         #: Jobs that wait for another's object to go, by kind, namespace and name.
-        self._waiting: dict[tuple[str, str, str], set[str]] = {}
+        self._waiting: dict[tuple[str, str, str], set[JobKey]] = {}
         #: Commands that came before their Job.
         self._early: dict[str, LeanCommand] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, uid: str) -> Entry | None:
-        return self._entries.get(uid)
+    def get(self, key: JobKey) -> Entry | None:
+        return self._entries.get(key)
 
     def phases(self) -> Counter[str]:
         """How many Jobs are in which phase; those that nobody has looked at yet are left out."""
         return Counter(str(entry.status.phase) for entry in self._entries.values() if entry.status)
 
     def named(self, namespace: str, name: str) -> Entry | None:
-        uid = self._by_name.get((namespace, name))
-        return self._entries.get(uid) if uid else None
+        return self._by_name.get((namespace, name))
 
     # Jobs
 
     def job_changed(self, lean: LeanJob) -> None:
         meta = lean.metadata
-        entry = self._entry(meta.uid)
+        entry = self._entry((meta.namespace, meta.uid), meta.name)
         if entry.take(lean):
-            self._by_name[meta.namespace, meta.name] = meta.uid
-            self._wake(meta.uid, 0.0)
+            self._by_name[meta.namespace, meta.name] = entry
+            self._wake(entry.key, 0.0)
             for command in [c for c in self._early.values() if self._is_for(c, entry)]:
                 del self._early[command.metadata.uid]
                 self.command_added(command)
 
     def job_gone(self, lean: LeanJob) -> None:
         meta = lean.metadata
-        entry = self._entries.get(meta.uid)
-        if self._by_name.get((meta.namespace, meta.name)) == meta.uid:
-            del self._by_name[meta.namespace, meta.name]
+        entry = self._entries.get((meta.namespace, meta.uid))
         if entry is not None:
+            if self._by_name.get((meta.namespace, meta.name)) is entry:
+                del self._by_name[meta.namespace, meta.name]
             entry.lean = None
             entry.release()
             entry.forget(list(entry.departed))
             entry.deleted = bool(entry.observed.pods)
-            if entry.deleted:
-                self._wake(meta.uid, 0.0)
+            if not entry.empty:
+                self._wake(entry.key, 0.0)
             self._sweep(entry)
 
     # Pods
@@ -90,7 +89,7 @@ class Board:
         owner = controller_of(pod.metadata.owner_references)
         if owner is None:
             return
-        entry = self._entry(owner.uid)
+        entry = self._entry((pod.metadata.namespace, owner.uid), owner.name)
         entry.unseen.pop(pod.metadata.uid, None)
         fact = fact_of(pod)
         if fact is None:
@@ -98,9 +97,9 @@ class Board:
         # What we made ourselves and what changes nothing for the Job is not worth a look.
         if entry.observed.put(fact):
             entry.causes.put(pod)
-            self._wake(owner.uid, SETTLE_SECONDS)
+            self._wake(entry.key, SETTLE_SECONDS)
         elif entry.causes.put(pod):
-            self._wake(owner.uid, WORDS_SETTLE_SECONDS)
+            self._wake(entry.key, WORDS_SETTLE_SECONDS)
 
     def see_pod(self, entry: Entry, pod: LeanPod) -> bool:
         """Take in a pod that the Job owns. False: it does not say which of the Job's pods it is."""
@@ -117,7 +116,7 @@ class Board:
         if owner is None:
             self._freed("Pod", meta.namespace, meta.name)
             return
-        entry = self._entries.get(owner.uid)
+        entry = self._entries.get((meta.namespace, owner.uid))
         if entry is not None:
             last = fact_of(pod)
             if last is not None and _is_news(entry, last):
@@ -126,8 +125,8 @@ class Board:
                 entry.departed.append(meta.uid)
             else:
                 entry.forget_pod(meta.uid)
+            self._wake(entry.key, SETTLE_SECONDS)
             self._sweep(entry)
-        self._wake(owner.uid, SETTLE_SECONDS)
         self._freed("Pod", meta.namespace, meta.name)
 
     def _going(self, last: PodFact) -> PodFact:
@@ -142,7 +141,8 @@ class Board:
         owner = controller_of(found.metadata.owner_references)
         if owner is None:
             return
-        entry, key = self._entry(owner.uid), (kind, found.metadata.name)
+        meta = found.metadata
+        entry, key = self._entry((meta.namespace, owner.uid), owner.name), (kind, meta.name)
         known = entry.owned.get(key)
         if known is not None and _version(found) <= _version(known):
             return
@@ -151,13 +151,14 @@ class Board:
         if changed:
             entry.mark(key)
         if _group_phase(known) != _group_phase(found):
-            self._wake(owner.uid, 0.0)  # its pods may wait for that
+            self._wake(entry.key, 0.0)  # its pods may wait for that
         elif changed:
-            self._wake(owner.uid, SETTLE_SECONDS)
+            self._wake(entry.key, SETTLE_SECONDS)
 
     def object_gone(self, kind: str, found: LeanOwned) -> None:
-        owner = controller_of(found.metadata.owner_references)
-        entry = self._entries.get(owner.uid) if owner is not None else None
+        meta = found.metadata
+        owner = controller_of(meta.owner_references)
+        entry = self._entries.get((meta.namespace, owner.uid)) if owner is not None else None
         if entry is not None:
             key: ObjectKey = (kind, found.metadata.name)
             known = entry.owned.get(key)
@@ -165,20 +166,20 @@ class Board:
                 del entry.owned[key]
                 entry.verified.pop(found.metadata.name, None)
                 entry.mark(key)
-            self._wake(entry.uid, SETTLE_SECONDS)
+            self._wake(entry.key, SETTLE_SECONDS)
             self._sweep(entry)
         self._freed(kind, found.metadata.namespace, found.metadata.name)
 
     def wait_for(self, entry: Entry, kind: str, name: str) -> None:
         """Have the Job looked at once another's object of this name is gone."""
-        self._waiting.setdefault((kind, entry.namespace, name), set()).add(entry.uid)
+        self._waiting.setdefault((kind, entry.namespace, name), set()).add(entry.key)
 
     def _freed(self, kind: str, namespace: str, name: str) -> None:
-        for uid in self._waiting.pop((kind, namespace, name), ()):
-            entry = self._entries.get(uid)
+        for key in self._waiting.pop((kind, namespace, name), ()):
+            entry = self._entries.get(key)
             if entry is not None:
                 entry.retry_at = 0.0
-            self._wake(uid, SETTLE_SECONDS)
+            self._wake(key, SETTLE_SECONDS)
 
     # Commands
 
@@ -191,7 +192,7 @@ class Board:
         # A first list comes in no order, and what was asked for last is to be done last.
         in_order = sorted(entry.commands.values(), key=lambda c: version_number(c.metadata.resource_version))
         entry.observed.commands = {c.metadata.uid: Command(c.metadata.uid, c.action) for c in in_order}
-        self._wake(entry.uid, 0.0)
+        self._wake(entry.key, 0.0)
 
     def command_gone(self, command: LeanCommand) -> None:
         self._early.pop(command.metadata.uid, None)
@@ -210,15 +211,15 @@ class Board:
     def _is_for(self, command: LeanCommand, entry: Entry) -> bool:
         return self._target(command) is entry
 
-    def _entry(self, uid: str) -> Entry:
-        entry = self._entries.get(uid)
+    def _entry(self, key: JobKey, name: str) -> Entry:
+        entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[uid] = Entry(uid)
+            entry = self._entries[key] = Entry(key, name)
         return entry
 
     def _sweep(self, entry: Entry) -> None:
         if entry.empty:
-            self._entries.pop(entry.uid, None)
+            self._entries.pop(entry.key, None)
 
 
 def _is_news(entry: Entry, last: PodFact) -> bool:

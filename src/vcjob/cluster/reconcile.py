@@ -9,10 +9,11 @@ import msgspec
 
 from vcjob.cluster.admitting import Refused, admitted
 from vcjob.cluster.caches import Caches
-from vcjob.cluster.entry import Entry
+from vcjob.cluster.entry import Entry, JobKey
 from vcjob.cluster.events import EventWriter
 from vcjob.cluster.execute import Executor
 from vcjob.cluster.gangs import Schedulers, gate
+from vcjob.cluster.leftovers import Leftovers
 from vcjob.cluster.objects import Objects
 from vcjob.cluster.observe import Board
 from vcjob.cluster.options import ControllerOptions
@@ -51,7 +52,7 @@ class Reconciler:
         self,
         client: Client,
         board: Board,
-        queue: WorkQueue[str],
+        queue: WorkQueue[JobKey],
         *,
         schedulers: Schedulers,
         events: EventWriter,
@@ -69,15 +70,17 @@ class Reconciler:
         self._caches = caches
         self._objects = Objects(client, board)
         self._executor = Executor(client, board)
+        self._leftovers = Leftovers(client, queue, self._executor, self._objects, caches)
 
-    async def reconcile(self, uid: str) -> None:
-        entry = self._board.get(uid)
+    async def reconcile(self, key: JobKey) -> None:
+        entry = self._board.get(key)
         if entry is None:
             return
         if entry.lean is None:
             if entry.deleted:
                 entry.deleted = False
                 await self._executor.clear(entry, self._caches.pods.of(entry.namespace))
+            await self._leftovers.see_to(entry)
             return
         if entry.lean.metadata.deletion_timestamp:
             return  # what it owns goes with it
@@ -86,7 +89,7 @@ class Reconciler:
         try:
             await self._look(entry)
         except Outdated:
-            self._queue.add(uid)
+            self._queue.add(key)
 
     async def _look(self, entry: Entry) -> None:
         now = self._client.now()
@@ -109,9 +112,9 @@ class Reconciler:
         entry.recovered = True
         entry.doubtful -= doubts
         if decision.wake_at is not None:
-            self._queue.add_after(entry.uid, max(0.001, decision.wake_at - now))
+            self._queue.add_after(entry.key, max(0.001, decision.wake_at - now))
         if entry.forget(departed):
-            self._queue.add(entry.uid)  # what their places are to be filled with is decided without them
+            self._queue.add(entry.key)  # what their places are to be filled with is decided without them
         await self._carry_out(entry, decision)
 
     def _read_status(self, entry: Entry) -> Status:
@@ -178,7 +181,7 @@ class Reconciler:
         if not entry.unseen or cache is None:
             return
         if cache.resource_version < entry.unseen_version:
-            self._queue.add_after(entry.uid, _CATCH_UP)
+            self._queue.add_after(entry.key, _CATCH_UP)
             return
         for uid, name in entry.unseen.items():
             pod = cache.get(name, entry.namespace)
@@ -199,7 +202,7 @@ class Reconciler:
     async def _ask_why_slow(self, entry: Entry, now: float) -> None:
         again = await ask_why(self._client, entry, now)
         if again is not None:
-            self._queue.add_after(entry.uid, again)
+            self._queue.add_after(entry.key, again)
 
     def _say_why_pending(self, entry: Entry, now: float) -> None:
         observed = entry.observed
@@ -209,7 +212,7 @@ class Reconciler:
             cause = Blocked(words.reason, f"{cause.message}; {words.message}")
         observed.blocked = entry.refusal or cause
         if wake_at is not None:
-            self._queue.add_after(entry.uid, max(0.1, wake_at - now))
+            self._queue.add_after(entry.key, max(0.1, wake_at - now))
         observed.held = _of_unknown_edition(entry) or entry.conflict or self._gate(entry)
         group = entry.group.status if entry.group else None
         observed.gang_broken = group is not None and group.phase == "Unknown"
@@ -246,7 +249,7 @@ class Reconciler:
             delay = self._options.status_delay * (_BUSY_PATIENCE if len(self._queue) else 1)
             left = entry.unsaved_since + delay - now
             if left > 0:
-                self._queue.add_after(entry.uid, left)
+                self._queue.add_after(entry.key, left)
                 return
         await write_status(self._client, entry, new)
         self._report(entry, old, new, first)
@@ -295,7 +298,7 @@ class Reconciler:
             self._events.tell(entry, "Warning", unknown.reason, unknown.message)
             return
         if entry.retry_at > time.monotonic():
-            self._queue.add_after(entry.uid, entry.retry_at - time.monotonic())
+            self._queue.add_after(entry.key, entry.retry_at - time.monotonic())
             return
         was_blocked = entry.conflict or entry.refusal
         conflict = await self._objects.ensure(entry, decision.ready_tasks)
@@ -304,7 +307,7 @@ class Reconciler:
             held = self._gate(entry)
             if held is not None:
                 if entry.observed.held != held:
-                    self._queue.add_after(entry.uid, self._options.status_delay / 2)  # to show the reason
+                    self._queue.add_after(entry.key, self._options.status_delay / 2)  # to show the reason
                 return
         wanted = sum(len(step.indexes) for step in creations)
         refused = None
@@ -313,16 +316,16 @@ class Reconciler:
             limit = 1 if entry.refusal else self._options.creation_chunk
             made, refused = await self._executor.create(entry, creations, limit)
             if refused is None and made < wanted:
-                self._queue.add(entry.uid)
+                self._queue.add(entry.key)
             elif refused is None:
                 # What comes next the pods will say; till then only the counters are behind.
-                self._queue.add_after(entry.uid, self._options.status_delay / 2)
+                self._queue.add_after(entry.key, self._options.status_delay / 2)
                 self._telemetry.all_pods(entry.lean)
                 if entry.plan is not None:
                     entry.plan.forget_pods()
         self._take_refusal(entry, refused, conflict)
         if (entry.conflict or entry.refusal) != was_blocked:
-            self._queue.add(entry.uid)
+            self._queue.add(entry.key)
 
     def _take_refusal(self, entry: Entry, refused: Blocked | None, conflict: Blocked | None) -> None:
         entry.refusal = refused
@@ -332,7 +335,7 @@ class Reconciler:
         delay = min(_MOST_RETRY, _FIRST_RETRY * 2 ** min(entry.refusals, 8))
         entry.refusals += 1
         entry.retry_at = time.monotonic() + delay
-        self._queue.add_after(entry.uid, delay)
+        self._queue.add_after(entry.key, delay)
 
 
 def _of_unknown_edition(entry: Entry) -> Blocked | None:

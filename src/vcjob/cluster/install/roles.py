@@ -50,9 +50,9 @@ def job_rules() -> list[Rule]:
         _rule("batch.volcano.sh", ["jobs/finalizers"], ["update"]),
         _rule("bus.volcano.sh", ["commands"], ["list", "watch", "delete"]),
         _rule("", ["pods"], [*_LOOK, "create", "patch", "delete"]),
-        _rule("", ["configmaps", "services"], [*_LOOK, "create", "patch"]),
+        _rule("", ["configmaps", "services"], [*_LOOK, "create", "patch", "delete"]),
         _rule("", ["persistentvolumeclaims"], [*_LOOK, "create"]),
-        _rule("networking.k8s.io", ["networkpolicies"], [*_LOOK, "create", "patch"]),
+        _rule("networking.k8s.io", ["networkpolicies"], [*_LOOK, "create", "patch", "delete"]),
         _rule("scheduling.volcano.sh", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
         _rule("scheduling.x-k8s.io", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
         _rule("", ["events"], ["create", "list"]),  # why a pod that has its node does not start
