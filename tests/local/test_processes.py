@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from vcjob.local import process
+from vcjob.local import linux, process
 from vcjob.local.launch import LaunchRequest, PlainLauncher, StartFailure
 from vcjob.local.loop import Loop
 
@@ -105,3 +107,34 @@ def test_ended_children_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_listed_children", lambda parent: [101])
     monkeypatch.setattr(process, "_stat", lambda pid: ["Z"])
     assert process.children(1) == []
+
+
+def _turn_of(pid: int) -> tuple[int, int]:
+    """A process's scheduling policy and the nanoseconds of its turns on a core."""
+    call = linux.SCHED_CALLS[os.uname().machine][1]
+    buffer = ctypes.create_string_buffer(48)
+    assert ctypes.CDLL(None).syscall(call, pid, buffer, 48, 0) == 0
+    fields = struct.unpack("IIQiIQQQ", buffer.raw)
+    return fields[1], fields[5]
+
+
+@pytest.mark.skipif(
+    not linux.LINUX or tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 12),
+    reason="turns on a core can be chosen from Linux 6.12 on",
+)
+def test_a_process_takes_long_turns_and_what_it_starts_does_not() -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    reading, writing = os.pipe()
+    child = PlainLauncher().launch(
+        LaunchRequest(["sh", "-c", "sleep 60 & echo $!; wait"], dict(os.environ), "/", writing, null)
+    )
+    try:
+        grandchild = int(os.read(reading, 100))
+        own = _turn_of(os.getpid())
+        assert _turn_of(child.pid) == (own[0], 100_000_000)
+        assert _turn_of(grandchild) == own
+    finally:
+        child.signal_group(signal.SIGKILL)
+        for descriptor in (null, reading, writing):
+            os.close(descriptor)
+        child.close()

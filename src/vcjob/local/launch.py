@@ -178,6 +178,7 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         os.chdir(request.cwd)
         if request.umask is not None:
             os.umask(request.umask)
+        linux.take_long_turns()
         step = f"command {request.argv[0]!r}: "
         chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
         os.execvpe(request.argv[0], request.argv, {**request.env, **chosen})  # noqa: S606 - this is what a launcher does
