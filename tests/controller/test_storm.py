@@ -19,7 +19,7 @@ from vcjob.cluster.install.settings import NAMESPACE, Settings
 
 from .conftest import establish
 from .storm.foreign import Foreign
-from .storm.people import Person, Resident, Village, controller_of, insist
+from .storm.people import Person, Resident, Village, controller_of, culprits, insist
 from .storm.shapes import SHAPES
 from .storm.weather import Weather
 from .storm.witness import AUDIT, Witness
@@ -102,6 +102,8 @@ def test_every_job_ends_as_it_would_have_without_the_storm(
 
         twice = [f"{life}: {uids}" for life, uids in witness.births().items() if len(uids) != 1]
         assert not twice, "two pods for one attempt\n" + "\n".join(twice)
+        blamed = {life for person in people for found in person.list("jobs") for life in culprits(found)}
+        assert blamed <= witness.failed, "restarted for what did not fail"
         nothing_is_orphaned(people, weather)
         say("nothing is orphaned")
         foreign.stand_untouched()

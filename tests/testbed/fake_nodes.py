@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from textwrap import indent
 from typing import Any
 
 from .api import Api
@@ -124,10 +123,10 @@ def _stage(
 
 
 def _patch(template: str) -> dict[str, Any]:
-    """As a kubelet writes it: with the uid, so that a word about one pod is never taken for one about the next
-    of the same name."""
-    whole = "metadata: {uid: {{ .metadata.uid | Quote }}}\nstatus:\n" + indent(template, "  ")
-    return {"patches": [{"subresource": "status", "type": "strategic", "template": whole}]}
+    """Without the pod's uid, which a kubelet would give: kwok would try again what is refused for that, for ever."""
+    return {
+        "patches": [{"subresource": "status", "root": "status", "type": "strategic", "template": template}]
+    }
 
 
 _NODE_CONDITIONS = """{{ $now := Now }}

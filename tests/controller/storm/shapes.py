@@ -12,6 +12,8 @@ from tests.testbed.fake_nodes import ENDS_FROM, FAILS_BEFORE
 from ..jobs import job, task, trio
 
 Object = dict[str, Any]
+#: One life of one pod: Job uid, pod name, attempt.
+Life = tuple[str, str, str]
 #: Waits for a sight of the Job (None: it is not there).
 Until = Callable[[Object | None], bool]
 

@@ -1,4 +1,5 @@
-"""Who was ever born: by a watch of its own and by the API server's audit log, which misses nothing."""
+"""Who was ever born, and who was called Failed: by the API server's audit log, which misses nothing, and births by a
+watch of its own, too."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from pathlib import Path
 from tests.testbed.api import Api, ApiError
 
 from .people import controller_of
-from .shapes import Object
+from .shapes import Life, Object
 
 PODS = "/api/v1/pods"
-#: What the audit log is to hold: every pod as it was made.
+#: What the audit log is to hold: every pod as it was made, and what its node says of it.
 AUDIT = [
+    {"level": "RequestResponse", "verbs": ["patch", "update"],
+     "resources": [{"group": "", "resources": ["pods/status"]}], "omitManagedFields": True},
     {"level": "RequestResponse", "verbs": ["create"], "resources": [{"group": "", "resources": ["pods"]}],
      "omitManagedFields": True},
     {"level": "None"},
 ]  # fmt: skip
-#: Job uid, pod name, attempt.
-Life = tuple[str, str, str]
 
 
 class Witness:
@@ -29,6 +30,8 @@ class Witness:
         self._api = api
         self._audit_log = audit_log
         self._births: dict[Life, dict[str, str]] = defaultdict(dict)
+        #: Those that somebody called Failed; known once `births` has read the log.
+        self.failed: set[Life] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -41,8 +44,12 @@ class Witness:
         with self._audit_log.open() as log:
             for line in log:
                 event = json.loads(line)
-                if event.get("responseStatus", {}).get("code") == 201:
+                code = event.get("responseStatus", {}).get("code")
+                if code == 201:
                     self._note(event["responseObject"])
+                elif code == 200 and event["responseObject"]["status"].get("phase") == "Failed":
+                    life = _life(event["responseObject"])
+                    self.failed |= {life} if life else set()
         return dict(self._births)
 
     def _watch(self) -> None:
@@ -66,7 +73,11 @@ class Witness:
                 version = ""
 
     def _note(self, pod: Object) -> None:
-        owner, meta = controller_of(pod), pod["metadata"]
-        if owner is not None:
-            attempt = (meta.get("labels") or {}).get("vcjob.io/attempt", "")
-            self._births[owner["uid"], meta["name"], attempt][meta["uid"]] = meta["creationTimestamp"]
+        life, meta = _life(pod), pod["metadata"]
+        if life is not None:
+            self._births[life][meta["uid"]] = meta["creationTimestamp"]
+
+
+def _life(pod: Object) -> Life | None:
+    owner, meta = controller_of(pod), pod["metadata"]
+    return owner and (owner["uid"], meta["name"], (meta.get("labels") or {}).get("vcjob.io/attempt", ""))
