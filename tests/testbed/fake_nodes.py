@@ -253,7 +253,11 @@ STAGES: list[dict[str, Any]] = [
     _stage(
         "pod-deleted",
         "Pod",
-        [(".metadata.deletionTimestamp", "Exists", [])],
+        # Not what kwok's own deletion shows of the pod in passing: it deletes by name alone, and would delete the next one.
+        [
+            (".metadata.deletionTimestamp", "Exists", []),
+            ("(.metadata.deletionGracePeriodSeconds // 0) > 0", "In", ["true"]),
+        ],
         {"finalizers": {"empty": True}, "delete": True},
     ),
 ]
