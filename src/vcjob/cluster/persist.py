@@ -16,6 +16,7 @@ _COUNTS = frozenset(
     {"state", "tasks", "task_counts", "pending", "running", "succeeded", "failed", "terminating", "unknown",
      "min_available"}
 )  # fmt: skip
+_UNDER_WAY = ("running", "succeeded", "failed", "terminating", "unknown", "min_available")
 _REST = tuple(name for name in Status.__struct_fields__ if name not in _COUNTS)
 
 #: As the shape in a status: the Job was refused and never ran.
@@ -38,6 +39,13 @@ def is_urgent(old: Status, new: Status) -> bool:
         or len(memory.evictions) > len(old.memory(task).evictions)
         for task, memory in new.tasks.items()
     )
+
+
+def only_waits(old: Status, new: Status) -> bool:
+    """Whether nothing is new but how many pods wait to run, for no reason that they would give."""
+    if (old.state.phase, old.state.reason) != (new.state.phase, new.state.reason):
+        return False
+    return all(getattr(old, name) == getattr(new, name) for name in _UNDER_WAY)
 
 
 async def write_status(client: Client, entry: Entry, status: Status) -> None:

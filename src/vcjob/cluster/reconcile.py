@@ -17,7 +17,7 @@ from vcjob.cluster.leftovers import Leftovers
 from vcjob.cluster.objects import Objects
 from vcjob.cluster.observe import Board
 from vcjob.cluster.options import ControllerOptions
-from vcjob.cluster.persist import REFUSED, Outdated, failed_status, is_urgent, write_status
+from vcjob.cluster.persist import REFUSED, Outdated, failed_status, is_urgent, only_waits, write_status
 from vcjob.cluster.starting import ask_why
 from vcjob.cluster.telemetry import Telemetry
 from vcjob.kube.client import Client
@@ -42,8 +42,8 @@ GANG, EDITION_KEY = "vcjob.io/gang", "vcjob.io/edition"
 _FIRST_RETRY, _MOST_RETRY = 0.5, 15.0
 #: How long the cache may need to show what we made before somebody looks again.
 _CATCH_UP = 1.0
-#: By how much longer counters alone wait in a rush.
-_BUSY_PATIENCE = 5
+#: By how much longer counters alone wait in a rush, and that of waiting pods always.
+_BUSY_PATIENCE, _WAITING_PATIENCE = 5, 20
 _ENDED = FINAL | {Phase.ABORTED}
 
 
@@ -246,7 +246,10 @@ class Reconciler:
             if entry.unsaved_since is None:
                 entry.unsaved_since = now
             # While other Jobs wait to be looked at, theirs are the requests that matter.
-            delay = self._options.status_delay * (_BUSY_PATIENCE if len(self._queue) else 1)
+            patience = _BUSY_PATIENCE if len(self._queue) else 1
+            if only_waits(old, new):
+                patience = _WAITING_PATIENCE  # most will run in a moment
+            delay = self._options.status_delay * patience
             left = entry.unsaved_since + delay - now
             if left > 0:
                 self._queue.add_after(entry.key, left)
