@@ -46,6 +46,18 @@ async def test_counters_alone_wait_for_company() -> None:
     assert stage.stored["running"] == 3
 
 
+async def test_how_many_pods_wait_may_be_written_later_than_how_many_run() -> None:
+    stage = Stage(trio("j"), status_delay=1.0)
+    await stage.look()
+    for name in stage.pods():
+        stage.show(name, "Pending")
+    await stage.look()
+    assert min(stage.wishes.later) > 5  # by then it is asked why they wait
+    stage.show(stage.pods()[0], "Running")
+    await stage.look()
+    assert min(stage.wishes.later) <= 1
+
+
 async def test_nothing_new_costs_no_request() -> None:
     stage = Stage(trio("j"))
     await stage.look()
