@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from vcjob.cluster.kinds import LEAN_SERVICES
 from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from vcjob.plan.edition import EDITION
 
 from .jobs import job, task, trio
-from .stage import KEY, Stage
+from .stage import KEY, Stage, _read
 
 QUOTA = "exceeded quota: few, requested: pods=1"
 
@@ -56,6 +57,24 @@ async def test_how_many_pods_wait_may_be_written_later_than_how_many_run() -> No
     stage.show(stage.pods()[0], "Running")
     await stage.look()
     assert min(stage.wishes.later) <= 1
+
+
+async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by_it() -> None:
+    """As when a scheduler lets a PodGroup in at the very moment it is made: nobody would say so again."""
+    stage = Stage(job("j", task("a", 1), plugins={"svc": []}))
+    create = stage.api.create
+
+    async def slow_answer(resource: Any, body: Any, namespace: str) -> Any:
+        made = await create(resource, body, namespace)
+        if resource.plural == "services":
+            changed = stage.api.put("services", stage.api.objects["services", "j"])
+            stage.board.object_changed("Service", _read(LEAN_SERVICES, changed))
+        return made
+
+    stage.api.create = slow_answer  # type: ignore[method-assign]
+    await stage.look()
+    newest = stage.api.objects["services", "j"]["metadata"]["resourceVersion"]
+    assert stage.entry.owned["Service", "j"].metadata.resource_version == newest
 
 
 async def test_nothing_new_costs_no_request() -> None:

@@ -163,6 +163,12 @@ class Entry:
             self.forget_pod(uid)
         return bool(departed)
 
+    def own(self, key: ObjectKey, found: LeanOwned) -> None:
+        """An object as it came back from a request of ours. Where the watch was faster, what it brought is newer."""
+        known = self.owned.get(key)
+        if known is None or version_of(known) < version_of(found):
+            self.owned[key] = found
+
     def mark(self, key: ObjectKey) -> None:
         if self.dirty != "all":
             self.dirty.add(key)
@@ -184,3 +190,7 @@ class Entry:
             and self.unsaved_since is None
             and not (self.commands or self.departed or self.group or self.observed.live)
         )
+
+
+def version_of(found: LeanOwned) -> int:
+    return version_number(found.metadata.resource_version)

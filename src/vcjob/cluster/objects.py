@@ -144,7 +144,7 @@ class Objects:
                     return self._of_another(entry, wanted, made)
                 mine = made
             else:
-                entry.owned[key] = made
+                entry.own(key, made)
                 entry.verified[name] = _seal(entry, made)
                 return None
         if mine.metadata.deletion_timestamp:
@@ -153,7 +153,7 @@ class Objects:
                 "ObjectIsGoing", f"{kind} {name} is being deleted; it is made anew when it is gone"
             )
         mended = await self._mend(entry, resource, mine, wanted)
-        entry.owned[key] = mended
+        entry.own(key, mended)
         return None
 
     async def _mend(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from vcjob.cluster.entry import Entry, JobKey, ObjectKey
+from vcjob.cluster.entry import Entry, JobKey, ObjectKey, version_of
 from vcjob.cluster.facts import fact_of
 from vcjob.cluster.kinds import (
     LeanCommand,
@@ -144,7 +144,7 @@ class Board:
         meta = found.metadata
         entry, key = self._entry((meta.namespace, owner.uid), owner.name), (kind, meta.name)
         known = entry.owned.get(key)
-        if known is not None and _version(found) <= _version(known):
+        if known is not None and version_of(found) <= version_of(known):
             return
         entry.owned[key] = found
         changed = known is None or _content(known) != _content(found)
@@ -231,10 +231,6 @@ def _is_news(entry: Entry, last: PodFact) -> bool:
         return True
     memory = entry.status.memory(last.task)
     return memory.attempts.of(last.index) == last.attempt and last.index not in memory.seen
-
-
-def _version(found: LeanOwned) -> int:
-    return version_number(found.metadata.resource_version)
 
 
 def _content(found: LeanOwned) -> bytes:
