@@ -240,7 +240,6 @@ in_python='exec("import socket, sys, time\nwhile True:\n try: socket.create_conn
 look_out() {
     period=$((report - now))
     [ "$report" -le "$deadline" ] || period=$((deadline - now))
-    within $(((period + 9) / 10))
     case $method:$cause in
     python3:*) lookout=python3 ;;
     nc*:'no answer') lookout=nc ;;
@@ -249,19 +248,27 @@ look_out() {
     nc*) lookout=${bash:-nc} ;;
     *) lookout=bash ;;
     esac
-    # The longer the wait, the less a moment matters; and with nc each look is a process.
+    # Four looks a second for ten seconds. From then on, the longer the wait, the less a moment matters; and with nc each
+    # look is a process. Never fewer than those of a loop with a pause of two seconds.
+    share=3 most=99
+    [ "$lookout" != nc ] || share=10 most=200
     every=25 age=$((now - start))
-    [ "$age" -lt 3000 ] || every=50
-    [ "$age" -lt 6000 ] || every=99
-    [ "$lookout" != nc ] || [ "$age" -lt 1000 ] || every=99
+    [ "$age" -lt 1000 ] || every=$((age * share / 100))
+    [ "$every" -ge 25 ] || every=25
+    [ "$every" -le "$most" ] || every=$most
     # All workers ask the same name server.
     [ "$cause$every" != 'the name does not resolve25' ] || every=50
-    looks=$((period / every))
+    pause=$((every / 100)).$((every / 10 % 10))$((every % 10))
+    # bash counts its looks, and may be a little late for a report, but not for the end: to begin anew costs as much as ten.
+    looks=$((period / every)) late=0
+    [ "$report" -gt "$deadline" ] || looks=$((looks + 1)) late=10
     [ "$looks" -ge 1 ] || looks=1
+    [ "$lookout" = bash ] || late=0
+    within $(((period + 9) / 10 + late))
     case $reliable$lookout in
-    1bash) looking_by "${bash:-sh}" -c "$in_bash" "$host" "$port" "0.$every" "$looks" ;;
-    1nc) looking_by sh -c "$by_nc" "$host" "$port" "0.$every" "$tool" ;;
-    1python3) looking_by python3 -ISc "$in_python" "$host" "$port" "0.$every" ;;
+    1bash) looking_by "${bash:-sh}" -c "$in_bash" "$host" "$port" "$pause" "$looks" ;;
+    1nc) looking_by sh -c "$by_nc" "$host" "$port" "$pause" "$tool" ;;
+    1python3) looking_by python3 -ISc "$in_python" "$host" "$port" "$pause" ;;
     *)
         sleep 0.3 2>/dev/null || sleep 1
         saw=124
@@ -341,8 +348,8 @@ while [ "$code" -ne 0 ]; do
     fi
     if [ "$now" -ge "$report" ]; then
         say "still waiting after $(((now - start) / 100)) s: $cause (by $by)"
-        report=$((report + 1000))
-        [ $((now - start)) -lt 3000 ] || report=$((report + 2000))
+        # After ten seconds, after thirty, then every thirty.
+        report=$((report - start < 3000 ? start + 3000 : report + 3000))
     fi
     look_out
 done
