@@ -21,7 +21,7 @@ from vcjob.cluster.options import ControllerOptions
 from vcjob.cluster.reconcile import Reconciler
 from vcjob.cluster.telemetry import Silent
 from vcjob.kube.client import Client
-from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
 from vcjob.kube.queue import WorkQueue
 
 NAMESPACE, UID = "n", "job-uid"
@@ -34,7 +34,9 @@ class PretendedApi:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}
         self.requests: Counter[tuple[str, str]] = Counter()
-        self.refuse: Callable[[str, str, str], ApiError | None] = lambda verb, plural, name: None
+        self.refuse: Callable[[str, str, str], ApiError | Unreachable | None] = lambda verb, plural, name: (
+            None
+        )
         self.version = 100
 
     def now(self) -> float:

@@ -59,7 +59,9 @@ async def test_how_many_pods_wait_may_be_written_later_than_how_many_run() -> No
     assert min(stage.wishes.later) <= 1
 
 
-async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by_it() -> None:
+async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As when a scheduler lets a PodGroup in at the very moment it is made: nobody would say so again."""
     stage = Stage(job("j", task("a", 1), plugins={"svc": []}))
     create = stage.api.create
@@ -71,7 +73,7 @@ async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by
             stage.board.object_changed("Service", _read(LEAN_SERVICES, changed))
         return made
 
-    stage.api.create = slow_answer  # type: ignore[method-assign]
+    monkeypatch.setattr(stage.api, "create", slow_answer)
     await stage.look()
     newest = stage.api.objects["services", "j"]["metadata"]["resourceVersion"]
     assert stage.entry.owned["Service", "j"].metadata.resource_version == newest
@@ -370,7 +372,7 @@ async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> N
 async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_made_twice() -> None:
     stage = Stage(job("j", task("a", 2)))
     lost = [Unreachable("cut off", maybe_done=True)]
-    stage.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None  # type: ignore[assignment]
+    stage.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None
     with pytest.raises(Unreachable):
         await stage.look()
     await stage.look()

@@ -7,22 +7,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.lifecycle.world import job, task
+from vcjob.admission.policies import EVENTS
 from vcjob.lifecycle.actions import ACTIONS
 
 #: Mostly all goes well: a life that is cut short at once shows little.
 SELDOM = st.sampled_from([False, False, False, False, True])
 
 POLICY_ACTIONS = ["RestartJob", "RestartTask", "RestartPod", "RestartPartition", *sorted(ACTIONS)]
-EVENTS = [
-    "PodFailed",
-    "PodEvicted",
-    "PodPending",
-    "Unknown",
-    "TaskCompleted",
-    "TaskFailed",
-    "JobUpdated",
-    "*",
-]
 
 
 @st.composite

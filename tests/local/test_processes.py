@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import socket
 import struct
@@ -118,9 +119,20 @@ def _turn_of(pid: int) -> tuple[int, int]:
     return fields[1], fields[5]
 
 
+def _turns_can_be_chosen() -> bool:
+    system = os.uname()
+    release = re.match(r"(\d+)\.(\d+)", system.release)
+    return (
+        linux.LINUX
+        and system.machine in linux.SCHED_CALLS
+        and release is not None
+        and (int(release[1]), int(release[2])) >= (6, 12)
+    )
+
+
 @pytest.mark.skipif(
-    not linux.LINUX or tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 12),
-    reason="turns on a core can be chosen from Linux 6.12 on",
+    not _turns_can_be_chosen(),
+    reason="turns on a core can be chosen from Linux 6.12 on, on x86_64 and aarch64",
 )
 def test_a_process_takes_long_turns_and_what_it_starts_does_not() -> None:
     null = os.open(os.devnull, os.O_WRONLY)

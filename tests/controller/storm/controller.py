@@ -43,7 +43,7 @@ def _follow(clock: Path) -> None:
     time.time = wrong_time
     from vcjob.kube import lease
 
-    lease.datetime = WrongDatetime  # type: ignore[attr-defined]
+    lease.datetime = WrongDatetime  # type: ignore[attr-defined] - not for others to use, but here to be bent
 
 
 def main(clock: str, *arguments: str) -> None:
