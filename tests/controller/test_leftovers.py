@@ -9,10 +9,11 @@ import pytest
 
 from tests.testbed.cluster import Cluster
 from vcjob.cluster import leftovers
+from vcjob.kube.errors import NotFound
 
 from .conftest import Controller, Ground, establish
 from .jobs import job, task, trio
-from .stage import Stage
+from .stage import KEY, Stage
 from .storm.people import insist
 
 LONG_AGO = float("-inf")
@@ -71,7 +72,20 @@ async def test_nothing_is_deleted_while_the_server_still_has_the_job() -> None:
     stage.api.put("jobs", {"metadata": {"name": "j", "uid": stage.entry.uid}, "spec": {}})
     before = _left(stage)
     stage.entry.left_at = LONG_AGO
-    await stage.look()
+    await stage.reconciler.reconcile(KEY)
+    assert _left(stage) == before
+    assert stage.entry.lean is not None and stage.entry.left_at is None, "it is looked after again"
+
+
+async def test_nothing_is_deleted_while_the_server_does_not_know_jobs() -> None:
+    """As while an API server comes up."""
+    stage = await _deleted()
+    before = _left(stage)
+    unknown = NotFound(404, server_message="the server could not find the requested resource")
+    stage.api.refuse = lambda verb, plural, name: unknown if plural == "jobs" else None
+    stage.entry.left_at = LONG_AGO
+    with pytest.raises(NotFound):
+        await stage.look()
     assert _left(stage) == before
 
 

@@ -106,7 +106,7 @@ class Entry:
             self.dirty = "all"
         if self.lean is None or bytes(self.lean.status) != bytes(lean.status):
             self.status = self.saved = None
-        self.lean, self.version = lean, version
+        self.lean, self.version, self.left_at = lean, version, None
         return True
 
     def lose(self) -> None:

@@ -14,10 +14,10 @@ import time
 from vcjob.cluster.caches import Caches
 from vcjob.cluster.entry import Entry, JobKey
 from vcjob.cluster.execute import Executor
-from vcjob.cluster.kinds import JOBS
+from vcjob.cluster.kinds import LEAN_JOBS, LeanJob
 from vcjob.cluster.objects import Objects
+from vcjob.cluster.observe import Board
 from vcjob.kube.client import Client
-from vcjob.kube.errors import NotFound
 from vcjob.kube.queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -27,9 +27,17 @@ PATIENCE = 30.0
 
 class Leftovers:
     def __init__(
-        self, client: Client, queue: WorkQueue[JobKey], executor: Executor, objects: Objects, caches: Caches
+        self,
+        client: Client,
+        board: Board,
+        queue: WorkQueue[JobKey],
+        *,
+        executor: Executor,
+        objects: Objects,
+        caches: Caches,
     ) -> None:
         self._client = client
+        self._board = board
         self._queue = queue
         self._executor = executor
         self._objects = objects
@@ -45,7 +53,10 @@ class Leftovers:
         wait = entry.left_at + PATIENCE - now
         if wait <= 0:
             entry.left_at, wait = now, PATIENCE
-            if not await self._is_there(entry):
+            there = await self._find(entry)
+            if there is not None:
+                self._board.job_changed(there)
+            else:
                 log.warning(
                     "%s/%s is gone, and what it owned is still there: it is deleted now",
                     entry.namespace,
@@ -56,10 +67,8 @@ class Leftovers:
                 await self._objects.remove(entry)
         self._queue.add_after(entry.key, wait)
 
-    async def _is_there(self, entry: Entry) -> bool:
-        """Asked of the server itself: our own view may be behind."""
-        try:
-            found = await self._client.get(JOBS, entry.name, entry.namespace)
-        except NotFound:
-            return False
-        return bool(found["metadata"]["uid"] == entry.uid)
+    async def _find(self, entry: Entry) -> LeanJob | None:
+        """Asked of the server itself, for our own view may be behind; and by a list, which fails while an API server
+        that comes up does not know Jobs yet. A single Job would seem to be gone then."""
+        found = await self._client.list(LEAN_JOBS, entry.namespace, fields=f"metadata.name={entry.name}")
+        return next((job for job in found if job.metadata.uid == entry.uid), None)

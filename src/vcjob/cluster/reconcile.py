@@ -70,7 +70,9 @@ class Reconciler:
         self._caches = caches
         self._objects = Objects(client, board)
         self._executor = Executor(client, board)
-        self._leftovers = Leftovers(client, queue, self._executor, self._objects, caches)
+        self._leftovers = Leftovers(
+            client, board, queue, executor=self._executor, objects=self._objects, caches=caches
+        )
 
     async def reconcile(self, key: JobKey) -> None:
         entry = self._board.get(key)
