@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def test_a_child_has_default_signals_its_own_session_and_only_its_streams(tmp_pa
     # 32 and 33 belong to the C library: make leaves them ignored, and no program can change that.
     assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0
     assert line == f"{child.pid} ['0', '1', '2', '3']"
+
+
+def test_a_process_that_forks_and_ends_all_the_time_is_found_at_each_look() -> None:
+    uid = str(uuid.uuid4())
+    fleeing = "import os, time; end = time.monotonic() + 20\nwhile time.monotonic() < end:\n  time.sleep(0.002)\n  if os.fork(): os._exit(0)"
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", fleeing], {process.MARK_RUN: uid})
+    looks = [process.marked(process.MARK_RUN, uid) for _ in range(100)]
+    assert all(looks)
+    os.waitpid(pid, 0)
+    assert process.kill_until_gone(lambda: process.marked(process.MARK_RUN, uid)) == []
 
 
 def test_timers_fire_in_order_and_cancelled_ones_do_not() -> None:

@@ -16,6 +16,9 @@ MARK_RUN = "VCJOB_RUN_UID"
 MARK_POD = "VCJOB_POD_UID"
 MARK_CONTAINER = "VCJOB_CONTAINER"
 
+# Looks at all processes, at most, on a machine where short ones come and go without end.
+_LOOKS = 100
+
 
 def start_time(pid: int) -> int | None:
     """When the process started, in ticks since boot; None where it is gone (or this is no Linux)."""
@@ -72,22 +75,33 @@ def all_pids() -> Iterator[int]:
 
 def mark_of(pid: int, mark: str) -> str | None:
     """The value of a variable in the environment the process was started with."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read()
-    except OSError:
-        return None
     prefix = f"{mark}=".encode()
-    for entry in environment.split(b"\0"):
+    for entry in _environment(pid).split(b"\0"):
         if entry.startswith(prefix):
             return entry[len(prefix) :].decode(errors="replace")
     return None
 
 
 def marked(mark: str, value: str) -> list[int]:
-    """All processes on this machine, ours to read, that carry the mark."""
-    own = os.getpid()
-    return [pid for pid in all_pids() if pid != own and mark_of(pid, mark) == value]
+    """All processes on this machine, ours to read, that carry the mark and have not ended.
+
+    A process may fork and end between the listing and the look at it, and one that is just being executed has
+    no environment for a moment. So where none is found, those that could not be read must be the same ones
+    twice before that is believed.
+    """
+    own, entry = os.getpid(), f"{mark}={value}".encode()
+    unread: set[int] | None = None
+    for _ in range(_LOOKS):
+        found, before, unread = [], unread, set()
+        for pid in sorted(all_pids(), reverse=True):  # the newest first: they are the ones that are soon gone
+            environment = _environment(pid)
+            if not environment:
+                unread.add(pid)
+            elif pid != own and entry in environment.split(b"\0"):
+                found.append(pid)
+        if found or (before is not None and unread <= before):
+            break
+    return found
 
 
 def kill_until_gone(find: Callable[[], list[int]], patience: float = 5.0) -> list[int]:
@@ -108,6 +122,15 @@ def kill_until_gone(find: Callable[[], list[int]], patience: float = 5.0) -> lis
                 pass
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
+
+
+def _environment(pid: int) -> bytes:
+    """Empty where it cannot be read: somebody else's process, a zombie, one that is gone."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -65,7 +65,7 @@ def sweep(run_uid: str, pods: list[PodState]) -> list[int]:
     ]
 
     def left() -> list[int]:
-        pids = {pid for pid in process.marked(process.MARK_RUN, run_uid) if process.is_same(pid, None)}
+        pids = set(process.marked(process.MARK_RUN, run_uid))
         pids.update(pid for pid, started in known if started is not None and process.is_same(pid, started))
         return sorted(pids)
 
