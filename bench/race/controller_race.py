@@ -31,7 +31,7 @@ from .table import text
 #: Who takes part in what. Volcano as it comes is held to 50 requests a second: it would take many minutes for the others.
 ENTRIES: dict[str, tuple[Contestant, ...]] = {
     "a": (ours(), tuned(*TUNED), BARE, DEFAULT),
-    "b": (ours(), tuned(*TUNED), DEFAULT),
+    "b": (ours(), tuned(*TUNED), BARE, DEFAULT),
     "c": (ours(), tuned(*TUNED)),
     "d": (ours(), tuned(*TUNED)),
     "e": (ours(), tuned(*TUNED)),

@@ -15,7 +15,7 @@ class Goal(msgspec.Struct, frozen=True):
     scenario: str
     figure: str
     peer: str
-    most: float
+    most: float | None  # None: the limit, which nobody can pass
     words: str
 
 
@@ -28,6 +28,7 @@ GOALS = (
     Goal("a", "peak_mb", TUNED, 1.0, "1 Job of {pods:,} pods: controller peak memory"),
     Goal("b", "all_pods", TUNED, 0.5, "{jobs:,} Jobs of 3 pods: time to all pods"),
     Goal("b", "all_pods", DEFAULT, 0.1, "{jobs:,} Jobs of 3 pods: time to all pods"),
+    Goal("b", "all_pods", BARE, None, "{jobs:,} Jobs of 3 pods: time to all pods"),
     Goal("b", "requests_per_job", TUNED, 0.45, "{jobs:,} Jobs of 3 pods: API requests per Job"),
     Goal("b", "cpu_seconds", TUNED, 0.5, "{jobs:,} Jobs of 3 pods: controller CPU"),
     Goal("b", "peak_mb", TUNED, 1.0, "{jobs:,} Jobs of 3 pods: controller peak memory"),

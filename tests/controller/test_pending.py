@@ -83,6 +83,24 @@ def test_nobody_schedules_it_is_said_only_after_a_while() -> None:
     assert reason(cause) == "NoSuchScheduler" and wake_at is None
 
 
+def test_a_scheduler_that_is_busy_with_other_jobs_is_not_called_missing() -> None:
+    seen_at: dict[str, float] = {}
+    other, causes = Causes(seen_at), Causes(seen_at)
+    causes.put(pod(spec={"schedulerName": "busy"}))
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(8)}
+    other.put(pod("Running", uid="other", spec={**PLACED, "schedulerName": "busy"}, conditions=[placed]))
+    gated = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulingGated",
+        "lastTransitionTime": at(15),
+    }
+    other.put(pod(uid="gated", spec={"schedulerName": "busy"}, conditions=[gated]))
+    due = EPOCH + 8 + UNNOTICED_SECONDS
+    assert causes.worst(due - 1) == (None, due)
+    assert reason(causes.worst(due)[0]) == "NoSuchScheduler"
+
+
 def test_what_a_user_must_mend_comes_first() -> None:
     causes = Causes()
     causes.put(pod(uid="1", index=1, conditions=[UNSCHEDULABLE]))

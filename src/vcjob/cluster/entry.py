@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from vcjob.cluster.kinds import LeanCommand, LeanGroup, LeanJob, LeanOwned, LeanPod
+from vcjob.cluster.patience import Unsaved
 from vcjob.cluster.pending import Causes
 from vcjob.kube.objects import version_number
 from vcjob.lifecycle.observed import Blocked, Observed
@@ -22,11 +23,11 @@ JobKey: TypeAlias = tuple[str, str]  # namespace, uid
 class Entry:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "doubtful", "failing", "grouped_tasks",
-        "job", "key", "lean", "left_at", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "rested_generation", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved_since",
+        "job", "key", "lean", "left_at", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "rested_generation", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
 
-    def __init__(self, key: JobKey, name: str) -> None:
+    def __init__(self, key: JobKey, name: str, schedulers_seen_at: dict[str, float] | None = None) -> None:
         #: What claims the Job's uid in another namespace is another's.
         self.key = key
         self.namespace, self.uid = key
@@ -47,7 +48,7 @@ class Entry:
         #: Whether what an earlier controller may have done was thought of.
         self.recovered = False
         self.observed = Observed()
-        self.causes = Causes()
+        self.causes = Causes(schedulers_seen_at)
         #: What the events say about a pod that is slow to start, by its uid, and when they were last asked for.
         self.start_words: tuple[str, Blocked] | None = None
         self.start_asked = float("-inf")
@@ -78,8 +79,8 @@ class Entry:
         self.conflict: Blocked | None = None
         self.retry_at = 0.0
         self.refusals = 0
-        #: Since when the status as decided differs from the one written, in counters alone.
-        self.unsaved_since: float | None = None
+        #: Where the status as decided differs from the one written in counters alone.
+        self.unsaved: Unsaved | None = None
         #: Events told lately, so that none is repeated.
         self.told: dict[str, float] = {}
 
@@ -118,7 +119,7 @@ class Entry:
         self.take(lean)
         if self.version == version_number(lean.metadata.resource_version):
             self.status = self.saved = status
-        self.unsaved_since = None
+        self.unsaved = None
 
     def document(self) -> dict[str, Any]:
         """The Job as a document: what a user wrote and what identifies it."""
@@ -187,7 +188,7 @@ class Entry:
             and self.rested_generation == self.lean.metadata.generation
             and self.status is not None
             and self.status.over
-            and self.unsaved_since is None
+            and self.unsaved is None
             and not (self.commands or self.departed or self.group or self.observed.live)
         )
 

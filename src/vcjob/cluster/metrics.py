@@ -95,7 +95,7 @@ class Metrics:
         self._restarts = Counter(
             "vcjob_restarts", "Restarts of Jobs, tasks and pods", ["cause"], registry=registry
         )
-        self._asked: dict[tuple[str, str, int], Callable[[], None]] = {}
+        self._asked: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
         self._causes: set[str] = set()
         self._leads = Gauge("vcjob_leader", "1 where this replica holds the Lease", registry=registry)
 
@@ -144,13 +144,17 @@ class Metrics:
 
     def requested(self, verb: str, resource: str, status: int, seconds: float) -> None:
         # Looking a label set up costs more than counting: each is looked up once.
-        count = self._asked.get((verb, resource, status))
-        if count is None:
-            count = self._requests.labels(verb, resource or "other", str(status)).inc
-            self._asked[verb, resource, status] = count
-        count()
-        if verb != "watch" and resource != "pods/log":
-            self._request_seconds.labels(verb).observe(seconds)
+        known = self._asked.get((verb, resource, status))
+        if known is None:
+            is_stream = verb == "watch" or resource == "pods/log"
+            known = self._asked[verb, resource, status] = (
+                self._requests.labels(verb, resource or "other", str(status)),
+                None if is_stream else self._request_seconds.labels(verb),
+            )
+        count, lasted = known
+        count.inc()
+        if lasted is not None:
+            lasted.observe(seconds)
 
 
 def _epoch(text: str) -> float:

@@ -43,6 +43,8 @@ class Board:
         self._waiting: dict[tuple[str, str, str], set[JobKey]] = {}
         #: Commands that came before their Job.
         self._early: dict[str, LeanCommand] = {}
+        #: When each scheduler last gave a sign of life.
+        self._schedulers_seen_at: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -214,7 +216,7 @@ class Board:
     def _entry(self, key: JobKey, name: str) -> Entry:
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = Entry(key, name)
+            entry = self._entries[key] = Entry(key, name, self._schedulers_seen_at)
         return entry
 
     def _sweep(self, entry: Entry) -> None:

@@ -6,7 +6,8 @@ from vcjob.cluster.kinds import ContainerStatus, LeanPod
 from vcjob.lifecycle.observed import Blocked
 from vcjob.plugins.wait import CONTAINER_NAME
 
-#: A scheduler looks at a pod within milliseconds; one that nobody has looked at for this long has none.
+#: A scheduler looks at a pod within milliseconds, or at others before it: one that nobody has looked at while its
+#: scheduler gave no sign of life for this long has none.
 UNNOTICED_SECONDS = 10.0
 #: A pod that has its node and starts nothing for this long is slow to start.
 SLOW_SECONDS = 10.0
@@ -56,10 +57,9 @@ def _not_placed(pod: LeanPod) -> Blocked | None:
             if condition.reason == "SchedulingGated":
                 return Blocked(GATED, condition.message or "its scheduling gates are still on")
             return Blocked(UNSCHEDULABLE, condition.message or "no node can take it")
-    scheduler = pod.spec.scheduler_name or "default-scheduler"
     return Blocked(
         NO_SCHEDULER,
-        f"no scheduler has looked at it for {UNNOTICED_SECONDS:.0f} s: does one named {scheduler!r} run here?",
+        f"no scheduler has looked at it for {UNNOTICED_SECONDS:.0f} s: does one named {_scheduler(pod)!r} run here?",
     )
 
 
@@ -95,26 +95,30 @@ def _last_words(container: ContainerStatus) -> str:
 
 
 class Causes:
-    """The causes of one Job's pods; a pod's change costs the same however many there are."""
+    """The causes of one Job's pods; a pod's change costs the same however many there are.
 
-    __slots__ = ("_by_pod", "_by_reason")
+    `seen_at`: when each scheduler last looked at a pod of any Job; all Jobs share it."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_pod", "_by_reason", "_seen_at")
+
+    def __init__(self, seen_at: dict[str, float] | None = None) -> None:
         self._by_pod: dict[str, str] = {}
-        self._by_reason: dict[str, dict[str, tuple[float, str]]] = {}
+        self._by_reason: dict[str, dict[str, tuple[float, str, str]]] = {}
+        self._seen_at = {} if seen_at is None else seen_at
 
     def put(self, pod: LeanPod) -> bool:
         """Take in how a pod stands. False: nothing new."""
         meta, cause = pod.metadata, cause_of(pod)
+        since, looked_at = _since(pod)
+        if looked_at and since > self._seen_at.get(_scheduler(pod), 0.0):
+            self._seen_at[_scheduler(pod)] = since
         if cause is None:
             return self.drop(meta.uid)
         if self._by_pod.get(meta.uid) != cause.reason:
             self.drop(meta.uid)
         self._by_pod[meta.uid] = cause.reason
-        pods, told = (
-            self._by_reason.setdefault(cause.reason, {}),
-            (_since(pod), f"{meta.name}: {cause.message}"),
-        )
+        pods = self._by_reason.setdefault(cause.reason, {})
+        told = since, f"{meta.name}: {cause.message}", _scheduler(pod)
         new = pods.get(meta.uid) != told
         pods[meta.uid] = told
         return new
@@ -136,7 +140,7 @@ class Causes:
         if not reason:
             return None, wake_at
         pods = self._by_reason[reason]
-        _, words = next(iter(pods.values()))
+        _, words, _ = next(iter(pods.values()))
         more = len(pods) - 1
         return Blocked(reason, f"{words} (and {more} more pods)" if more else words), wake_at
 
@@ -151,7 +155,9 @@ class Causes:
             pods = self._by_reason.get(reason)
             if not pods:
                 continue
-            since, _ = next(iter(pods.values()))
+            since, _, scheduler = next(iter(pods.values()))
+            if reason == NO_SCHEDULER:
+                since = max(since, self._seen_at.get(scheduler, 0.0))
             due = since + _SUSPICIONS.get(reason, 0.0)
             if now >= due:
                 return reason, wake_at
@@ -163,10 +169,15 @@ class Causes:
 _SUSPICIONS = {NO_SCHEDULER: UNNOTICED_SECONDS, STARTING: SLOW_SECONDS}
 
 
-def _since(pod: LeanPod) -> float:
-    """When the pod got its node, or was made."""
+def _since(pod: LeanPod) -> tuple[float, bool]:
+    """When a scheduler last had something to say about the pod, and True; or when it was made."""
     for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
-            return condition.last_transition_time.timestamp()
+        if condition.type == "PodScheduled" and condition.last_transition_time:
+            # Gates are the API server's word.
+            return condition.last_transition_time.timestamp(), condition.reason != "SchedulingGated"
     created = pod.metadata.creation_timestamp
-    return created.timestamp() if created else 0.0
+    return created.timestamp() if created else 0.0, False
+
+
+def _scheduler(pod: LeanPod) -> str:
+    return pod.spec.scheduler_name or "default-scheduler"

@@ -55,7 +55,7 @@ async def write_status(client: Client, entry: Entry, status: Status) -> None:
     patch = merge_patch(entry.status_document(), status.to_kube())
     if not patch:
         entry.status = entry.saved = status
-        entry.unsaved_since = None
+        entry.unsaved = None
         return
     guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
     try:

@@ -17,6 +17,7 @@ from vcjob.cluster.leftovers import Leftovers
 from vcjob.cluster.objects import Objects
 from vcjob.cluster.observe import Board
 from vcjob.cluster.options import ControllerOptions
+from vcjob.cluster.patience import Patience, Unsaved
 from vcjob.cluster.persist import REFUSED, Outdated, failed_status, is_urgent, only_waits, write_status
 from vcjob.cluster.starting import ask_why
 from vcjob.cluster.telemetry import Telemetry
@@ -42,8 +43,6 @@ GANG, EDITION_KEY = "vcjob.io/gang", "vcjob.io/edition"
 _FIRST_RETRY, _MOST_RETRY = 0.5, 15.0
 #: How long the cache may need to show what we made before somebody looks again.
 _CATCH_UP = 1.0
-#: By how much longer counters alone wait in a rush, and that of waiting pods always.
-_BUSY_PATIENCE, _WAITING_PATIENCE = 5, 20
 _ENDED = FINAL | {Phase.ABORTED}
 
 
@@ -68,6 +67,7 @@ class Reconciler:
         self._options = options
         self._telemetry = telemetry
         self._caches = caches
+        self._patience = Patience(options.status_delay)
         self._objects = Objects(client, board)
         self._executor = Executor(client, board)
         self._leftovers = Leftovers(
@@ -240,19 +240,16 @@ class Reconciler:
         entry.status = new
         first = old.state.since is None
         if new == old and not first:
-            entry.unsaved_since = None
+            entry.unsaved = None
             return
         hard = any(isinstance(step, KillPods | DeleteCommand | DeleteJob) for step in decision.steps)
         if not (first or hard or entry.departed or is_urgent(old, new)):
             now = time.monotonic()
-            if entry.unsaved_since is None:
-                entry.unsaved_since = now
+            waits = only_waits(old, new)
+            if entry.unsaved is None or (entry.unsaved.only_waits and not waits):
+                entry.unsaved = Unsaved(now, waits)
             # While other Jobs wait to be looked at, theirs are the requests that matter.
-            patience = _BUSY_PATIENCE if len(self._queue) else 1
-            if only_waits(old, new):
-                patience = _WAITING_PATIENCE  # most will run in a moment
-            delay = self._options.status_delay * patience
-            left = entry.unsaved_since + delay - now
+            left = self._patience.left(entry.unsaved, now, rush=len(self._queue) > 0)
             if left > 0:
                 self._queue.add_after(entry.key, left)
                 return
