@@ -34,6 +34,7 @@ class ContainerSpec(NamedTuple):
     post_start: dict[str, Any] | None = None
     pre_stop: dict[str, Any] | None = None
     threads: int | None = None
+    behind: float = 0.0
     #: Why it cannot be started here at all, if so.
     trouble: str = ""
 
@@ -134,6 +135,7 @@ class Container:
         return LaunchRequest(
             argv=spec.argv, env=spec.env, cwd=spec.cwd, stdout=stdout, stderr=stderr,
             mounts=spec.mounts, cgroups=spec.cgroups, threads=spec.threads,
+            behind=0.0 if self.state.restarts else spec.behind,
         )  # fmt: skip
 
     def _after_start(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from typing import NamedTuple, NoReturn, Protocol
 
 from vcjob.local import linux
@@ -32,6 +33,7 @@ class LaunchRequest(NamedTuple):
     stdin is /dev/null. `mounts` and `cgroups` (paths of `cgroup.procs` files) are entered by the new
     process itself before it runs the command; both are empty where the machine allows neither.
     `threads` becomes OMP_NUM_THREADS: our choice, not the user's, so that a launcher may set it in its own way.
+    `behind`: seconds that it is held back, see `headstart`.
     """
 
     argv: list[str]
@@ -43,6 +45,7 @@ class LaunchRequest(NamedTuple):
     mounts: tuple[Mount, ...] = ()
     cgroups: tuple[str, ...] = ()
     threads: int | None = None
+    behind: float = 0.0
 
 
 class StartFailure(Exception):
@@ -179,6 +182,7 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         if request.umask is not None:
             os.umask(request.umask)
         linux.take_long_turns()
+        time.sleep(request.behind)
         step = f"command {request.argv[0]!r}: "
         chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
         os.execvpe(request.argv[0], request.argv, {**request.env, **chosen})  # noqa: S606 - this is what a launcher does

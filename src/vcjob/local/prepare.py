@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from vcjob.local import images, volumes
 from vcjob.local.container import ContainerSpec
 from vcjob.local.environment import MissingReference, Place, container_env, expand
+from vcjob.local.headstart import behind
 from vcjob.local.launch import Mount
 from vcjob.local.limits import Limits
 from vcjob.local.pod import PodSpec
@@ -104,6 +105,7 @@ class Preparer:
             post_start=(container.get("lifecycle") or {}).get("postStart"),
             pre_stop=(container.get("lifecycle") or {}).get("preStop"),
             threads=self._threads(container, argv, env, notes) if role == "main" else None,
+            behind=0.0 if role != "main" or _waits_for_master(here.pod) else behind(env, cores()),
             trouble=trouble,
         )
 
@@ -221,3 +223,7 @@ def in_order(spec: Mapping[str, Any]) -> list[tuple[Role, dict[str, Any]]]:
 
 def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
+
+
+def _waits_for_master(pod: Mapping[str, Any]) -> bool:
+    return any(step["name"] == WAIT_CONTAINER for step in pod["spec"].get("initContainers") or [])

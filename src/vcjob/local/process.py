@@ -18,6 +18,7 @@ MARK_CONTAINER = "VCJOB_CONTAINER"
 
 # Looks at all processes, at most, on a machine where short ones come and go without end.
 _LOOKS = 100
+_PAUSE = 0.01
 
 
 def start_time(pid: int) -> int | None:
@@ -86,8 +87,8 @@ def marked(mark: str, value: str) -> list[int]:
     """All processes on this machine, ours to read, that carry the mark and have not ended.
 
     A process may fork and end between the listing and the look at it, and one that is just being executed has
-    no environment for a moment. So where none is found, those that could not be read must be the same ones
-    twice before that is believed.
+    no environment for a moment, which lasts while we keep it from its core. So where none is found, those that
+    could not be read must be the same ones after a pause before that is believed.
     """
     own, entry = os.getpid(), f"{mark}={value}".encode()
     unread: set[int] | None = None
@@ -101,6 +102,7 @@ def marked(mark: str, value: str) -> list[int]:
                 found.append(pid)
         if found or (before is not None and unread <= before):
             break
+        time.sleep(_PAUSE)
     return found
 
 

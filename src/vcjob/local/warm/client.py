@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from vcjob.local import headstart
 from vcjob.local.launch import Child, Launcher, LaunchRequest, PlainLauncher, signal_group
 from vcjob.local.warm import server as kept
 from vcjob.local.warm import spawn
@@ -236,6 +237,7 @@ def _message(command: PythonCommand, request: LaunchRequest) -> dict[str, Any]:
         "mounts": [list(mount) for mount in request.mounts],
         "cgroups": list(request.cgroups),
         "threads": request.threads,
+        "behind": min(request.behind, headstart.WARM),
         "limits": setting.limits(),
         "setting": setting.inherited(),
     }

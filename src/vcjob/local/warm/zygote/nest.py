@@ -93,6 +93,7 @@ def _hatch(request: dict[str, Any], descriptors: list[int], loaded: Loaded, repo
     """In the new process: become the rank, or write why not and end."""
     try:
         os.setsid()
+        time.sleep(request["behind"])  # before anything that would take a core from rank 0
         rank = program.Rank(**request["rank"])
         mismatch = setting.difference(loaded.setting, request["setting"], free=_entered(request))
         if mismatch:
