@@ -57,35 +57,6 @@ async def test_requests_without_an_answer_do_not_open_the_window() -> None:
     assert window.size == 2
 
 
-async def windowfuls(window: Window, verb: str, seconds: float, number: int = 50) -> None:
-    for _ in range(number):
-        for epoch in [await window.acquire() for _ in range(window.size)]:
-            window.release(epoch, verb=verb, seconds=seconds)
-
-
-async def test_answers_that_queue_at_the_server_do_not_open_the_window() -> None:
-    window = Window(8, ceiling=64)
-    window.release(await window.acquire(), verb="create", seconds=0.003)  # at best
-    await windowfuls(window, "create", 0.030)
-    assert window.size == 8
-    await windowfuls(window, "create", 0.010)
-    assert window.size > 8
-
-
-async def test_each_verb_has_its_own_best() -> None:
-    window = Window(8, ceiling=64)
-    window.release(await window.acquire(), verb="get", seconds=0.001)
-    await windowfuls(window, "list", 0.5)
-    assert window.size > 8
-
-
-async def test_a_server_that_became_slower_for_good_is_not_held_to_its_past() -> None:
-    window = Window(8, ceiling=64)
-    window.release(await window.acquire(), verb="create", seconds=0.001)
-    await windowfuls(window, "create", 0.020, number=1000)
-    assert window.size > 8
-
-
 async def test_one_burst_of_refusals_halves_once() -> None:
     window = Window(32)
     epochs = [await window.acquire() for _ in range(32)]

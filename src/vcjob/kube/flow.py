@@ -1,10 +1,8 @@
 """One flow control for all requests: a window of requests in flight.
 
-A rate has to be guessed; a window follows the server. It opens by one for every windowful of prompt
+A rate has to be guessed; a window follows the server. It opens by one for every windowful of good
 answers and halves when the server says that it is overloaded (additive increase, multiplicative
-decrease), so a fast server is used fully and a slow one is left in peace. Where answers take several
-times as long as they did at best, requests already wait for each other at the server: more of them at
-once would bring nothing but connections.
+decrease), so a fast server is used fully and a slow one is left in peace.
 """
 
 from __future__ import annotations
@@ -12,11 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from types import TracebackType
-
-#: An answer is prompt that takes no more than so many times the best for its verb.
-_PROMPT = 4.0
-#: The best is forgotten by so much with each answer: servers change.
-_FORGET = 1.0005
 
 
 class Window:
@@ -33,7 +26,6 @@ class Window:
         self._in_flight = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._epoch = 0  # grows with every cut, so that one burst of refusals cuts once
-        self._best: dict[str, float] = {}  # seconds to an answer, by verb
 
     @property
     def size(self) -> int:
@@ -65,29 +57,16 @@ class Window:
             raise
         return self._epoch
 
-    def release(
-        self,
-        epoch: int,
-        *,
-        answered: bool = True,
-        overloaded: bool = False,
-        verb: str = "",
-        seconds: float = 0.0,
-    ) -> None:
+    def release(self, epoch: int, *, answered: bool = True, overloaded: bool = False) -> None:
         """Give the place back and say how the server took it; no answer at all proves nothing."""
         if overloaded:
             if epoch == self._epoch:
                 self._size = max(float(self._floor), self._size / 2)
                 self._epoch += 1
-        elif answered and self._is_prompt(verb, seconds) and self._in_flight * 2 >= int(self._size):
-            # (an idle window proves nothing either)
+        elif answered and self._in_flight * 2 >= int(self._size):  # nor does an idle window
             self._size = min(float(self._ceiling), self._size + 1 / self._size)
         self._in_flight -= 1
         self._wake()
-
-    def _is_prompt(self, verb: str, seconds: float) -> bool:
-        best = self._best[verb] = min(seconds, self._best.get(verb, seconds) * _FORGET)
-        return seconds <= _PROMPT * best
 
     def _wake(self) -> None:
         while self._waiters and self._in_flight < int(self._size):
@@ -105,8 +84,6 @@ class Place:
         self._epoch = 0
         self.answered = False
         self.overloaded = False
-        self.verb = ""
-        self.seconds = 0.0
 
     async def __aenter__(self) -> Place:
         if self._window is not None:
@@ -117,10 +94,4 @@ class Place:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._window is not None:
-            self._window.release(
-                self._epoch,
-                answered=self.answered,
-                overloaded=self.overloaded,
-                verb=self.verb,
-                seconds=self.seconds,
-            )
+            self._window.release(self._epoch, answered=self.answered, overloaded=self.overloaded)

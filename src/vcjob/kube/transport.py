@@ -112,10 +112,10 @@ class Transport:
                 place.overloaded = error.slow
                 self._count(call, 0, perf_counter() - began)
                 return error
-            place.answered, place.verb, place.seconds = True, call.verb, perf_counter() - began
+            place.answered = True
             self.clock.note(answer.date)
             place.overloaded = answer.status in OVERLOADED
-            self._count(call, answer.status, place.seconds)
+            self._count(call, answer.status, perf_counter() - began)
         if answer.warnings and self._on_warning is not None:
             for warning in answer.warnings:
                 self._on_warning(_warning_text(warning))
