@@ -48,6 +48,24 @@ def test_killed_at_random_moments_the_jobs_end_as_they_would(
     }
 
 
+def test_what_was_being_deleted_when_the_controller_died_is_gone_soon(
+    ground: Ground, spawn: Spawn, fakes: Callable[..., Any]
+) -> None:
+    """The API server deletes in two steps, and leaves the second where whoever asked is gone."""
+    fakes(4)
+    process = spawn()
+    policy = [{"event": "PodFailed", "action": "RestartJob"}]
+    names = [f"bad-{number}" for number in range(12)]
+    for name in names:
+        ground.create(job(name, task("a", 2, after="500ms", code=1), policies=policy, maxRetry=2))
+    ground.wait_phase(names[0], "Restarting", "Failed")  # it is a moment, and may be missed
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    spawn()
+    for name in names:
+        ground.wait_phase(name, "Failed")
+
+
 def test_only_one_of_two_controllers_acts_and_the_other_takes_over(
     ground: Ground, spawn: Spawn, fakes: Callable[..., Any]
 ) -> None:

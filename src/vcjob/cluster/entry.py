@@ -19,10 +19,13 @@ from vcjob.spec.job import API_VERSION, KIND, Job
 ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 JobKey: TypeAlias = tuple[str, str]  # namespace, uid
 
+#: The API server deletes in two steps, and may be stopped between them. Then nobody does the second but who asks again.
+HALF_DELETED_SECONDS = 5.0
+
 
 class Entry:
     __slots__ = (
-        "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "doubtful", "failing", "grouped_tasks",
+        "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "doubtful", "failing", "grouped_tasks", "half_deleted",
         "job", "key", "lean", "left_at", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "rested_generation", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved",
         "unseen", "unseen_version", "verified", "version",
     )  # fmt: skip
@@ -70,6 +73,8 @@ class Entry:
         self.dirty: set[ObjectKey] | Literal["all"] = "all"
         #: The tasks that the PodGroup counts as far as we know.
         self.grouped_tasks: tuple[str, ...] | None = None
+        #: Pods whose deletion is decided but not done, by uid: their names, and since when (monotonic).
+        self.half_deleted: dict[str, tuple[str, float]] = {}
         #: Pods that were told to fail.
         self.failing: set[str] = set()
         #: The Command objects, by uid.
@@ -155,6 +160,7 @@ class Entry:
         self.observed.drop(uid)
         self.causes.drop(uid)
         self.unseen.pop(uid, None)
+        self.half_deleted.pop(uid, None)
         self.failing.discard(uid)
 
     def forget(self, departed: list[str]) -> bool:

@@ -7,11 +7,12 @@ older than our own last write.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import msgspec
 
-from vcjob.cluster.entry import Entry
+from vcjob.cluster.entry import HALF_DELETED_SECONDS, Entry
 from vcjob.cluster.kinds import COMMANDS, JOBS, LEAN_PODS, LeanPod, controller_of
 from vcjob.cluster.observe import Board
 from vcjob.cluster.persist import Outdated
@@ -128,6 +129,18 @@ class Executor:
         known = entry.observed.pod(fact.task, fact.index, fact.attempt)
         if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
             entry.observed.put(msgspec.structs.replace(known, terminating=True, since=self._client.now()))
+
+    async def finish_deletions(self, entry: Entry) -> None:
+        """Ask again for what the API server began to delete and did not: whoever had asked died meanwhile, or it did."""
+        due = time.monotonic() - HALF_DELETED_SECONDS
+        for uid, (name, since) in list(entry.half_deleted.items()):
+            if since > due:
+                continue
+            try:
+                await self._client.delete(LEAN_PODS, name, entry.namespace, uid=uid)
+            except Conflict:
+                pass  # a namesake stands there: it is gone
+            entry.half_deleted.pop(uid, None)
 
     async def clear(self, entry: Entry, cache: Informer[LeanPod] | None, *, ended: bool = False) -> None:
         """The Job is deleted, and the garbage collector will end its pods, in its turn. What still runs holds

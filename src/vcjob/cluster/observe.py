@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from vcjob.cluster.entry import Entry, JobKey, ObjectKey, version_of
+from vcjob.cluster.entry import HALF_DELETED_SECONDS, Entry, JobKey, ObjectKey, version_of
 from vcjob.cluster.facts import fact_of
 from vcjob.cluster.kinds import (
     LeanCommand,
@@ -96,6 +96,9 @@ class Board:
         fact = fact_of(pod)
         if fact is None:
             return
+        if fact.terminating and pod.metadata.deletion_grace_period_seconds == 0:
+            entry.half_deleted.setdefault(pod.metadata.uid, (pod.metadata.name, time.monotonic()))
+            self._wake(entry.key, HALF_DELETED_SECONDS)
         # What we made ourselves and what changes nothing for the Job is not worth a look.
         if entry.observed.put(fact):
             entry.causes.put(pod)

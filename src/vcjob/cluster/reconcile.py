@@ -9,7 +9,7 @@ import msgspec
 
 from vcjob.cluster.admitting import Refused, admitted
 from vcjob.cluster.caches import Caches
-from vcjob.cluster.entry import Entry, JobKey
+from vcjob.cluster.entry import HALF_DELETED_SECONDS, Entry, JobKey
 from vcjob.cluster.events import EventWriter
 from vcjob.cluster.execute import Executor
 from vcjob.cluster.gangs import Schedulers, gate
@@ -86,6 +86,10 @@ class Reconciler:
             return
         if entry.lean.metadata.deletion_timestamp:
             return  # what it owns goes with it
+        if entry.half_deleted:
+            await self._executor.finish_deletions(entry)
+            if entry.half_deleted:
+                self._queue.add_after(key, HALF_DELETED_SECONDS)
         if entry.at_rest:
             return
         try:
