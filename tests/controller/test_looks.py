@@ -79,6 +79,25 @@ async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by
     assert stage.entry.owned["Service", "j"].metadata.resource_version == newest
 
 
+@pytest.mark.parametrize("job_gone", [False, True])
+async def test_a_pod_that_the_server_left_half_deleted_is_deleted_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, job_gone: bool
+) -> None:
+    stage = Stage(trio("j"))
+    await stage.look()
+    half = stage.api.objects["pods", "j-worker-0"]
+    half["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+    if job_gone:
+        del stage.api.objects["jobs", "j"]
+    stage.take_over()
+    await stage.look()
+    assert ("delete", "pods") not in stage.api.requests
+    monkeypatch.setattr("vcjob.cluster.execute.HALF_DELETED_SECONDS", -1.0)
+    await stage.look()
+    assert stage.api.requests["delete", "pods"] == 1
+    assert "j-worker-0" not in stage.pods()
+
+
 async def test_nothing_new_costs_no_request() -> None:
     stage = Stage(trio("j"))
     await stage.look()

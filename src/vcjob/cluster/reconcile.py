@@ -78,6 +78,10 @@ class Reconciler:
         entry = self._board.get(key)
         if entry is None:
             return
+        if entry.half_deleted:
+            await self._executor.finish_deletions(entry)
+            if entry.half_deleted:
+                self._queue.add_after(key, HALF_DELETED_SECONDS)
         if entry.lean is None:
             if entry.deleted:
                 entry.deleted = False
@@ -86,10 +90,6 @@ class Reconciler:
             return
         if entry.lean.metadata.deletion_timestamp:
             return  # what it owns goes with it
-        if entry.half_deleted:
-            await self._executor.finish_deletions(entry)
-            if entry.half_deleted:
-                self._queue.add_after(key, HALF_DELETED_SECONDS)
         if entry.at_rest:
             return
         try:

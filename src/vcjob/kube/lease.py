@@ -189,7 +189,7 @@ class Election:
         return now - self._seen.since > self._seen.seconds
 
     def _record(self, spec: dict[str, Any], *, new_holder: bool) -> dict[str, Any]:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": max(1, round(self._settings.lease_seconds)),

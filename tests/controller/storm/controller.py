@@ -10,7 +10,6 @@ import mmap
 import struct
 import sys
 import time
-from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import msgspec
@@ -34,16 +33,7 @@ def _follow(clock: Path) -> None:
     def wrong_time() -> float:
         return true_time() + float(OFFSET.unpack_from(offset)[0])
 
-    class WrongDatetime(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> WrongDatetime:
-            wrong = datetime.fromtimestamp(0, tz or UTC) + timedelta(seconds=wrong_time())
-            return cls.fromtimestamp(wrong.timestamp(), tz)
-
     time.time = wrong_time
-    from vcjob.kube import lease
-
-    lease.datetime = WrongDatetime  # type: ignore[attr-defined] - not for others to use, but here to be bent
 
 
 def main(clock: str, *arguments: str) -> None:
