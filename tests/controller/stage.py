@@ -15,7 +15,8 @@ from vcjob.cluster.caches import Caches
 from vcjob.cluster.entry import Entry, JobKey
 from vcjob.cluster.events import EventWriter
 from vcjob.cluster.gangs import Schedulers
-from vcjob.cluster.kinds import LEAN_JOBS, LEAN_PODS, LeanJob, LeanPod
+from vcjob.cluster.kinds import LEAN_COSCHEDULING_GROUPS, LEAN_JOBS, LEAN_PODS, LeanJob, LeanPod
+from vcjob.cluster.objects import RESOURCES
 from vcjob.cluster.observe import Board
 from vcjob.cluster.options import ControllerOptions
 from vcjob.cluster.reconcile import Reconciler
@@ -25,6 +26,7 @@ from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unrea
 from vcjob.kube.queue import WorkQueue
 
 NAMESPACE, UID = "n", "job-uid"
+OWNED = {kind.plural: kind for kind in RESOURCES.values() if kind is not LEAN_COSCHEDULING_GROUPS}
 KEY = (NAMESPACE, UID)
 
 
@@ -210,6 +212,8 @@ class Stage:
                 self.board.job_changed(cast(LeanJob, _read(LEAN_JOBS, found)))
             elif plural == "pods":
                 self.board.pod_changed(_read(LEAN_PODS, found))
+            elif plural in OWNED:
+                self.board.object_changed(OWNED[plural].kind, _read(OWNED[plural], found))
 
     def change(self, job: Object, **metadata: Any) -> None:
         """The Job as a user applies it."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked, Observed
-from vcjob.lifecycle.recover import recover
+from vcjob.lifecycle.recover import presumed, recover
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.lifecycle.step import CreatePods
 
@@ -38,6 +38,16 @@ def test_a_pod_that_nobody_saw_goes_on_with_the_next_attempt() -> None:
     taken_over = recover(status, Observed())
     assert [(step.attempt, str(step.indexes)) for step in created(taken_over, Observed())] == [(1, "0-2")]
     assert taken_over.retry_count == 0
+
+
+def test_where_nothing_is_written_but_the_job_has_begun_every_pod_may_have_been_made() -> None:
+    world = World(job())
+    world.tick()
+    assert recover(Status(), Observed()) == Status()
+    taken_over = recover(presumed(Status(), job()), Observed())
+    assert [(step.attempt, str(step.indexes)) for step in created(taken_over, Observed())] == [(1, "0-2")]
+    assert taken_over.retry_count == 0
+    assert not created(recover(presumed(Status(), job()), world.observed), world.observed)
 
 
 def test_pods_in_view_stay_as_they_are() -> None:

@@ -72,6 +72,7 @@ class Controller:
                 await _wind_down(workers)
                 writer.cancel()
             async with asyncio.timeout(_WIND_DOWN):
+                await self._reconciler.write_what_waits()
                 await self._events.drain()
         finally:
             for task in background:

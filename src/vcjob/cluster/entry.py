@@ -97,6 +97,11 @@ class Entry:
         return None
 
     @property
+    def begun(self) -> bool:
+        """Whether the cluster has a status of it."""
+        return self.saved is not None and self.saved.state.since is not None
+
+    @property
     def empty(self) -> bool:
         """Nothing of the Job is left in the cluster."""
         return self.lean is None and not self.observed.pods and not self.owned

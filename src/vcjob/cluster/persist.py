@@ -41,6 +41,20 @@ def is_urgent(old: Status, new: Status) -> bool:
     )
 
 
+def only_begun(first: Status) -> bool:
+    """Whether a Job's first status says no more than that it has begun. Then it can wait for company: the objects
+    that are made before the pods say so, too, to whoever takes over."""
+    return first.phase is Phase.PENDING and not (
+        first.version
+        or first.retry_count
+        or first.history
+        or first.commands
+        or first.handled
+        or first.holding
+        or any(memory.attempts.groups or memory.evictions for memory in first.tasks.values())
+    )
+
+
 def only_waits(old: Status, new: Status) -> bool:
     """Whether nothing is new but how many pods wait to run, for no reason that they would give."""
     if (old.state.phase, old.state.reason) != (new.state.phase, new.state.reason):

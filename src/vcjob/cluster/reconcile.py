@@ -17,8 +17,8 @@ from vcjob.cluster.leftovers import Leftovers
 from vcjob.cluster.objects import Objects
 from vcjob.cluster.observe import Board
 from vcjob.cluster.options import ControllerOptions
-from vcjob.cluster.patience import Patience, Unsaved
-from vcjob.cluster.persist import REFUSED, Outdated, failed_status, is_urgent, only_waits, write_status
+from vcjob.cluster.persist import REFUSED, Outdated, failed_status, write_status
+from vcjob.cluster.scribe import Scribe
 from vcjob.cluster.starting import ask_why
 from vcjob.cluster.telemetry import Telemetry
 from vcjob.kube.client import Client
@@ -26,12 +26,13 @@ from vcjob.kube.queue import WorkQueue
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.observed import Blocked
-from vcjob.lifecycle.recover import pass_over, recover
+from vcjob.lifecycle.recover import pass_over, presumed, recover
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
 from vcjob.lifecycle.turn import ACTIVE
 from vcjob.plan.edition import EDITION, KNOWN
 from vcjob.plan.gang import GANGS, GangName
+from vcjob.plan.names import pod_group_name
 from vcjob.plan.names import queue as queue_of
 from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job
@@ -67,12 +68,15 @@ class Reconciler:
         self._options = options
         self._telemetry = telemetry
         self._caches = caches
-        self._patience = Patience(options.status_delay)
+        self._scribe = Scribe(client, board, queue, telemetry, options.status_delay)
         self._objects = Objects(client, board)
         self._executor = Executor(client, board)
         self._leftovers = Leftovers(
             client, board, queue, executor=self._executor, objects=self._objects, caches=caches
         )
+
+    async def write_what_waits(self) -> None:
+        await self._scribe.write_what_waits()
 
     async def reconcile(self, key: JobKey) -> None:
         entry = self._board.get(key)
@@ -102,11 +106,13 @@ class Reconciler:
         status = entry.status
         if status is None:
             status = entry.status = entry.saved = self._read_status(entry)
-        if not entry.recovered:
-            status = entry.status = recover(status, entry.observed)
+            entry.recovered = entry.recovered and entry.begun  # else what is not written is forgotten, too
         if not await self._prepare(entry, status, now):
             return
         assert entry.job is not None and entry.status is not None
+        if not entry.recovered:
+            known = entry.status if entry.begun or not entry.owned else presumed(entry.status, entry.job)
+            entry.status = recover(known, entry.observed)
         self._drop_ghosts(entry)
         doubts = await self._settle_doubts(entry)
         if entry.status.phase is Phase.PENDING:
@@ -114,7 +120,7 @@ class Reconciler:
         self._say_why_pending(entry, now)
         decision = decide(entry.job, entry.status, entry.observed, now)
         departed = list(entry.departed)
-        await self._settle_status(entry, decision)
+        await self._scribe.settle(entry, decision)
         entry.recovered = True
         entry.doubtful -= doubts
         if decision.wake_at is not None:
@@ -170,6 +176,8 @@ class Reconciler:
     def _gang(self, entry: Entry, status: Status, job: Job) -> GangName:
         """The gang that the Job was started with, or the one that suits the cluster as it is now."""
         kept = status.resources.get(GANG)
+        if kept is None and entry.group is not None:  # made, and not written down yet
+            kept = "volcano" if entry.group.metadata.name == pod_group_name(job) else "coscheduling"
         for gang in GANGS:
             if gang == kept:
                 return gang
@@ -234,42 +242,6 @@ class Reconciler:
             entry.chosen_gang, status.phase if status else "", queue_of(entry.job), said[-1] if said else ""
         )
 
-    # What is written
-
-    async def _settle_status(self, entry: Entry, decision: Decision) -> None:
-        """Write the status where it matters; let counters alone wait a moment for company."""
-        old, new = entry.saved, decision.status
-        assert old is not None
-        # Kept in memory at once: what was seen is not forgotten because it is not written yet.
-        entry.status = new
-        first = old.state.since is None
-        if new == old and not first:
-            entry.unsaved = None
-            return
-        hard = any(isinstance(step, KillPods | DeleteCommand | DeleteJob) for step in decision.steps)
-        if not (first or hard or entry.departed or is_urgent(old, new)):
-            now = time.monotonic()
-            waits = only_waits(old, new)
-            if entry.unsaved is None or (entry.unsaved.only_waits and not waits):
-                entry.unsaved = Unsaved(now, waits)
-            # While other Jobs wait to be looked at, theirs are the requests that matter.
-            left = self._patience.left(entry.unsaved, now, rush=len(self._queue) > 0)
-            if left > 0:
-                self._queue.add_after(entry.key, left)
-                return
-        await write_status(self._client, entry, new)
-        self._report(entry, old, new, first)
-
-    def _report(self, entry: Entry, old: Status, new: Status, first: bool) -> None:
-        if first or old.phase is not new.phase:
-            self._telemetry.phase_changed(new.phase)
-            log.info(
-                "%s/%s is %s: %s", entry.namespace, entry.name, new.phase, new.state.message,
-                extra={"job": f"{entry.namespace}/{entry.name}", "uid": entry.uid},
-            )  # fmt: skip
-        for run in new.history[len(old.history) :]:
-            self._telemetry.restarted(run.reason)
-
     # What is done
 
     async def _carry_out(self, entry: Entry, decision: Decision) -> None:
@@ -318,6 +290,9 @@ class Reconciler:
         wanted = sum(len(step.indexes) for step in creations)
         refused = None
         if conflict is None and wanted:
+            if not (entry.begun or entry.owned):
+                # Whoever takes over must know that there may be pods, and nothing else would say so.
+                await self._scribe.write(entry, decision.status)
             # After a refusal one pod shows whether it still holds.
             limit = 1 if entry.refusal else self._options.creation_chunk
             made, refused = await self._executor.create(entry, creations, limit)

@@ -7,8 +7,18 @@ import msgspec
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.status import Status
-from vcjob.lifecycle.tally import renewed
+from vcjob.lifecycle.tally import begun, renewed
 from vcjob.lifecycle.turn import ACTIVE
+from vcjob.spec.job import Job
+
+
+def presumed(status: Status, job: Job) -> Status:
+    """A Job of which nothing is written yet, but for which things are there that are made before the pods: any of
+    them may have been made."""
+    tasks = {
+        task.name: begun(status.memory(task.name), IndexSet.span(0, task.replicas)) for task in job.spec.tasks
+    }
+    return msgspec.structs.replace(status, tasks={**status.tasks, **tasks})
 
 
 def recover(status: Status, observed: Observed) -> Status:
