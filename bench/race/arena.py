@@ -25,6 +25,7 @@ from vcjob.kube.objects import Meta
 from vcjob.kube.transport import Transport
 from vcjob.kube.watch import Snapshot, follow
 
+from .account import kubeconfig
 from .race_jobs import NAMESPACE
 from .sight import Sight
 
@@ -63,7 +64,7 @@ class Arena:
 async def arena() -> AsyncIterator[Arena]:
     cluster = await asyncio.to_thread(_start)
     try:
-        config = load(cluster.kubeconfig)
+        config = load(kubeconfig(cluster, "race", inner=False))
         async with Client(config, transport=Transport(config, window=Window(64))) as client:
             for kind in (JOBS, POD_GROUPS, COMMANDS):
                 await client.list(kind, NAMESPACE)  # kinds just made are busy for a moment: it asks again

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.controller.real_process import start_controller
+from tests.controller.real_process import run_controller
 from tests.testbed.build import program
 from tests.testbed.cluster import Cluster
 from tests.testbed.part import Part
+
+from .account import kubeconfig, user_of
 
 VOLCANO_HEALTH = 11252
 #: Raised until it got no faster; `--tune` tries the steps again.
@@ -28,16 +30,15 @@ class Contestant(msgspec.Struct, frozen=True):
 
 
 def volcano(name: str, *flags: str, briefly: bool = False) -> Contestant:
-    user = "volcano:vc-controller-manager"
+    account = "vc-controller-manager"
 
     def start(cluster: Cluster) -> Part:
-        kubeconfig = cluster.identity(user, "system:masters", inner=True)
         part = Part(
             cluster.cell,
             "vc-controller-manager",
             [
                 str(program("vc-controller-manager")),
-                f"--kubeconfig={kubeconfig}",
+                f"--kubeconfig={kubeconfig(cluster, account)}",
                 "--enable-healthz=true",
                 f"--healthz-address=0.0.0.0:{VOLCANO_HEALTH}",
                 *flags,
@@ -46,7 +47,7 @@ def volcano(name: str, *flags: str, briefly: bool = False) -> Contestant:
         part.wait_until(lambda: part.answers(VOLCANO_HEALTH, "/healthz"), "ready", 60)
         return part
 
-    return Contestant(name, user, start, briefly)
+    return Contestant(name, user_of(account), start, briefly)
 
 
 def tuned(rate: int, workers: int, name: str = "volcano-tuned") -> Contestant:
@@ -62,13 +63,13 @@ def tuned(rate: int, workers: int, name: str = "volcano-tuned") -> Contestant:
 
 
 def ours(*flags: str) -> Contestant:
-    user = "race:vcjob"
+    account = "vcjob"
 
     def start(cluster: Cluster) -> Part:
-        return start_controller(cluster, user, "--gang=volcano", *flags)
+        return run_controller(cluster, kubeconfig(cluster, account), "--gang=volcano", *flags)
 
-    return Contestant("ours", user, start)
+    return Contestant("ours", user_of(account), start)
 
 
-BARE = Contestant("bare", "testbed-admin")
+BARE = Contestant("bare", user_of("race"))
 DEFAULT = volcano("volcano-default", briefly=True)

@@ -13,7 +13,10 @@ HEALTH_PORT = 8080
 
 def start_controller(cluster: Cluster, user: str, *flags: str) -> Part:
     """Without a webhook, as `user` for the audit log, with its Lease in kube-system unless told otherwise."""
-    kubeconfig = cluster.identity(user, "system:masters", inner=True)
+    return run_controller(cluster, cluster.identity(user, "system:masters", inner=True), *flags)
+
+
+def run_controller(cluster: Cluster, kubeconfig: Path, *flags: str) -> Part:
     command = [
         str(Path(sys.executable).with_name("vcjob")),
         "controller",

@@ -9,6 +9,8 @@ import time
 from datetime import UTC, datetime
 from typing import Literal
 
+import msgspec
+
 from vcjob.cluster.entry import Entry
 from vcjob.kube.client import Client
 from vcjob.kube.errors import KubeError, LeaseLost
@@ -21,6 +23,13 @@ COMPONENT = "vcjob-controller"
 QUIET_SECONDS = 300.0
 _MOST_WAITING = 5_000
 _MESSAGE_KEPT = 1000
+
+
+class _Written(msgspec.Struct):
+    """Nobody asks what the API server made of an event."""
+
+
+_WRITTEN = EVENTS.read_as(_Written)
 
 
 class EventWriter:
@@ -53,7 +62,7 @@ class EventWriter:
 
     async def _write(self, event: Document) -> None:
         try:
-            await self._client.create(EVENTS, event, event["metadata"]["namespace"])
+            await self._client.create(_WRITTEN, event, event["metadata"]["namespace"])
         except LeaseLost:
             raise
         except KubeError as error:

@@ -37,3 +37,5 @@ def set_up_logging(level: str, *, as_json: bool = True, stream: TextIO | None = 
         JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Nobody prints these, and to find them out costs more than the line itself.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False

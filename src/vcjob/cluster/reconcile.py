@@ -285,7 +285,7 @@ class Reconciler:
             held = self._gate(entry)
             if held is not None:
                 if entry.observed.held != held:
-                    self._queue.add_after(entry.key, self._options.status_delay / 2)  # to show the reason
+                    self._queue.add_after(entry.key, self._options.status_delay)  # to show the reason
                 return
         wanted = sum(len(step.indexes) for step in creations)
         refused = None
@@ -300,7 +300,7 @@ class Reconciler:
                 self._queue.add(entry.key)
             elif refused is None:
                 # What comes next the pods will say; till then only the counters are behind.
-                self._queue.add_after(entry.key, self._options.status_delay / 2)
+                self._queue.add_after(entry.key, self._options.status_delay)
                 self._telemetry.all_pods(entry.lean)
                 if entry.plan is not None:
                     entry.plan.forget_pods()

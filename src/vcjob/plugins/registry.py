@@ -7,7 +7,7 @@ installed packages are looked through only when a Job names a plugin that is not
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
@@ -33,6 +33,7 @@ BUILT_IN: dict[str, Plugin[Any]] = {
 #: Plugins of Volcano that mean nothing here.
 OF_VOLCANO = frozenset({"ssh", "mpi", "tensorflow", "ray", "hcclrank"})
 WHERE: Path = ("spec", "plugins")
+_FEW_WORDS = 1000
 
 
 def names() -> list[str]:
@@ -102,7 +103,7 @@ def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
             problem = problem_with(name)
             problems[name] = [problem] if problem else []
             return
-        options, found = plugin.parse(job.spec.plugins.get(name) or forced.get(name) or ())
+        options, found = _parsed(plugin, tuple(job.spec.plugins.get(name) or forced.get(name) or ()))
         problems[name] = [structs.replace(problem, where=(*WHERE, name, *problem.where)) for problem in found]
         opened[name] = (plugin, options)
         if has_errors(problems[name]):
@@ -123,6 +124,18 @@ def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
             read(name)
     found = [problem for name in sorted(problems) for problem in problems[name]]
     return sorted(opened.values(), key=lambda pair: (pair[0].order, pair[0].name)), found
+
+
+def _parsed(plugin: Plugin[Any], arguments: tuple[str, ...]) -> tuple[Any, list[Problem]]:
+    """A Job's plugins are opened several times, and most Jobs give them the same few words."""
+    if plugin.name in BUILT_IN and sum(map(len, arguments)) < _FEW_WORDS:
+        return _parsed_once(plugin.name, arguments)
+    return plugin.parse(arguments)
+
+
+@lru_cache(maxsize=256)
+def _parsed_once(name: str, arguments: tuple[str, ...]) -> tuple[Any, list[Problem]]:
+    return BUILT_IN[name].parse(arguments)
 
 
 class _NamesOnly(PodDraft):
