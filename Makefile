@@ -8,6 +8,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 # One more than there are cores: tests of processes wait now and then.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Many of the fast tests wait for processes.
+FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 # Compiled once instead of in every one of the hundreds of processes that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -44,7 +46,7 @@ test: $(VENV)/.dev $(VENV)/.torch  ## every test, the real torch and the real cl
 	@$(BIN)/python scripts/run-tests $(WORKERS)
 
 test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
-	$(PYTEST) -q -n $(WORKERS) -m 'not torch and not cluster and not slow'
+	$(PYTEST) -q -n $(FAST_WORKERS) -m 'not torch and not cluster and not slow'
 
 test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of this machine
 	@scripts/test-every-python
