@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vcjob.kube.http1 import Pool
+from vcjob.kube.server import Server
 from vcjob.kube.wire import Answer, WireError
 
 PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{"a"'
@@ -50,7 +51,7 @@ async def server(
         writer.close()
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    pool = Pool(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix")
+    pool = Pool(Server(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix"))
     try:
         yield pool, asked
     finally:
@@ -150,7 +151,7 @@ async def test_no_answer_in_time_is_slow_and_ends_the_connection() -> None:
 
 async def test_nobody_there_was_never_asked() -> None:
     with pytest.raises(WireError) as caught:
-        await ask(Pool("http://127.0.0.1:1"))
+        await ask(Pool(Server("http://127.0.0.1:1")))
     assert not caught.value.sent and caught.value.again
 
 

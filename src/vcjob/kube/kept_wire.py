@@ -1,14 +1,18 @@
-"""The wire of a process that asks much: small requests by connections of our own, streams by aiohttp."""
+"""The wire of a process that asks much: requests and streams by connections of our own."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from vcjob.kube.auth import Credential
 from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import ConfigError
 from vcjob.kube.http1 import Pool
-from vcjob.kube.wire import AiohttpWire, Answer
+from vcjob.kube.server import Server
+from vcjob.kube.stream1 import Streaming
+from vcjob.kube.wire import CONNECT_SECONDS, AiohttpWire, Answer, Stream, WireError
 
 
 class KeptWire(AiohttpWire):
@@ -16,7 +20,9 @@ class KeptWire(AiohttpWire):
 
     def __init__(self, config: ClusterConfig) -> None:
         super().__init__(config)
-        self._pool = Pool(config.server, config.server_name)
+        self._server = Server(config.server, config.server_name)
+        self._pool = Pool(self._server)
+        self._streams: set[Streaming] = set()
         self._lines: dict[str, bytes] = {}
         self._speaks_for: Credential | None = None
 
@@ -31,15 +37,35 @@ class KeptWire(AiohttpWire):
         seconds: float,
     ) -> Answer:
         if credential is not self._speaks_for:
-            self._take_up(credential)
-            self._speaks_for = credential
-            self._lines.clear()
-            self._pool.use(self._tls if isinstance(self._tls, ssl.SSLContext) else None)
+            self._speak_for(credential)
         return await self._pool.fetch(method, target, self._lines_for(content_type), body, seconds)
 
+    @asynccontextmanager
+    async def stream(
+        self, target: str, credential: Credential, silence: float | None
+    ) -> AsyncIterator[Stream]:
+        if credential is not self._speaks_for:
+            self._speak_for(credential)
+        request = self._server.request("GET", target, self._lines_for(""))
+        streaming = await self._server.connect(lambda: Streaming(silence), CONNECT_SECONDS)
+        self._streams.add(streaming)
+        try:
+            yield await streaming.ask(request)
+        finally:
+            self._streams.discard(streaming)
+            streaming.close()
+
     async def close(self) -> None:
+        for streaming in list(self._streams):
+            streaming.close(WireError("the connection was closed on our side", sent=True))
         self._pool.close()
         await super().close()
+
+    def _speak_for(self, credential: Credential) -> None:
+        self._take_up(credential)
+        self._speaks_for = credential
+        self._lines.clear()
+        self._pool.use(self._tls if isinstance(self._tls, ssl.SSLContext) else None)
 
     def _lines_for(self, content_type: str) -> bytes:
         lines = self._lines.get(content_type)

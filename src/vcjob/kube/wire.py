@@ -73,7 +73,7 @@ class Wire(Protocol):
 
 
 class AiohttpWire:
-    """aiohttp, one connection pool for one API server."""
+    """aiohttp, one connection pool for one API server: for what goes through a proxy."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
