@@ -287,7 +287,7 @@ async def test_a_slow_reader_slows_the_server_and_not_the_memory(secure: bool = 
     assert max(pieces) < 4 * READ_BUFFER
 
 
-async def test_a_reader_that_keeps_up_is_never_paused_for() -> None:
+async def test_a_reader_that_keeps_up_is_never_paused_for_and_one_that_is_away_is() -> None:
     orders: list[str] = []
 
     class Transport(asyncio.Transport):
@@ -306,8 +306,10 @@ async def test_a_reader_that_keeps_up_is_never_paused_for() -> None:
     stream.data_received(HEAD)
     piece = chunk(b"x" * (READ_BUFFER * 2 // 3))
     for _ in range(3):
+        reading = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0)
         stream.data_received(piece)
-        await anext(stream)
+        await reading
     assert orders == []
     for _ in range(3):  # what a transport has still read when it is told to pause is taken, too
         stream.data_received(piece)

@@ -277,3 +277,20 @@ def test_lines_are_the_same_whatever_the_chunks(size: int) -> None:
     splitter = LineSplitter()
     lines = [line for at in range(0, len(text), size) for line in splitter.feed(text[at : at + size])]
     assert [*lines, splitter.rest()] == text.split(b"\n")
+
+
+async def test_a_watch_that_rests_shows_at_once_what_has_come_meanwhile(api: FakeApi, client: Client) -> None:
+    """Told without a clock: while it rests, all of it is written; the next step must have it whole."""
+    settings = msgspec.structs.replace(QUICK, rest=0.5)
+    async with aclosing(follow(client, PODS, settings=settings)) as steps:
+        reader = Reader(steps)
+        await reader.until({})
+        await api.put("pods", "alone")
+        first = await reader.step()
+        assert isinstance(first, Batch) and len(first.changes) == 1
+        coming = asyncio.ensure_future(reader.step())
+        await asyncio.sleep(0)  # it rests now
+        for number in range(20):
+            await api.put("pods", f"p{number}")
+        rush = await coming
+        assert isinstance(rush, Batch) and len(rush.changes) == 20

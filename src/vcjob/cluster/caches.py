@@ -29,12 +29,15 @@ from vcjob.kube.client import Client
 from vcjob.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from vcjob.kube.informer import Informer
 from vcjob.kube.resources import Resource
+from vcjob.kube.watch import WatchSettings
 from vcjob.plan.names import JOB_NAME
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 #: How long a first list may fail before that is the user's to mend.
 _SYNC_PATIENCE = 20.0
+#: How long a watch rests between two reads: of what Jobs wait for, of pods, of what is watched only to be mended.
+_SOON, _OF_PODS, _AT_LEISURE = 0.005, 0.02, 0.1
 
 
 class Cache(Generic[T]):
@@ -46,9 +49,12 @@ class Cache(Generic[T]):
         resource: Resource[T],
         namespaces: tuple[str, ...] | None,
         labels: str | None = None,
+        *,
+        rest: float = _SOON,
     ) -> None:
+        settings = WatchSettings(rest=rest)
         self.informers: dict[str | None, Informer[T]] = {
-            namespace: Informer(client, resource, namespace=namespace, labels=labels)
+            namespace: Informer(client, resource, namespace=namespace, labels=labels, settings=settings)
             for namespace in namespaces or (None,)
         }
 
@@ -66,7 +72,7 @@ class Caches:
     def __init__(self, client: Client, namespaces: tuple[str, ...] | None) -> None:
         self._client = client
         self._namespaces = namespaces
-        self.pods = Cache(client, LEAN_PODS, namespaces, labels=JOB_NAME)
+        self.pods = Cache(client, LEAN_PODS, namespaces, labels=JOB_NAME, rest=_OF_PODS)
         self._jobs = Cache(client, LEAN_JOBS, namespaces)
         self._priorities = Informer(client, LEAN_PRIORITIES)
         self._all: list[Informer[Any]] = [
@@ -104,8 +110,9 @@ class Caches:
             self._all += commands.informers.values()
 
     def _follow_owned(self, board: Board, resource: Resource[Any]) -> None:
-        cache = Cache(self._client, resource, self._namespaces)
         kind = resource.kind
+        rest = _SOON if kind == "PodGroup" else _AT_LEISURE
+        cache = Cache(self._client, resource, self._namespaces, rest=rest)
         cache.on_change(
             lambda found: board.object_changed(kind, found), lambda found: board.object_gone(kind, found)
         )

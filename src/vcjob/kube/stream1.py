@@ -66,6 +66,11 @@ class Streaming(asyncio.Protocol):
             if self._over:
                 raise StopAsyncIteration
             await self._more()
+        if self._paused and self._waiting <= READ_BUFFER:
+            # The reader was away: what the kernel has kept for it meanwhile goes with the first piece.
+            self._resume()
+            for _ in range(2):  # one turn of the loop to see it, one to read it
+                await asyncio.sleep(0)
         taken = b"".join(parts)
         parts.clear()
         self._waiting = 0
@@ -89,8 +94,8 @@ class Streaming(asyncio.Protocol):
             return
         if whole:
             self.close()
-        elif self._waiting > READ_BUFFER and self._incoming.parts:
-            self._pause()
+        elif self._incoming.parts and (self._waiting > READ_BUFFER or self._waiter is None):
+            self._pause()  # also for a reader that is busy: what comes meanwhile then comes as one
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:

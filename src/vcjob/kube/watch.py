@@ -71,6 +71,9 @@ class WatchSettings(msgspec.Struct, frozen=True):
     most_delay: float = 10.0
     page: int = 500
     stream_first_list: bool = True
+    #: Having read, it looks away for this long: in a rush events then come many at once, which takes a fraction of
+    #: their time. One that comes alone comes at once.
+    rest: float = 0.0
 
 
 class _Event(msgspec.Struct):
@@ -200,6 +203,8 @@ class Follower(Generic[T]):
                     yield Batch(changes, self._version or "")
                 if failure is not None:  # only now: what came before it in the same chunk did happen
                     raise failure
+                if self._settings.rest and listing is None:
+                    await asyncio.sleep(self._settings.rest)
             if listing is not None:
                 raise Unreachable(
                     f"the watch of {self._resource.plural} ended before its first list was complete"
