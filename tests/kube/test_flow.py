@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.flow import Place, Window
+from vcjob.kube.flow import Window
 
 
 async def hold(window: Window, gate: asyncio.Event, *, overloaded: bool = False) -> None:
-    async with Place(window) as place:
+    place = await window.acquire()
+    try:
         await gate.wait()
-        place.overloaded = overloaded
+    finally:
+        window.release(place, answered=gate.is_set(), overloaded=overloaded and gate.is_set())
 
 
 async def test_no_more_are_in_flight_than_the_window_holds() -> None:

@@ -149,12 +149,16 @@ class Client:
 
         `field_validation="Strict"` has the server refuse (BadRequest) a field it does not know."""
         path = resource.path(namespace)
-        name, metadata = _name_in(body)
-        call = self._write("POST", "create", resource, path, body, idempotent=name is not None, **options)
+        call = self._write("POST", "create", resource, path, body, **options)
+        # One that the server is to name would be made twice. (Words that only look so cost a second try.)
+        assert call.body is not None
+        call.idempotent = b'"generateName":' not in call.body
         try:
             return self._decode(resource, await self.transport.send(call), path)
         except AlreadyExists as error:
-            if not error.retried or name is None:
+            metadata = msgspec.json.decode(call.body, type=_Found).metadata
+            name = metadata.get("name")
+            if not error.retried or not name:
                 raise
             own = resource.path(namespace, name)
             found = await self.transport.send(
@@ -351,16 +355,6 @@ class Client:
             return decoder_for(resource.model).decode(body)
         except msgspec.MsgspecError as error:
             raise BadAnswer(f"the {resource.kind} at {path} cannot be read: {error}") from error
-
-
-def _name_in(body: Body) -> tuple[str | None, dict[str, Any]]:
-    if isinstance(body, bytes):
-        metadata = msgspec.json.decode(body, type=_Found).metadata
-    elif isinstance(body, dict):
-        metadata = body.get("metadata") or {}
-    else:
-        metadata = msgspec.to_builtins(body).get("metadata") or {}
-    return metadata.get("name") or None, metadata
 
 
 def _carries(found: dict[str, Any], posted: dict[str, Any]) -> bool:

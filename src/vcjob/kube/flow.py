@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from types import TracebackType
 
 
 class Window:
@@ -39,11 +38,17 @@ class Window:
     def waiting(self) -> int:
         return len(self._waiters)
 
-    async def acquire(self) -> int:
-        """Wait for a place; the number that comes back belongs into `release`."""
+    def take(self) -> int | None:
+        """A place, where one is free; the number that comes back belongs into `release`."""
         if self._in_flight < int(self._size) and not self._waiters:
             self._in_flight += 1
             return self._epoch
+        return None
+
+    async def acquire(self) -> int:
+        """Wait for a place."""
+        if (taken := self.take()) is not None:
+            return taken
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
@@ -74,24 +79,3 @@ class Window:
             if not waiter.done():
                 self._in_flight += 1
                 waiter.set_result(None)
-
-
-class Place:
-    """`async with Place(window) as place:` one request's stay in the window."""
-
-    def __init__(self, window: Window | None) -> None:
-        self._window = window
-        self._epoch = 0
-        self.answered = False
-        self.overloaded = False
-
-    async def __aenter__(self) -> Place:
-        if self._window is not None:
-            self._epoch = await self._window.acquire()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._window is not None:
-            self._window.release(self._epoch, answered=self.answered, overloaded=self.overloaded)

@@ -102,9 +102,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
-        limit = loop.call_later(
-            seconds, self._fail, WireError(f"no answer in {seconds:.3g} s", sent=True, slow=True)
-        )
+        limit = loop.call_later(seconds, self._give_up, seconds)
         self._transport.write(request)
         try:
             return await self._waiter
@@ -149,6 +147,9 @@ class _Connection(asyncio.Protocol):
         if not waiter.done():
             body = b"".join(answer.parts)
             waiter.set_result(Answer(head.status, head.retry_after, body, head.warnings, head.date))
+
+    def _give_up(self, seconds: float) -> None:
+        self._fail(WireError(f"no answer in {seconds:.3g} s", sent=True, slow=True))
 
     def _fail(self, error: WireError) -> None:
         waiter, self._waiter = self._waiter, None

@@ -5,6 +5,9 @@ from __future__ import annotations
 _MOST_HEAD = 2**16
 _MOST_LINE = 2**12  # of a chunk's size: a few digits, and what a load balancer may add
 
+#: Of the headers that are asked for; an API server sends as many others.
+_FIRST_LETTERS = b"CcDdRrTtWw"
+
 
 class Incoming:
     """Takes an answer apart. `parts`: what has come of the body and nobody has taken yet."""
@@ -115,6 +118,8 @@ class Head:
         self.warnings: list[str] = []
         length: int | None = None
         for line in lines[1:]:
+            if line[:1] not in _FIRST_LETTERS:
+                continue
             name, _, value = line.partition(b":")
             match name.lower():
                 case b"content-length":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -12,6 +13,11 @@ from vcjob.kube.errors import BadAnswer
 Document = dict[str, Any]
 T = TypeVar("T")
 S = TypeVar("S")
+
+
+@lru_cache(maxsize=1024)
+def _collection(root: str, plural: str, namespace: str | None) -> str:
+    return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{root}/{plural}"
 
 
 class Resource(msgspec.Struct, Generic[T], frozen=True):
@@ -40,19 +46,14 @@ class Resource(msgspec.Struct, Generic[T], frozen=True):
         self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
         """The URL path of one object, or of the collection (of all namespaces where none is named)."""
-        parts = [self.root]
-        if namespace and self.namespaced:
-            parts += ["namespaces", quote(namespace, safe="")]
-        elif name is not None and self.namespaced:
-            raise ValueError(f"{self.plural} live in a namespace; none was named for {name!r}")
-        parts.append(self.plural)
+        path = _collection(self.root, self.plural, namespace if self.namespaced else None)
         if name is not None:
+            if self.namespaced and not namespace:
+                raise ValueError(f"{self.plural} live in a namespace; none was named for {name!r}")
             if not name or name in (".", ".."):
                 raise ValueError(f"not a name of {self.plural}: {name!r}")
-            parts.append(quote(name, safe=":"))
-        if subresource:
-            parts.append(subresource)
-        return "/".join(parts)
+            path += "/" + quote(name, safe=":")
+        return f"{path}/{subresource}" if subresource else path
 
     def manifest(self, name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
         """The frame of an object of this kind."""

@@ -14,9 +14,10 @@ from time import perf_counter
 
 import msgspec
 
+from vcjob.kube.auth import Credential
 from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadAnswer, KubeError, Unreachable, api_error, parse_status
-from vcjob.kube.flow import Place, Window
+from vcjob.kube.flow import Window
 from vcjob.kube.jitter import jittered
 from vcjob.kube.kept_wire import KeptWire
 from vcjob.kube.server_clock import ServerClock
@@ -95,27 +96,40 @@ class Transport:
 
     async def _try(self, call: Call) -> Answer | WireError:
         credential = await self.config.source.get()
-        async with Place(None if call.urgent else self.window) as place:
-            if call.guard is not None:
-                call.guard()
-            began = perf_counter()
-            try:
-                answer = await self._wire.fetch(
-                    call.method,
-                    call.target,
-                    body=call.body,
-                    content_type=call.content_type,
-                    credential=credential,
-                    seconds=call.seconds,
-                )
-            except WireError as error:
-                place.overloaded = error.slow
-                self._count(call, 0, perf_counter() - began)
-                return error
-            place.answered = True
-            self.clock.note(answer.date)
-            place.overloaded = answer.status in OVERLOADED
-            self._count(call, answer.status, perf_counter() - began)
+        if call.urgent:
+            return await self._ask(call, credential)
+        window = self.window
+        place = window.take()
+        if place is None:
+            place = await window.acquire()
+        outcome: Answer | WireError | None = None
+        try:
+            outcome = await self._ask(call, credential)
+            return outcome
+        finally:
+            if isinstance(outcome, Answer):
+                window.release(place, overloaded=outcome.status in OVERLOADED)
+            else:
+                window.release(place, answered=False, overloaded=outcome is not None and outcome.slow)
+
+    async def _ask(self, call: Call, credential: Credential) -> Answer | WireError:
+        if call.guard is not None:
+            call.guard()
+        began = perf_counter()
+        try:
+            answer = await self._wire.fetch(
+                call.method,
+                call.target,
+                body=call.body,
+                content_type=call.content_type,
+                credential=credential,
+                seconds=call.seconds,
+            )
+        except WireError as error:
+            self._count(call, 0, perf_counter() - began)
+            return error
+        self.clock.note(answer.date)
+        self._count(call, answer.status, perf_counter() - began)
         if answer.warnings and self._on_warning is not None:
             for warning in answer.warnings:
                 self._on_warning(_warning_text(warning))
