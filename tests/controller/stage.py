@@ -40,6 +40,8 @@ class PretendedApi:
             None
         )
         self.version = 100
+        #: What comes with the answer to every creation.
+        self.warning = ""
 
     def now(self) -> float:
         return time.time()
@@ -52,12 +54,16 @@ class PretendedApi:
         self.objects[plural, meta["name"]] = made
         return made
 
-    async def create(self, resource: Any, body: Any, namespace: str) -> Any:
+    async def create(
+        self, resource: Any, body: Any, namespace: str, *, on_warning: Callable[[str], None] | None = None
+    ) -> Any:
         document = msgspec.json.decode(body) if isinstance(body, bytes) else body
         name = document["metadata"].get("name", "")
         self._ask("create", resource.plural, name)
         if (resource.plural, name) in self.objects:
             raise AlreadyExists(409, server_message=f"{name} already exists")
+        if self.warning and on_warning is not None:
+            on_warning(self.warning)
         return _read(resource, self.put(resource.plural, document))
 
     async def get(self, resource: Any, name: str, namespace: str) -> Any:

@@ -52,6 +52,16 @@ def test_without_volcano_one_event_says_who_schedules(ground: Ground, serve: Ser
     assert {pod["spec"]["schedulerName"] for pod in ground.pods()} == {"default-scheduler"}
 
 
+def test_a_field_that_the_api_server_leaves_out_is_told(ground: Ground, serve: Serve) -> None:
+    serve()
+    mistyped = job("typo", task("a", 2, after=None))
+    mistyped["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["imagePullPolcy"] = "Never"
+    ground.create(mistyped)
+    ground.wait_phase("typo", "Running")
+    told = [event["message"] for event in ground.events("typo") if event["reason"] == "PodWarning"]
+    assert told == ['pods of task a: unknown field "spec.containers[0].imagePullPolcy"'], "once for all pods"
+
+
 def test_a_failed_pod_restarts_the_job_until_the_runs_are_used_up(ground: Ground, serve: Serve) -> None:
     serve()
     policy = [{"event": "PodFailed", "action": "RestartJob"}]

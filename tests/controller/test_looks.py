@@ -122,8 +122,8 @@ async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by
     stage = Stage(job("j", task("a", 1), plugins={"svc": []}))
     create = stage.api.create
 
-    async def slow_answer(resource: Any, body: Any, namespace: str) -> Any:
-        made = await create(resource, body, namespace)
+    async def slow_answer(resource: Any, body: Any, namespace: str, **options: Any) -> Any:
+        made = await create(resource, body, namespace, **options)
         if resource.plural == "services":
             changed = stage.api.put("services", stage.api.objects["services", "j"])
             stage.board.object_changed("Service", _read(LEAN_SERVICES, changed))
@@ -463,3 +463,14 @@ async def test_a_stop_in_good_order_writes_what_waits() -> None:
     assert stage.stored["state"]["phase"] == "Pending"
     await stage.reconciler.write_what_waits()
     assert stage.api.requests["patch", "jobs"] == 1
+
+
+async def test_what_the_api_server_warns_of_is_told_on_the_job_once() -> None:
+    stage = Stage(job("j", task("a", 3)))
+    stage.api.warning = 'unknown field "spec.hots"'
+    await stage.look()
+    await stage.events.drain()
+    told = [found for (plural, _), found in stage.api.objects.items() if plural == "events"]
+    assert [(found["reason"], found["message"]) for found in told if found["type"] == "Warning"] == [
+        ("PodWarning", 'pods of task a: unknown field "spec.hots"')
+    ]

@@ -247,6 +247,19 @@ async def test_the_servers_warnings_are_passed_on(api: FakeApi) -> None:
     assert heard == ["old API"]
 
 
+async def test_who_asks_may_hear_the_warnings_himself(api: FakeApi) -> None:
+    from aiohttp import web
+
+    config = ClusterConfig(server=api.url, source=Fixed())
+    heard: list[str] = []
+    own: list[str] = []
+    made = web.json_response({"metadata": {}}, headers={"Warning": '299 - "unknown field"'}, status=201)
+    api.on_next("POST", "pods", made)
+    async with Client(config, transport=Transport(config, on_warning=heard.append)) as client:
+        await client.create(PODS, {"metadata": {"name": "a"}}, "default", on_warning=own.append)
+    assert (own, heard) == (["unknown field"], [])
+
+
 def test_the_causes_of_an_invalid_object_can_be_read_one_by_one() -> None:
     from vcjob.kube.errors import api_error, parse_status
 

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 import msgspec
 
 from vcjob.cluster.entry import HALF_DELETED_SECONDS, Entry
+from vcjob.cluster.events import EventWriter
 from vcjob.cluster.kinds import COMMANDS, JOBS, LEAN_PODS, LeanPod, controller_of
 from vcjob.cluster.observe import Board
 from vcjob.cluster.persist import Outdated
@@ -29,9 +30,10 @@ AT_ONCE = 128
 
 
 class Executor:
-    def __init__(self, client: Client, board: Board) -> None:
+    def __init__(self, client: Client, board: Board, events: EventWriter) -> None:
         self._client = client
         self._board = board
+        self._events = events
 
     async def create(
         self, entry: Entry, steps: Iterable[CreatePods], limit: int
@@ -60,8 +62,12 @@ class Executor:
         body = entry.plan.pod_json(
             step.task, index, version=step.version, attempt=step.attempt, retries=step.retries
         )
+
+        def warned(words: str) -> None:  # of a field that it does not know and has left out, for one
+            self._events.tell(entry, "Warning", "PodWarning", f"pods of task {step.task}: {words}")
+
         try:
-            pod = await self._client.create(LEAN_PODS, body, entry.namespace)
+            pod = await self._client.create(LEAN_PODS, body, entry.namespace, on_warning=warned)
         except AlreadyExists:
             return await self._meet(entry, step.task, index, step.attempt)
         except (ApiError, Unreachable) as error:

@@ -70,7 +70,7 @@ class Reconciler:
         self._caches = caches
         self._scribe = Scribe(client, board, queue, telemetry, options.status_delay)
         self._objects = Objects(client, board)
-        self._executor = Executor(client, board)
+        self._executor = Executor(client, board, events)
         self._leftovers = Leftovers(
             client, board, queue, executor=self._executor, objects=self._objects, caches=caches
         )

@@ -43,6 +43,9 @@ class Call(msgspec.Struct, kw_only=True):
     patience: float | None = None  # for all tries; None: the transport's own; 0: one try
     urgent: bool = False  # passes the window: a lease must be renewed however busy we are
     guard: Callable[[], None] | None = None  # asked before each try; raises if we may no longer write
+    on_warning: Callable[[str], None] | None = (
+        None  # hears what the server warns of; None: the transport's own
+    )
 
 
 class Transport:
@@ -130,9 +133,10 @@ class Transport:
             return error
         self.clock.note(answer.date)
         self._count(call, answer.status, perf_counter() - began)
-        if answer.warnings and self._on_warning is not None:
+        on_warning = call.on_warning or self._on_warning
+        if answer.warnings and on_warning is not None:
             for warning in answer.warnings:
-                self._on_warning(_warning_text(warning))
+                on_warning(_warning_text(warning))
         return answer
 
     @asynccontextmanager
