@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from vcjob.cluster.kinds import LEAN_JOBS, LEAN_SERVICES
+from vcjob.cluster.kinds import LEAN_CLAIMS, LEAN_JOBS, LEAN_SERVICES
 from vcjob.cluster.patience import Unsaved
 from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from vcjob.plan.edition import EDITION
 
 from .jobs import job, task, trio
-from .stage import KEY, UID, Stage, _read
+from .stage import KEY, NAMESPACE, UID, Stage, _read
 
 ATTEMPT = "vcjob.io/attempt"
 QUOTA = "exceeded quota: few, requested: pods=1"
@@ -39,6 +39,14 @@ async def test_a_job_without_objects_has_its_status_written_before_its_pods() ->
     stage.api.refuse = lambda verb, plural, name: seen.append((verb, plural))
     await stage.look()
     assert seen == [("patch", "jobs"), ("create", "pods"), ("create", "pods")]
+
+
+async def test_an_object_that_nobody_watches_does_not_tell_that_the_job_has_begun() -> None:
+    stage = Stage(job("j", task("a", 1)), status_delay=60.0)
+    meta = {"name": "j", "uid": "other", "namespace": NAMESPACE, "resourceVersion": "1"}
+    stage.entry.owned["Widget", "j"] = _read(LEAN_CLAIMS, {"metadata": meta})
+    await stage.look()
+    assert stage.stored["state"]["phase"] == "Pending"
 
 
 async def test_one_who_takes_over_before_the_first_status_makes_no_attempt_twice() -> None:

@@ -19,6 +19,9 @@ from vcjob.spec.job import API_VERSION, KIND, Job
 ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 JobKey: TypeAlias = tuple[str, str]  # namespace, uid
 
+#: Kinds that are made before the pods, always the Job's own, and watched.
+MARKS = frozenset({"ConfigMap", "Service", "NetworkPolicy", "PodGroup"})
+
 #: The API server deletes in two steps, and may be stopped between them. Then nobody does the second but who asks again.
 HALF_DELETED_SECONDS = 5.0
 
@@ -100,6 +103,11 @@ class Entry:
     def begun(self) -> bool:
         """Whether the cluster has a status of it."""
         return self.saved is not None and self.saved.state.since is not None
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether there are objects of it by which one who takes over sees, without a status, that it has begun."""
+        return any(kind in MARKS for kind, _ in self.owned)
 
     @property
     def empty(self) -> bool:

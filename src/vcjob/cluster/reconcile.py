@@ -111,7 +111,7 @@ class Reconciler:
             return
         assert entry.job is not None and entry.status is not None
         if not entry.recovered:
-            known = entry.status if entry.begun or not entry.owned else presumed(entry.status, entry.job)
+            known = presumed(entry.status, entry.job) if entry.has_marks and not entry.begun else entry.status
             entry.status = recover(known, entry.observed)
         self._drop_ghosts(entry)
         doubts = await self._settle_doubts(entry)
@@ -290,7 +290,7 @@ class Reconciler:
         wanted = sum(len(step.indexes) for step in creations)
         refused = None
         if conflict is None and wanted:
-            if not (entry.begun or entry.owned):
+            if not (entry.begun or entry.has_marks):
                 # Whoever takes over must know that there may be pods, and nothing else would say so.
                 await self._scribe.write(entry, decision.status)
             # After a refusal one pod shows whether it still holds.
