@@ -52,14 +52,19 @@ def test_without_volcano_one_event_says_who_schedules(ground: Ground, serve: Ser
     assert {pod["spec"]["schedulerName"] for pod in ground.pods()} == {"default-scheduler"}
 
 
-def test_a_field_that_the_api_server_leaves_out_is_told(ground: Ground, serve: Serve) -> None:
+def test_what_the_api_server_warns_of_is_told_on_the_job(ground: Ground, serve: Serve) -> None:
     serve()
-    mistyped = job("typo", task("a", 2, after=None))
-    mistyped["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["imagePullPolcy"] = "Never"
-    ground.create(mistyped)
-    ground.wait_phase("typo", "Running")
-    told = [event["message"] for event in ground.events("typo") if event["reason"] == "PodWarning"]
-    assert told == ['pods of task a: unknown field "spec.containers[0].imagePullPolcy"'], "once for all pods"
+    warn = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
+    ground.api.patch(f"/api/v1/namespaces/{ground.namespace}", warn)
+    ground.create(job("lax", task("a", 2, after=None)))
+    seen = ground.api.wait(
+        f"{ground.core}/events",
+        lambda seen: [e for e in seen["items"] if e["reason"] == "PodWarning"],
+        what="told",
+    )
+    told = [event["message"] for event in seen["items"] if event["reason"] == "PodWarning"]
+    assert len(told) == 1, "once for all pods"
+    assert told[0].startswith('pods of task a: would violate PodSecurity "restricted:latest"')
 
 
 def test_a_failed_pod_restarts_the_job_until_the_runs_are_used_up(ground: Ground, serve: Serve) -> None:

@@ -64,7 +64,13 @@ class Part:
         self.cell.ask("signal", name=self.name, number=number)
 
     def pause(self) -> None:
+        """All its threads stand still when this returns: the signal alone is only on its way."""
         self.signal(signal.SIGSTOP)
+        self.wait_until(self._stands_still, "paused", 10)
+
+    def _stands_still(self) -> bool:
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
 
     def resume(self) -> None:
         self.signal(signal.SIGCONT)

@@ -63,7 +63,7 @@ class Executor:
             step.task, index, version=step.version, attempt=step.attempt, retries=step.retries
         )
 
-        def warned(words: str) -> None:  # of a field that it does not know and has left out, for one
+        def warned(words: str) -> None:  # of what pod security would not allow, or a variable given twice
             self._events.tell(entry, "Warning", "PodWarning", f"pods of task {step.task}: {words}")
 
         try:
