@@ -30,6 +30,12 @@ def wait_until_ready(cell: Cell, part: Part) -> None:
         lambda: cell.run("ctr", "--address", SOCKET, "version", check=False).returncode == 0, "answering", 30
     )
 
+    def serves_kubelets() -> bool:  # later than the rest, where it has containers of earlier to look after
+        said = part.log_file.read_text(errors="replace")
+        return said.rfind("Start streaming server") > said.rfind("successfully booted")
+
+    part.wait_until(serves_kubelets, "serving kubelets", 30)
+
 
 def load_image(cell: Cell, name: str) -> None:
     archive = image(name)
