@@ -32,7 +32,7 @@ def wait_until_ready(cell: Cell, part: Part) -> None:
 
     def serves_kubelets() -> bool:  # later than the rest, where it has containers of earlier to look after
         said = part.log_file.read_text(errors="replace")
-        return said.rfind("Start streaming server") > said.rfind("successfully booted")
+        return said.rfind("Start streaming server") > said.rfind("starting containerd")
 
     part.wait_until(serves_kubelets, "serving kubelets", 30)
 
