@@ -140,3 +140,18 @@ def test_nobody_takes_a_deletion_back():
     assert observed.pod("a", 0, 0) == PodFact(
         "a", 0, "u", phase="Running", terminating=True, since=5.0, restarts=1
     )
+
+
+def test_a_wait_in_vain_stays_the_cause_where_only_the_next_try_of_it_is_shown():
+    """As when the kubelet clears the earlier try away: the later one was ended by our own order."""
+    observed = Observed()
+    pod = PodFact(task="a", index=0, uid="u", phase="Pending", restarts=1)
+    in_vain = Failure("wait-for-master", 91, init=True)
+    observed.put(msgspec.structs.replace(pod, failure=in_vain))
+    ended = msgspec.structs.replace(pod, phase="Failed")
+    told = msgspec.structs.replace(ended, failure=Failure("wait-for-master", 143, signal=15, init=True))
+    observed.put(told)
+    assert observed.pods["a", 0, 0].failure == in_vain
+    own = Failure("main", 1)
+    observed.put(msgspec.structs.replace(ended, failure=own))
+    assert observed.pods["a", 0, 0].failure == own

@@ -134,6 +134,9 @@ class Observed:
             if old.uid == pod.uid and old.restarts > pod.restarts:
                 # They only grow: whoever writes a status without them has forgotten them.
                 pod = msgspec.structs.replace(pod, restarts=old.restarts)
+            if old.uid == pod.uid and _waited_in_vain_before(old, pod):
+                # The kubelet began the wait anew and may keep only that try, which our own order ended.
+                pod = msgspec.structs.replace(pod, failure=old.failure)
             self._forget(key, old)
         self.pods[key] = pod
         self._keys[pod.uid] = key
@@ -166,6 +169,16 @@ class Observed:
             del groups[pod.attempt]
         if not groups:
             del self.groups[pod.task]
+
+
+def _waited_in_vain_before(old: PodFact, new: PodFact) -> bool:
+    failure = new.failure
+    return (
+        _gave_up_waiting(old)
+        and failure is not None
+        and failure.container == CONTAINER_NAME
+        and failure.exit_code not in WAIT_EXIT_CODES
+    )
 
 
 def _ended_from_outside(pod: PodFact) -> bool:
