@@ -28,6 +28,14 @@ from vcjob.kube.queue import WorkQueue
 NAMESPACE, UID = "n", "job-uid"
 OWNED = {kind.plural: kind for kind in RESOURCES.values() if kind is not LEAN_COSCHEDULING_GROUPS}
 KEY = (NAMESPACE, UID)
+#: In the metadata of what belongs to the Job.
+OWNER = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "name": "j",
+    "uid": UID,
+    "controller": True,
+}
 
 
 class PretendedApi:

@@ -18,7 +18,7 @@ from vcjob.cluster.observe import Board
 from vcjob.plan import names
 
 from .jobs import job, task
-from .stage import KEY, UID, Stage
+from .stage import KEY, OWNER, Stage
 
 #: `make scale` counts ten thousand too.
 SIZES = (100, 1000, 10_000) if int(os.environ.get("VCJOB_SCALE_PODS", "0")) >= 10_000 else (100, 1000)
@@ -117,13 +117,6 @@ def _as_sent(index: int, phase: str) -> bytes:
         "Running": {"running": {"startedAt": at}},
     }
     conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-    owner = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "name": "j",
-        "uid": UID,
-        "controller": True,
-    }
     marks = {
         names.TASK_SPEC: "worker",
         names.TASK_INDEX: str(index),
@@ -134,7 +127,7 @@ def _as_sent(index: int, phase: str) -> bytes:
         "metadata": {
             "name": f"j-worker-{index}", "namespace": "n", "uid": f"5e7e8c1c-6ae0-4b43-b1c3-{index:012}",
             "resourceVersion": str(1000 + index), "creationTimestamp": at, "annotations": marks,
-            "ownerReferences": [owner],
+            "ownerReferences": [OWNER],
         },
         "spec": {"nodeName": "node-1", "schedulerName": "default-scheduler"},
         "status": {

@@ -1,141 +1,24 @@
-"""Our own streams: what comes is handed out at once, and every way in which it can end badly is told."""
+"""Our own streams: what comes is handed out at once; how one can end badly is in test_stream_failures.py."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import socket
-import ssl
-import struct
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from functools import cache
-from typing import Any, TypeAlias
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
 
 import pytest
 
-from vcjob.kube.auth import Fixed, bearer
+from vcjob.kube.auth import bearer
 from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
 from vcjob.kube.errors import TooManyRequests
-from vcjob.kube.kept_wire import KeptWire
 from vcjob.kube.stream1 import Streaming
-from vcjob.kube.tls import load_pair
-from vcjob.kube.wire import READ_BUFFER, AiohttpWire, Stream, WireError
+from vcjob.kube.wire import READ_BUFFER
 
-from .certificates import Authority
-
-Handler: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-LAST = b"0\r\n\r\n"
-
-
-def chunk(content: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(content), content)
-
-
-@cache
-def tls() -> tuple[bytes, ssl.SSLContext]:
-    """A CA, and a server of it."""
-    ca, context = Authority(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_pair(context, *ca.issue("server", hosts=["127.0.0.1"]))
-    return ca.pem, context
-
-
-class Beside:
-    """A server that says, on each connection, what `handler` says after the request (or at once: `hasty`)."""
-
-    def __init__(
-        self,
-        handler: Handler,
-        *,
-        secure: bool = False,
-        hasty: bool = False,
-        wire: type[AiohttpWire] = KeptWire,
-    ) -> None:
-        self._handler = handler
-        self._hasty = hasty
-        self._tls = tls() if secure else None
-        self._kind = wire
-        self.asked: list[bytes] = []
-        self.open = 0  # connections
-        self.ended = asyncio.Event()
-
-    async def __aenter__(self) -> Beside:
-        ca, context = self._tls or (None, None)
-        self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
-        self.port = self._listening.sockets[0].getsockname()[1]
-        url = f"{'https' if context else 'http'}://127.0.0.1:{self.port}"
-        self.config = ClusterConfig(server=url, source=Fixed(bearer("token")), ca=ca)
-        self.wire = self._kind(self.config)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.wire.close()
-        self._listening.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.open += 1
-        try:
-            if not self._hasty:
-                self.asked.append(await reader.readuntil(b"\r\n\r\n"))
-            await self._handler(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self.open -= 1
-            self.ended.set()
-            writer.close()
-
-    def stream(self, silence: float | None = 5.0) -> AbstractAsyncContextManager[Stream]:
-        return open_stream(self.wire, self.config, silence)
-
-
-@asynccontextmanager
-async def open_stream(
-    wire: AiohttpWire, config: ClusterConfig, silence: float | None = 5.0
-) -> AsyncIterator[Stream]:
-    credential = await config.source.get()
-    async with wire.stream("/api?watch=true", credential, silence) as stream:
-        yield stream
-
-
-def says(*pieces: bytes, then: Handler | None = None) -> Handler:
-    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(0)
-        if then is not None:
-            await then(reader, writer)
-
-    return handler
-
-
-async def waits(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-    """Until the other side has closed."""
-    await reader.read()
-
-
-async def resets(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    made = writer.get_extra_info("socket")
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
-async def all_of(stream: Stream) -> bytes:
-    return b"".join([part async for part in stream.chunks])
-
-
-async def failure(server: Beside, silence: float | None = 5.0) -> tuple[bytes, WireError]:
-    """What came before it, and the failure."""
-    came = b""
-    with pytest.raises(WireError) as caught:
-        async with server.stream(silence) as stream:
-            async for part in stream.chunks:
-                came += part
-    return came, caught.value
+from .beside import HEAD, LAST, Beside, all_of, chunk, failure, on_loop, says, waits
 
 
 async def test_a_request_has_its_path_host_and_headers() -> None:
@@ -318,146 +201,6 @@ async def test_a_reader_that_keeps_up_is_never_paused_for_and_one_that_is_away_i
     assert orders == ["pause", "resume"]
 
 
-async def test_silence_ends_a_stream_in_time(secure: bool = False) -> None:
-    loop = asyncio.get_running_loop()
-    for pieces in ((), (HEAD[:9],), (HEAD, chunk(b"one"), b"9\r\nhal")):
-        async with Beside(says(*pieces, then=waits), secure=secure) as server:
-            began = loop.time()
-            came, error = await failure(server, 0.15)
-            assert 0.14 <= loop.time() - began < 2
-            assert str(error) == "no answer in 0.15 s"
-            assert (error.sent, error.again, error.slow) == (True, True, True)
-            assert came == (b"onehal" if pieces[1:] else b"")
-            await asyncio.wait_for(server.ended.wait(), 5)
-
-
-async def test_whoever_speaks_now_and_then_is_not_silent() -> None:
-    async def speaks(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _number in range(8):
-            writer.write(chunk(b"."))
-            await asyncio.sleep(0.1)
-        writer.write(LAST)
-
-    async with Beside(says(HEAD, then=speaks)) as server, server.stream(0.4) as stream:
-        assert await all_of(stream) == b"." * 8
-
-
-async def test_a_log_may_be_silent_for_as_long_as_it_likes() -> None:
-    async def pauses(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.2)
-        writer.write(chunk(b"at last") + LAST)
-
-    async with Beside(says(HEAD, then=pauses)) as server, server.stream(None) as stream:
-        assert await all_of(stream) == b"at last"
-
-
-async def test_half_an_answer_is_an_error_after_what_came(secure: bool = False) -> None:
-    with_length = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
-    for text, came in (
-        (b"", b""),
-        (HEAD[:-2], b""),
-        (HEAD, b""),
-        (HEAD + chunk(b"one"), b"one"),
-        (HEAD + chunk(b"one") + b"9\r\nhalf", b"onehalf"),
-        (HEAD + chunk(b"one") + b"0\r\n", b"one"),
-        (with_length + b"half", b"half"),
-    ):
-        async with Beside(says(text), secure=secure) as server:
-            found, error = await failure(server)
-        assert (found, str(error)) == (came, "it closed the connection")
-        assert (error.sent, error.again, error.slow) == (True, True, False)
-
-
-async def test_a_reset_is_told_by_its_name() -> None:
-    async with Beside(says(HEAD, then=resets)) as server:
-        _, error = await failure(server)
-    assert "reset" in str(error)
-
-
-async def test_what_is_no_http_is_told() -> None:
-    for text in (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", HEAD + chunk(b"one") + b"no size\r\n"):
-        async with Beside(says(text, then=waits)) as server:
-            _, error = await failure(server)
-            assert str(error) == "it does not speak HTTP"
-            await asyncio.wait_for(server.ended.wait(), 5)
-
-
-async def test_a_server_of_another_ca_is_refused_with_the_reason() -> None:
-    async with Beside(waits, secure=True) as server:
-        server.config.ca = Authority("other").pem
-        _, error = await failure(server)
-    assert str(error).startswith("its certificate is not trusted: ")
-    assert (error.sent, error.again, error.slow) == (False, False, False)
-
-
-def refused(config: ClusterConfig) -> None:
-    config.server = "http://127.0.0.1:1"
-
-
-def unknown(config: ClusterConfig) -> None:
-    config.server = "http://nowhere.invalid"
-
-
-def untrusted(config: ClusterConfig) -> None:
-    config.ca = Authority("other").pem
-
-
-def no_tls(config: ClusterConfig) -> None:
-    config.server = config.server.replace("http:", "https:")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "handler", "secure"),
-    [
-        (refused, waits, False),
-        (unknown, waits, False),
-        (untrusted, waits, True),
-        (no_tls, says(b"what?\r\n\r\n"), False),
-        (None, waits, False),
-        (None, says(HEAD, then=waits), False),
-        (None, says(), False),
-        (None, says(HEAD + b"9\r\nhalf"), False),
-        (None, says(HEAD, then=resets), False),
-    ],
-    ids="refused unknown untrusted no-tls no-head silence no-answer half reset".split(),
-)
-async def test_a_failure_is_told_as_the_library_tells_it(
-    spoil: Callable[[ClusterConfig], None] | None,
-    handler: Handler,
-    secure: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """So that it does not matter whether there is a proxy. Only what broke off is told in other words."""
-
-    def no_such_name(*_: object, **__: object) -> object:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    errors = []
-    for wire in (AiohttpWire, KeptWire):
-        async with Beside(handler, secure=secure, hasty=spoil is no_tls, wire=wire) as server:
-            if spoil is not None:
-                spoil(server.config)
-                server.wire = wire(server.config)
-            with monkeypatch.context() as patch:
-                if spoil is unknown:
-                    patch.setattr(socket, "getaddrinfo", no_such_name)
-                errors.append((await failure(server, 0.2))[1])
-    library, ours = errors
-    assert (ours.sent, ours.again, ours.slow) == (library.sent, library.again, library.slow)
-    if library.slow or not library.sent:
-        assert str(ours).split(":")[0] == str(library).split(":")[0]
-
-
-async def test_a_server_that_never_shakes_hands_was_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vcjob.kube.server.CONNECT_SECONDS", 0.1)
-    async with Beside(waits, hasty=True) as server:
-        no_tls(server.config)
-        server.wire = KeptWire(server.config)
-        _, error = await failure(server)
-    assert str(error) == "no answer in 0.1 s"
-    assert (error.sent, error.again, error.slow) == (False, True, True)
-
-
 async def test_a_new_credential_speaks_from_the_next_stream_on() -> None:
     async with Beside(says(HEAD + LAST)) as server:
         for token in ("old", "new"):
@@ -474,20 +217,10 @@ async def test_a_new_credential_speaks_from_the_next_stream_on() -> None:
         test_a_reader_that_stops_early_leaves_no_connection,
         test_an_ended_stream_leaves_no_connection,
         test_a_slow_reader_slows_the_server_and_not_the_memory,
-        test_silence_ends_a_stream_in_time,
-        test_half_an_answer_is_an_error_after_what_came,
     ],
     ids=lambda behaviour: behaviour.__name__.removeprefix("test_"),
 )
 def test_it_is_the_same_with_tls_and_on_the_faster_loop_of_the_controller(
     behaviour: Callable[..., Coroutine[Any, Any, None]], loop: str, secure: bool
 ) -> None:
-    made = pytest.importorskip(loop, reason=f"{loop} is not installed").new_event_loop
-    with asyncio.Runner(loop_factory=made) as runner:
-        runner.run(behaviour(secure=secure))
-
-
-def test_another_ca_is_refused_on_the_faster_loop_too() -> None:
-    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(test_a_server_of_another_ca_is_refused_with_the_reason())
+    on_loop(loop, behaviour(secure=secure))
