@@ -6,18 +6,16 @@ Few label sets, and none that grows with users: no Job, namespace or pod is ever
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from vcjob._version import __version__
+from vcjob.cluster.histogram import Counted, Histogram
 from vcjob.cluster.kinds import LeanJob
 from vcjob.lifecycle.status import Phase
 
@@ -35,50 +33,6 @@ class _Begun(msgspec.Struct, rename="camel"):
 
 
 _decode_begun = msgspec.json.Decoder(_Begun | None).decode
-
-
-class _Times(Collector):
-    """A histogram that counts with plain numbers: the library's own, with a lock for each bucket, took a twentieth of
-    the controller's processor time. All is counted in one thread; a look from another one may miss the latest."""
-
-    def __init__(self, name: str, help: str, buckets: tuple[float, ...], label: str = "") -> None:
-        self._name, self._help, self._label = name, help, label
-        self._bounds = buckets
-        self._kept: dict[str, _Counted] = {}
-
-    def of(self, value: str = "") -> _Counted:
-        found = self._kept.get(value)
-        if found is None:
-            found = self._kept[value] = _Counted(self._bounds)
-        return found
-
-    def describe(self) -> list[HistogramMetricFamily]:
-        return [HistogramMetricFamily(self._name, self._help, labels=[self._label] if self._label else [])]
-
-    def collect(self) -> list[HistogramMetricFamily]:
-        (family,) = self.describe()
-        for value, counted in list(self._kept.items()):
-            family.add_metric([value] if self._label else [], *counted.read())
-        return [family]
-
-
-class _Counted:
-    """How many there were up to each bound, and the sum of all."""
-
-    __slots__ = ("_bounds", "_counts", "_sum")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self._counts[bisect_left(self._bounds, seconds)] += 1
-        self._sum += seconds
-
-    def read(self) -> tuple[list[tuple[str, float]], float]:
-        names = [*map(floatToGoString, self._bounds), "+Inf"]
-        return list(zip(names, accumulate(self._counts), strict=True)), self._sum
 
 
 class _Phases(Collector):
@@ -108,10 +62,10 @@ class Metrics:
         self._transitions = Counter(
             "vcjob_job_transitions", "Phases that Jobs entered", ["phase"], registry=registry
         )
-        reconciles = _Times("vcjob_reconcile_seconds", "One look at one Job", _QUICK, "outcome")
+        reconciles = Histogram("vcjob_reconcile_seconds", "One look at one Job", _QUICK, "outcome")
         self._done = reconciles.of("done")
         self._failed = reconciles.of("failed")
-        waits = _Times("vcjob_queue_wait_seconds", "How long Jobs stood in the queue", _QUICK)
+        waits = Histogram("vcjob_queue_wait_seconds", "How long Jobs stood in the queue", _QUICK)
         self._waits = waits.of()
         self._depth = Gauge("vcjob_queue_depth", "Jobs that stand in the queue", registry=registry)
         self._requests = Counter(
@@ -120,10 +74,10 @@ class Metrics:
             ["verb", "resource", "status"],
             registry=registry,
         )
-        self._request_seconds = _Times(
+        self._request_seconds = Histogram(
             "vcjob_api_request_seconds", "How long the API server took to answer", _QUICK, "verb"
         )
-        all_pods = _Times(
+        all_pods = Histogram(
             "vcjob_seconds_to_all_pods", "From the creation of a Job to that of its last pod", _SLOW
         )
         self._all_pods = all_pods.of()
@@ -132,7 +86,7 @@ class Metrics:
         self._restarts = Counter(
             "vcjob_restarts", "Restarts of Jobs, tasks and pods", ["cause"], registry=registry
         )
-        self._asked: dict[tuple[str, str, int], tuple[Counter, _Counted | None]] = {}
+        self._asked: dict[tuple[str, str, int], tuple[Counter, Counted | None]] = {}
         self._causes: set[str] = set()
         self._leads = Gauge("vcjob_leader", "1 where this replica holds the Lease", registry=registry)
 
