@@ -1,5 +1,5 @@
 """Who a contestant is: a service account, as every controller in a cluster. An API server checks a client certificate's
-signature at every request, but a token's only now and then; contestants pay for neither's habit."""
+signature at every request, a token's only now and then: a tenth of its work would be of the race's own making."""
 
 from __future__ import annotations
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
+import pytest
+
+from vcjob.cluster.controller import Controller
 from vcjob.cluster.kinds import LEAN_CLAIMS, LEAN_JOBS
+from vcjob.cluster.options import ControllerOptions
 from vcjob.cluster.patience import Unsaved
+from vcjob.cluster.telemetry import Silent
+from vcjob.kube.client import Client
 
 from .jobs import job, task, trio
-from .stage import NAMESPACE, OWNER, UID, Stage, _read
+from .stage import NAMESPACE, OWNER, UID, PretendedApi, Stage, _read
 
 ATTEMPT = "vcjob.io/attempt"
 QUOTA = "exceeded quota: few, requested: pods=1"
@@ -134,3 +143,16 @@ async def test_a_stop_in_good_order_writes_what_waits() -> None:
     assert stage.stored["state"]["phase"] == "Pending"
     await stage.reconciler.write_what_waits()
     assert stage.api.requests["patch", "jobs"] == 1
+
+
+async def test_a_stop_does_not_wait_for_an_api_server_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("vcjob.cluster.controller._WIND_DOWN", 0.02)
+    controller = Controller(cast(Client, PretendedApi()), ControllerOptions(), Silent(), "me")
+    monkeypatch.setattr(controller._reconciler, "write_what_waits", hangs)
+    await controller._say_what_waits()
+    assert "the API server does not answer" in caplog.text

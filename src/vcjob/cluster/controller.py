@@ -71,13 +71,21 @@ class Controller:
                 self.queue.close()
                 await _wind_down(workers)
                 writer.cancel()
-            async with asyncio.timeout(_WIND_DOWN):
-                await self._reconciler.write_what_waits()
-                await self._events.drain()
+            await self._say_what_waits()
         finally:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+
+    async def _say_what_waits(self) -> None:
+        try:
+            async with asyncio.timeout(_WIND_DOWN):
+                await self._reconciler.write_what_waits()
+                await self._events.drain()
+        except TimeoutError:
+            log.warning(
+                "the API server does not answer; pending status counters and events were not written"
+            )
 
     async def _work(self) -> None:
         while True:

@@ -74,4 +74,4 @@ class Scribe:
         for entry in list(self._board):
             if entry.unsaved is not None and entry.lean is not None and entry.status is not None:
                 with suppress(Outdated, KubeError):
-                    await write_status(self._client, entry, entry.status)
+                    await self.write(entry, entry.status)

@@ -150,7 +150,7 @@ class Client:
         `field_validation="Strict"` has the server refuse (BadRequest) a field it does not know."""
         path = resource.path(namespace)
         call = self._write("POST", "create", resource, path, body, **options)
-        # One that the server is to name would be made twice. (Words that only look so cost a second try.)
+        # One that the server is to name would be made twice. (A text that only looks like it is not tried again.)
         assert call.body is not None
         call.idempotent = b'"generateName":' not in call.body
         try:

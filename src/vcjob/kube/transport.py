@@ -43,9 +43,7 @@ class Call(msgspec.Struct, kw_only=True):
     patience: float | None = None  # for all tries; None: the transport's own; 0: one try
     urgent: bool = False  # passes the window: a lease must be renewed however busy we are
     guard: Callable[[], None] | None = None  # asked before each try; raises if we may no longer write
-    on_warning: Callable[[str], None] | None = (
-        None  # hears what the server warns of; None: the transport's own
-    )
+    on_warning: Callable[[str], None] | None = None  # hears the server's warnings, not the transport's own
 
 
 class Transport:
