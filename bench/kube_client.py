@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 import aiohttp
 import msgspec
 
-from vcjob.kube.auth import Fixed
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
-from vcjob.kube.flow import Window
-from vcjob.kube.informer import Informer
-from vcjob.kube.objects import Meta, OwnerReference
-from vcjob.kube.resources import PODS
-from vcjob.kube.transport import Transport
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Meta, OwnerReference
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.controller.informer import Informer
+from vcjob.kube.http.transport import Transport
+from vcjob.kube.http.window import Window
 
 GOALS = {"create": 0.75, "watch": 1.7}  # ours over the bare loop
 CREATES, EVENTS, ROUNDS, IN_FLIGHT = 3000, 20_000, 4, 50

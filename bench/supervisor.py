@@ -33,7 +33,7 @@ def main() -> int:
 
 def _resident() -> tuple[float, float, float]:
     import vcjob
-    from vcjob.local import process
+    from vcjob.local.machine import process
 
     handle = vcjob.run(vcjob.pytorch_job("quiet", command="sleep 60", workers=7))
     while handle.phase == "Pending":

@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import aiohttp
 
 from tests.webhook.reviews import long_job, review
-from vcjob.cluster.certificates import issue, make_authority
+from vcjob.cluster.webhook.certificates import issue, make_authority
 from vcjob.cluster.webhook.review import answer
 from vcjob.cluster.webhook.server import serve_webhook
-from vcjob.kube.tls import load_pair
+from vcjob.kube.config.tls import load_pair
 from vcjob.sdk.yaml_text import to_yaml
 
 ROUNDS = 2000

@@ -16,14 +16,14 @@ import msgspec
 
 from tests.testbed.cluster import Cluster
 from tests.testbed.part import Part
-from vcjob.cluster.kinds import COMMANDS, JOBS, POD_GROUPS
-from vcjob.kube.client import Client
-from vcjob.kube.config import load
+from vcjob.cluster.resources import COMMANDS, JOBS, POD_GROUPS
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.config.config import load
+from vcjob.kube.controller.watch import Snapshot, follow
 from vcjob.kube.errors import KubeError
-from vcjob.kube.flow import Window
-from vcjob.kube.objects import Meta
-from vcjob.kube.transport import Transport
-from vcjob.kube.watch import Snapshot, follow
+from vcjob.kube.http.transport import Transport
+from vcjob.kube.http.window import Window
 
 from .account import kubeconfig
 from .race_jobs import NAMESPACE

@@ -8,8 +8,8 @@ import uuid
 from pathlib import Path
 
 from vcjob.lifecycle.status import Phase, State, Status
-from vcjob.local.run import Setting
-from vcjob.local.store import Store
+from vcjob.local.jobs.store import Store
+from vcjob.local.run.run_dir import Setting
 from vcjob.report.podstate import ContainerState, Ended, PodState
 
 LINES = "".join(f"step {step} loss 0.1234 tokens per second 123456\n" for step in range(10))

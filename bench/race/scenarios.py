@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from vcjob.admission import admit
-from vcjob.cluster.kinds import COMMANDS, JOBS
-from vcjob.cluster.objects import RESOURCES
-from vcjob.kube.resources import PODS
+from vcjob.cluster.controller.objects.owned_objects import RESOURCES
+from vcjob.cluster.resources import COMMANDS, JOBS
+from vcjob.kube.api.resources import PODS
 from vcjob.plan.plan import Plan
 
 from .arena import Arena

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from vcjob.cluster.kinds import JOBS
-from vcjob.kube.client import Client
-from vcjob.kube.objects import Meta
-from vcjob.kube.resources import PODS
-from vcjob.kube.watch import Snapshot, follow
+from vcjob.cluster.resources import JOBS
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.controller.watch import Snapshot, follow
 
 from .race_jobs import NAMESPACE
 

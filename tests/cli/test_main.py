@@ -17,8 +17,8 @@ import pytest
 from tests.cli.conftest import GUIDE, Vcjob
 from vcjob import InvalidJob, UserError, WaitTimeout, __version__
 from vcjob.cli import main as main_module
-from vcjob.cli.frames import frame
 from vcjob.cli.main import VERBS, main
+from vcjob.cli.problem_text import frame
 from vcjob.cli.style import Style
 from vcjob.spec.problem import Problem
 

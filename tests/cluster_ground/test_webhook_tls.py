@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi
 from tests.testbed.cluster import Cluster
-from vcjob.cluster.certificates import (
+from vcjob.cluster.webhook.certificates import (
     AUTHORITY_LIFE,
     SERVER_LIFE,
     Pair,
@@ -24,12 +24,12 @@ from vcjob.cluster.certificates import (
     issue,
     make_authority,
 )
-from vcjob.cluster.webhook_tls import TRUSTED_FIRST, TlsState, WebhookTls, next_state
-from vcjob.kube.auth import Fixed
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig, load
+from vcjob.cluster.webhook.tls import TRUSTED_FIRST, TlsState, WebhookTls, next_state
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import CONFIG_MAPS, SECRETS, VALIDATING_WEBHOOKS
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig, load
 from vcjob.kube.errors import ApiError, Conflict
-from vcjob.kube.resources import CONFIG_MAPS, SECRETS, VALIDATING_WEBHOOKS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ["vcjob-webhook.vcjob-system.svc", "10.0.0.1"]

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from vcjob.cluster.json_log import set_up_logging
-from vcjob.cluster.kinds import JobMeta, LeanJob
-from vcjob.cluster.metrics import Metrics
-from vcjob.lifecycle.wire import rfc3339
+from vcjob.cluster.process.json_logging import set_up_logging
+from vcjob.cluster.process.metrics import Metrics
+from vcjob.cluster.resources import JobMeta, LeanJob
+from vcjob.lifecycle.status_codec import rfc3339
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float | None:

@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 
 from tests.kube.fake_api import FakeApi
-from vcjob.cluster.ground import Ground
+from vcjob.cluster.client.jobs import Ground
 from vcjob.errors import JobExists
-from vcjob.kube.auth import Fixed
-from vcjob.kube.config import ClusterConfig
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
 
 JOB: dict[str, Any] = {
     "apiVersion": "batch.volcano.sh/v1alpha1",

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kube.fake_api import FakeApi
-from vcjob.cluster.container_log import ContainerLog, Watched
-from vcjob.cluster.log_source import Sink, Watermark, containers_of, moment_of, since_time, split
-from vcjob.cluster.seen import SeenPod, newest_try
-from vcjob.kube.auth import Fixed
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
+from vcjob.cluster.client.container_log import ContainerLog, Watched
+from vcjob.cluster.client.log_source import Sink, Watermark, containers_of, moment_of, since_time, split
+from vcjob.cluster.client.pod_view import SeenPod, newest_try
+from vcjob.kube.api.client import Client
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
 from vcjob.report.logs import LogFilter
 
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.testbed.cluster import Cluster
-from vcjob.cluster.ground import Ground as Verbs
-from vcjob.cluster.kinds import JOBS
-from vcjob.cluster.sentences import told
+from vcjob.cluster.client.error_messages import told
+from vcjob.cluster.client.jobs import Ground as Verbs
+from vcjob.cluster.resources import JOBS
 from vcjob.errors import GroundError
-from vcjob.kube.config import load
-from vcjob.kube.resources import resource
+from vcjob.kube.api.resources import resource
+from vcjob.kube.config.config import load
 
 from .conftest import container, job, task
 from .test_sentences import vcjob
@@ -80,7 +80,7 @@ async def test_kinds_that_are_not_there(api_server: Cluster, namespace: str) -> 
 
 async def test_without_a_controller_a_request_is_not_taken_up(api_server: Cluster, namespace: str) -> None:
     verbs = Verbs(load(api_server.kubeconfig))
-    from vcjob.cluster.ground import JobKey
+    from vcjob.cluster.client.jobs import JobKey
 
     try:
         made = await verbs.create(job("alone", task("a", container("true"))), namespace, [], strict=True)

@@ -12,10 +12,10 @@ import pytest
 
 from tests.cli.conftest import Result
 from vcjob.cli.main import main
-from vcjob.cluster.sentences import in_words
+from vcjob.cluster.client.error_messages import in_words
 from vcjob.errors import GroundError, UserError
-from vcjob.kube.auth import Fixed
-from vcjob.kube.config import ClusterConfig
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import Status, api_error
 
 CONFIG = ClusterConfig(server="https://c:6443", source=Fixed(), context="prod")

@@ -15,11 +15,11 @@ import pytest
 
 from tests.testbed.api import ApiError
 from tests.testbed.cluster import Cluster
-from vcjob.cluster.controller import run_controller
+from vcjob.cluster.controller.controller import run_controller
+from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.install.crds import definitions
-from vcjob.cluster.options import ControllerOptions
-from vcjob.kube.client import Client
-from vcjob.kube.config import load
+from vcjob.kube.api.client import Client
+from vcjob.kube.config.config import load
 
 from .process import QUICK_LEASE
 

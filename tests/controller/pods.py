@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from vcjob.cluster.kinds import LeanPod
+from vcjob.cluster.resources import LeanPod
 
 AT = "2026-01-01T00:00:{:02d}Z"
 EPOCH = 1767225600.0

@@ -7,11 +7,11 @@ import logging
 import signal
 import sys
 
-from vcjob.cluster.controller import run_controller
-from vcjob.cluster.options import ControllerOptions
-from vcjob.kube.client import Client
-from vcjob.kube.config import load
-from vcjob.kube.lease import LeaseSettings
+from vcjob.cluster.controller.controller import run_controller
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.kube.api.client import Client
+from vcjob.kube.config.config import load
+from vcjob.kube.controller.lease import LeaseSettings
 
 QUICK_LEASE = LeaseSettings(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.3)
 

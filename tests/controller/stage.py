@@ -11,19 +11,19 @@ from typing import Any, cast
 import msgspec
 
 from tests.testbed.api import Object
-from vcjob.cluster.caches import Caches
-from vcjob.cluster.entry import Entry, JobKey
-from vcjob.cluster.events import EventWriter
-from vcjob.cluster.gangs import Schedulers
-from vcjob.cluster.kinds import LEAN_COSCHEDULING_GROUPS, LEAN_JOBS, LEAN_PODS, LeanJob, LeanPod
-from vcjob.cluster.objects import RESOURCES
-from vcjob.cluster.observe import Board
-from vcjob.cluster.options import ControllerOptions
-from vcjob.cluster.reconcile import Reconciler
-from vcjob.cluster.telemetry import Silent
-from vcjob.kube.client import Client
+from vcjob.cluster.controller.cache.informers import Caches
+from vcjob.cluster.controller.cache.job_cache import Board
+from vcjob.cluster.controller.cache.job_state import Entry, JobKey
+from vcjob.cluster.controller.event_recorder import EventWriter
+from vcjob.cluster.controller.objects.owned_objects import RESOURCES
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.controller.reconcile import Reconciler
+from vcjob.cluster.controller.schedulers import Schedulers
+from vcjob.cluster.controller.telemetry import Silent
+from vcjob.cluster.resources import LEAN_COSCHEDULING_GROUPS, LEAN_JOBS, LEAN_PODS, LeanJob, LeanPod
+from vcjob.kube.api.client import Client
+from vcjob.kube.controller.queue import WorkQueue
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
-from vcjob.kube.queue import WorkQueue
 
 NAMESPACE, UID = "n", "job-uid"
 OWNED = {kind.plural: kind for kind in RESOURCES.values() if kind is not LEAN_COSCHEDULING_GROUPS}

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from vcjob.cluster.entry import Entry, JobKey
-from vcjob.cluster.kinds import LeanCommand, LeanGroup, LeanJob, LeanSpecced
-from vcjob.cluster.observe import SETTLE_SECONDS, WORDS_SETTLE_SECONDS, Board
+from vcjob.cluster.controller.cache.job_cache import SETTLE_SECONDS, WORDS_SETTLE_SECONDS, Board
+from vcjob.cluster.controller.cache.job_state import Entry, JobKey
+from vcjob.cluster.resources import LeanCommand, LeanGroup, LeanJob, LeanSpecced
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Status, TaskMemory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.cluster.facts import fact_of
+from vcjob.cluster.controller.cache.pod_facts import fact_of
 
 from .pods import EPOCH, at, ended, pod
 

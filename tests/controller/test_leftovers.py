@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.testbed.cluster import Cluster
-from vcjob.cluster import leftovers
+from vcjob.cluster.controller import orphans
 from vcjob.kube.errors import NotFound
 
 from .conftest import Controller, Ground, establish
@@ -39,7 +39,7 @@ def _left(stage: Stage) -> set[str]:
 async def test_the_garbage_collector_has_its_turn_first() -> None:
     stage = await _deleted()
     assert _left(stage) == {"pods", "services", "configmaps", "networkpolicies"}
-    assert 0 < max(stage.wishes.later) <= leftovers.PATIENCE
+    assert 0 < max(stage.wishes.later) <= orphans.PATIENCE
 
 
 async def test_what_it_leaves_behind_is_deleted() -> None:
@@ -110,7 +110,7 @@ def test_what_a_garbage_collector_forgot_is_deleted(
     fresh_cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Job is deleted and made anew while the collector's watch is broken: it takes the one for the other."""
-    monkeypatch.setattr(leftovers, "PATIENCE", 5.0)
+    monkeypatch.setattr(orphans, "PATIENCE", 5.0)
     cluster = fresh_cluster()
     establish(cluster)
     cluster.fakes(2)

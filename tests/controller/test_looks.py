@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vcjob.cluster.kinds import LEAN_SERVICES
+from vcjob.cluster.resources import LEAN_SERVICES
 from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from vcjob.plan.edition import EDITION
 
@@ -55,7 +55,7 @@ async def test_a_pod_that_the_server_left_half_deleted_is_deleted_after_a_while(
     stage.take_over()
     await stage.look()
     assert ("delete", "pods") not in stage.api.requests
-    monkeypatch.setattr("vcjob.cluster.execute.HALF_DELETED_SECONDS", -1.0)
+    monkeypatch.setattr("vcjob.cluster.controller.objects.pod_control.HALF_DELETED_SECONDS", -1.0)
     await stage.look()
     assert stage.api.requests["delete", "pods"] == 1
     assert "j-worker-0" not in stage.pods()

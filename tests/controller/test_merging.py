@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controller.stage import merged
-from vcjob.cluster.merge import merge_patch, owned_patch
+from vcjob.cluster.controller.objects.merge_patch import merge_patch, owned_patch
 
 values = st.recursive(
     st.one_of(st.integers(0, 3), st.text("ab", max_size=2), st.lists(st.integers(0, 2), max_size=2)),

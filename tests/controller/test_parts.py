@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from vcjob.cluster.gangs import Pulse, VolcanoPart, gate
-from vcjob.cluster.kinds import LeanLease
-from vcjob.cluster.persist import failed_status, is_urgent
-from vcjob.cluster.refusals import is_refusal, refusal
+from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
+from vcjob.cluster.controller.schedulers import Pulse, VolcanoPart, gate
+from vcjob.cluster.controller.status.patch import failed_status, is_urgent
+from vcjob.cluster.resources import LeanLease
 from vcjob.kube.errors import Conflict, Forbidden, Invalid, ServerError
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.cluster.patience import IN_A_RUSH, WHILE_WAITING, Patience, Unsaved
+from vcjob.cluster.controller.status.throttle import IN_A_RUSH, WHILE_WAITING, Patience, Unsaved
 
 
 def left(patience: Patience, waited: float, *, only_waits: bool = False, rush: bool = False) -> float:

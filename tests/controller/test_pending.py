@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from vcjob.cluster.pending import SLOW_SECONDS, UNNOTICED_SECONDS, Causes, cause_of
-from vcjob.cluster.starting import LeanEvent, newest
+from vcjob.cluster.controller.pending_reasons import SLOW_SECONDS, UNNOTICED_SECONDS, Causes, cause_of
+from vcjob.cluster.controller.pod_events import LeanEvent, newest
 from vcjob.lifecycle.observed import Blocked
 
 from .pods import EPOCH, at, ended, pod, waiting

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vcjob.cluster.kinds import LEAN_COMMANDS, LEAN_JOBS, LEAN_PODS
+from vcjob.cluster.resources import LEAN_COMMANDS, LEAN_JOBS, LEAN_PODS
 from vcjob.kube.errors import ApiError, Conflict, KubeError, Unreachable
 
 from .jobs import job, task, trio

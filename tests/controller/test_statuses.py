@@ -7,12 +7,12 @@ from typing import cast
 
 import pytest
 
-from vcjob.cluster.controller import Controller
-from vcjob.cluster.kinds import LEAN_CLAIMS, LEAN_JOBS
-from vcjob.cluster.options import ControllerOptions
-from vcjob.cluster.patience import Unsaved
-from vcjob.cluster.telemetry import Silent
-from vcjob.kube.client import Client
+from vcjob.cluster.controller.controller import Controller
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.controller.status.throttle import Unsaved
+from vcjob.cluster.controller.telemetry import Silent
+from vcjob.cluster.resources import LEAN_CLAIMS, LEAN_JOBS
+from vcjob.kube.api.client import Client
 
 from .jobs import job, task, trio
 from .stage import NAMESPACE, OWNER, UID, PretendedApi, Stage, _read
@@ -151,7 +151,7 @@ async def test_a_stop_does_not_wait_for_an_api_server_that_is_away(
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("vcjob.cluster.controller._WIND_DOWN", 0.02)
+    monkeypatch.setattr("vcjob.cluster.controller.controller._WIND_DOWN", 0.02)
     controller = Controller(cast(Client, PretendedApi()), ControllerOptions(), Silent(), "me")
     monkeypatch.setattr(controller._reconciler, "write_what_waits", hangs)
     await controller._say_what_waits()

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from vcjob.cluster.kinds import LeanGroup, LeanJob, LeanPod, LeanSpecced
-from vcjob.cluster.observe import Board
+from vcjob.cluster.controller.cache.job_cache import Board
+from vcjob.cluster.resources import LeanGroup, LeanJob, LeanPod, LeanSpecced
 from vcjob.plan import names
 
 from .jobs import job, task

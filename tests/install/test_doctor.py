@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vcjob.cli.main import main
-from vcjob.local import doctor
+from vcjob.local.jobs import doctor
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import copy
 import pytest
 
 from vcjob.cluster.install import crds
-from vcjob.cluster.install.served import judge, notes_on, refuse_if_poor
+from vcjob.cluster.install.crd_check import judge, notes_on, refuse_if_poor
 from vcjob.errors import GroundError
-from vcjob.kube.resources import Document
+from vcjob.kube.api.resources import Document
 
 
 @pytest.fixture

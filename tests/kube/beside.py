@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from vcjob.kube.auth import Fixed, bearer
-from vcjob.kube.config import ClusterConfig
-from vcjob.kube.kept_wire import KeptWire
-from vcjob.kube.tls import load_pair
-from vcjob.kube.wire import AiohttpWire, Stream, WireError
+from vcjob.kube.config.auth import Fixed, bearer
+from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.config.tls import load_pair
+from vcjob.kube.http.base import AiohttpWire, Stream, WireError
+from vcjob.kube.http.pooled import KeptWire
 
 from .certificates import Authority
 

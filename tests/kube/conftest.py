@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from vcjob.kube.auth import Fixed
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
-from vcjob.kube.resources import PODS
-from vcjob.kube.transport import Transport
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.http.transport import Transport
 
 from .fake_api import FakeApi
 

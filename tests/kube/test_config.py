@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from vcjob.kube.auth import TOKEN_FILE_SECONDS, TokenFile
-from vcjob.kube.config import in_cluster, load
+from vcjob.kube.config.auth import TOKEN_FILE_SECONDS, TokenFile
+from vcjob.kube.config.config import in_cluster, load
 from vcjob.kube.errors import ConfigError
 
 BASE: dict[str, Any] = {

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from vcjob.kube.config.exec_plugin import ExecPlugin, ExecSpec
 from vcjob.kube.errors import ConfigError
-from vcjob.kube.exec_plugin import ExecPlugin, ExecSpec
 
 V1 = "client.authentication.k8s.io/v1"
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.flow import Window
+from vcjob.kube.http.window import Window
 
 
 async def hold(window: Window, gate: asyncio.Event, *, overloaded: bool = False) -> None:

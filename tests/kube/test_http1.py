@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.http1 import Pool
-from vcjob.kube.server import Server
-from vcjob.kube.wire import Answer, WireError
+from vcjob.kube.http.base import Answer, WireError
+from vcjob.kube.http.endpoint import Server
+from vcjob.kube.http.pool import Pool
 
 PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{"a"'
 

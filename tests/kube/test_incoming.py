@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.incoming import Incoming
+from vcjob.kube.http.parser import Incoming
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENTS = [b'{"type":"ADDED"}\n', b"\r\n", b'{"type":"BOOKMARK"}\n', b"x" * 300]

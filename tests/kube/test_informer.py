@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from vcjob.kube.client import Client
-from vcjob.kube.informer import Informer
-from vcjob.kube.objects import Meta
-from vcjob.kube.resources import PODS
-from vcjob.kube.watch import WatchSettings
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.controller.informer import Informer
+from vcjob.kube.controller.watch import WatchSettings
 
 from .fake_api import FakeApi, refuse
 

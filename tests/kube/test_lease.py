@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from vcjob.kube.client import Client
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import LEASES, PODS
+from vcjob.kube.controller.lease import Election, LeaseSettings
 from vcjob.kube.errors import LeaseLost
-from vcjob.kube.lease import Election, LeaseSettings
-from vcjob.kube.resources import LEASES, PODS
 
 from .fake_api import FakeApi, refuse
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.queue import Backoff, QueueClosed, WorkQueue
+from vcjob.kube.controller.queue import Backoff, QueueClosed, WorkQueue
 
 
 async def test_a_key_added_twice_is_worked_on_once() -> None:

@@ -15,16 +15,16 @@ import pytest
 import pytest_asyncio
 
 from tests.testbed.cluster import Cluster
-from vcjob.kube.auth import Fixed, TokenFile, bearer
-from vcjob.kube.client import Client
-from vcjob.kube.config import load
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import CONFIG_MAPS, LEASES, PODS, ROLE_BINDINGS, SERVICE_ACCOUNTS, resource
+from vcjob.kube.config.auth import Fixed, TokenFile, bearer
+from vcjob.kube.config.config import load
+from vcjob.kube.controller.informer import Informer
+from vcjob.kube.controller.lease import Election, LeaseSettings
+from vcjob.kube.controller.watch import Batch, Follower, Snapshot, WatchSettings
 from vcjob.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from vcjob.kube.informer import Informer
-from vcjob.kube.lease import Election, LeaseSettings
-from vcjob.kube.objects import Meta
-from vcjob.kube.resources import CONFIG_MAPS, LEASES, PODS, ROLE_BINDINGS, SERVICE_ACCOUNTS, resource
-from vcjob.kube.transport import Transport
-from vcjob.kube.watch import Batch, Follower, Snapshot, WatchSettings
+from vcjob.kube.http.transport import Transport
 
 from .cutting_proxy import CuttingProxy
 
@@ -162,7 +162,7 @@ async def test_tokens_are_accepted_refused_and_read_again(
 
 
 def _token_request(namespace: str) -> Any:
-    from vcjob.kube.transport import Call
+    from vcjob.kube.http.transport import Call
 
     path = SERVICE_ACCOUNTS.path(namespace, "default", "token")
     body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":[]}}'

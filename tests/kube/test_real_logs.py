@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 
 from tests.testbed.cluster import Cluster
-from vcjob.kube.client import Client
-from vcjob.kube.config import load
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.config.config import load
 from vcjob.kube.errors import BadRequest, NotFound
-from vcjob.kube.resources import PODS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("node")]
 

@@ -7,9 +7,10 @@ import asyncio
 import msgspec
 import pytest
 
-from vcjob.kube.auth import Fixed
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import CONFIG_MAPS, PODS, Resource, resource
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import (
     BadAnswer,
     Conflict,
@@ -19,9 +20,8 @@ from vcjob.kube.errors import (
     NotFound,
     Unauthorized,
 )
-from vcjob.kube.flow import Window
-from vcjob.kube.resources import CONFIG_MAPS, PODS, Resource, resource
-from vcjob.kube.transport import Transport
+from vcjob.kube.http.transport import Transport
+from vcjob.kube.http.window import Window
 
 from .conftest import pod
 from .fake_api import FakeApi, refuse, status

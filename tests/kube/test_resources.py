@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.kube.resources import NAMESPACES, PODS
+from vcjob.kube.api.resources import NAMESPACES, PODS
 
 
 @pytest.mark.parametrize("name", ["../secrets/x", "a/b", "a?b=c", "ü"])

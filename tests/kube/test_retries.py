@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from vcjob.kube.auth import Credential, Fixed, bearer
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.config.auth import Credential, Fixed, bearer
+from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import (
     AlreadyExists,
     ServerError,
@@ -16,8 +17,7 @@ from vcjob.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from vcjob.kube.resources import PODS
-from vcjob.kube.transport import Transport
+from vcjob.kube.http.transport import Transport
 
 from .conftest import pod
 from .fake_api import FakeApi, refuse

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.kube.auth import Fixed
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
-from vcjob.kube.server_clock import SLACK_SECONDS, ServerClock
+from vcjob.kube.api.client import Client
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.http.server_clock import SLACK_SECONDS, ServerClock
 
 from .fake_api import FakeApi
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from vcjob.kube.auth import bearer
-from vcjob.kube.client import Client
+from vcjob.kube.api.client import Client
+from vcjob.kube.config.auth import bearer
 from vcjob.kube.errors import TooManyRequests
-from vcjob.kube.stream1 import Streaming
-from vcjob.kube.wire import READ_BUFFER
+from vcjob.kube.http.base import READ_BUFFER
+from vcjob.kube.http.stream import Streaming
 
 from .beside import HEAD, LAST, Beside, all_of, chunk, failure, on_loop, says, waits
 

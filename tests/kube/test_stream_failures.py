@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from vcjob.kube.config import ClusterConfig
-from vcjob.kube.kept_wire import KeptWire
-from vcjob.kube.wire import AiohttpWire
+from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.http.base import AiohttpWire
+from vcjob.kube.http.pooled import KeptWire
 
 from .beside import HEAD, LAST, Beside, Handler, all_of, chunk, failure, on_loop, resets, says, waits
 from .certificates import Authority
@@ -148,7 +148,7 @@ async def test_a_failure_is_told_as_the_library_tells_it(
 
 
 async def test_a_server_that_never_shakes_hands_was_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vcjob.kube.server.CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("vcjob.kube.http.endpoint.CONNECT_SECONDS", 0.1)
     async with Beside(waits, hasty=True) as server:
         no_tls(server.config)
         server.wire = KeptWire(server.config)

@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from vcjob.kube.auth import CertificateFiles, Credential, Fixed
-from vcjob.kube.client import Client
-from vcjob.kube.config import ClusterConfig
+from vcjob.kube.api.client import Client
+from vcjob.kube.config.auth import CertificateFiles, Credential, Fixed
+from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import ConfigError, KubeError, Unreachable
-from vcjob.kube.transport import Transport
+from vcjob.kube.http.transport import Transport
 
 from .certificates import Authority
 

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from vcjob.kube.client import Client
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.lines import LineSplitter
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.controller.watch import Batch, Change, Follower, Snapshot, WatchSettings, follow
 from vcjob.kube.errors import Forbidden, KubeError, NotFound, Unreachable
-from vcjob.kube.lines import LineSplitter
-from vcjob.kube.objects import Meta
-from vcjob.kube.resources import PODS
-from vcjob.kube.watch import Batch, Change, Follower, Snapshot, WatchSettings, follow
 
 from .fake_api import FakeApi, refuse, status
 

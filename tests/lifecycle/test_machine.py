@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.lifecycle.random_jobs import SELDOM, jobs
 from tests.lifecycle.world import World
 from vcjob.lifecycle.decide import decide
+from vcjob.lifecycle.decision_context import ACTIVE
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.pod import Failure, PodFact
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, EmitEvent, KillPods
-from vcjob.lifecycle.turn import ACTIVE
 
 _P = Phase
 LEGAL = {

@@ -23,8 +23,8 @@ from vcjob.lifecycle.status import (
     Status,
     TaskMemory,
 )
+from vcjob.lifecycle.status_codec import LIFECYCLE, go_duration
 from vcjob.lifecycle.step import CreatePods
-from vcjob.lifecycle.wire import LIFECYCLE, go_duration
 
 sets = st.sets(st.integers(0, 200), max_size=20).map(IndexSet.of)
 times = st.floats(0, 4e9, allow_nan=False)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from vcjob.local import process
-from vcjob.local.environment import Place
-from vcjob.local.surroundings import host_pattern
+from vcjob.local.machine import process
+from vcjob.local.pod.environment import Place
+from vcjob.local.supervisor.host_setup import host_pattern
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.running import run

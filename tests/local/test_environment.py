@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.local.conftest import some_place
-from vcjob.local import environment
-from vcjob.local.environment import MissingReference, expand
+from vcjob.local.pod import environment
+from vcjob.local.pod.environment import MissingReference, expand
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import Start, eventually, job, left_behind, python, ranks, task
-from vcjob.local.failure import _FELT_A_PEER, last_lines
+from vcjob.local.logs.failure import _FELT_A_PEER, last_lines
 from vcjob.report.failure import last_frame
 
 #: Rank 1 raises, closes its connection and takes its time to end; the others notice at once and are gone first.

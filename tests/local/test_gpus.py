@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.local.conftest import container, job, task
-from vcjob.local import gpus
+from vcjob.local.machine import gpus
 from vcjob.spec.job import Job
 
 LISTING = """GPU 0: NVIDIA A (UUID: GPU-aaa)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import PATIENCE, Start, job, ranks
-from vcjob.local.headstart import behind
-from vcjob.local.launch import LaunchRequest, PlainLauncher
-from vcjob.local.threads import cores
+from vcjob.local.pod.launch import LaunchRequest, PlainLauncher
+from vcjob.local.pod.rank_delay import behind
+from vcjob.local.pod.threads import cores
 
 
 def rank_env(rank: int | None, ranks: int = 3) -> dict[str, str]:

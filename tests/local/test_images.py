@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vcjob.errors import SourceError, UserError
-from vcjob.local import images
+from vcjob.local.pod import images
 
 
 def test_an_image_is_found_by_its_reference_or_without_its_tag() -> None:

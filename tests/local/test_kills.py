@@ -17,7 +17,7 @@ import pytest
 
 import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, python, task
-from vcjob.local.ports import is_free
+from vcjob.local.machine.ports import is_free
 from vcjob.sdk.handle import Handle
 
 TARGETS = ("rank", "master", "waiting", "supervisor", "command", "shim")

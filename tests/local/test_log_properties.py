@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vcjob.local.follow import Tail
-from vcjob.local.logindex import LogIndex
-from vcjob.local.logs import LogFile, line_start, read_all, tail_offset
+from vcjob.local.logs.follower import Tail
+from vcjob.local.logs.index import LogIndex
+from vcjob.local.logs.reader import LogFile, line_start, read_all, tail_offset
 
 LINES = st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"\n", b"")), max_size=30)
 #: A log as it comes into being: pieces that need not end with a line.

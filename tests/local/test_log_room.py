@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, python, task, texts
-from vcjob.local.follow import Tail
-from vcjob.local.logroom import LogRoom, data_from, forget, limit_of
-from vcjob.local.logs import LogFile, read_all, tail_offset
+from vcjob.local.logs.follower import Tail
+from vcjob.local.logs.reader import LogFile, read_all, tail_offset
+from vcjob.local.logs.retention import LogRoom, data_from, forget, limit_of
 
 BLOCK = 4096
 GAP = re.compile(

@@ -14,8 +14,8 @@ import pytest
 
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task, texts
 from vcjob.cli.screen import Screen, prefixed
-from vcjob.local.logindex import LogIndex, offset_at, read_index
-from vcjob.local.logs import LogFile, read_all
+from vcjob.local.logs.index import LogIndex, offset_at, read_index
+from vcjob.local.logs.reader import LogFile, read_all
 from vcjob.report.logs import Chunk, LogOrigin
 
 MANY = "import os, sys\nfor n in range({count}):\n    sys.stdout.write(f'{{n}} of rank ' + os.environ['RANK'] + '\\n')\n"

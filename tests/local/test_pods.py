@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import Start, container, eventually, job, left_behind, python, task, texts
-from vcjob.local import process
+from vcjob.local.machine import process
 
 
 def test_init_containers_run_in_order_before_the_rest(finish: Start, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks
 from vcjob.errors import GroundError
-from vcjob.local import claims, ports
+from vcjob.local.machine import claims, ports
 from vcjob.sdk.running import run
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from vcjob.local import linux, process
-from vcjob.local.launch import LaunchRequest, PlainLauncher, StartFailure
-from vcjob.local.loop import Loop
+from vcjob.local.machine import linux, process
+from vcjob.local.machine.loop import Loop
+from vcjob.local.pod.launch import LaunchRequest, PlainLauncher, StartFailure
 
 
 def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 
 from tests.local.conftest import Start, eventually, job, left_behind, ranks, task, texts
 from tests.local.test_kills import _name
-from vcjob.local.run import Run
+from vcjob.local.run.run_dir import Run
 from vcjob.sdk.handle import Handle
 
 

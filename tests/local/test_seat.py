@@ -6,8 +6,8 @@ import os
 import time
 import uuid
 
-from vcjob.local import process
-from vcjob.local.seat import Seat
+from vcjob.local.machine import process
+from vcjob.local.supervisor.prestart import Seat
 
 
 def waiting(seat: Seat) -> list[int]:

@@ -14,9 +14,9 @@ import pytest
 import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
 from vcjob.errors import JobExists, StoreError
-from vcjob.local import files
-from vcjob.local.run import Event, Run, Setting
-from vcjob.local.store import Store
+from vcjob.local.jobs.store import Store
+from vcjob.local.machine import files
+from vcjob.local.run.run_dir import Event, Run, Setting
 
 
 def _doc(name: str = "job", namespace: str = "default") -> dict[str, Any]:

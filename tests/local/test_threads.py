@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.local.conftest import Start, container, job, python, ranks, task, texts
-from vcjob.local.threads import cores, threads_of
+from vcjob.local.pod.threads import cores, threads_of
 
 RANK = {"RANK": "0", "WORLD_SIZE": "4"}
 TELL = "import os; print(os.environ.get('OMP_NUM_THREADS'))"

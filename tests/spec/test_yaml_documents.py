@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vcjob.errors import SourceError
-from vcjob.spec import events
+from vcjob.spec import yaml_reader
 from vcjob.spec.document import MAX_DEPTH, Document
-from vcjob.spec.events import MAX_ALIASED_NODES
 from vcjob.spec.problem import Problem
 from vcjob.spec.source import MAX_BYTES, load_documents
+from vcjob.spec.yaml_reader import MAX_ALIASED_NODES
 
 
 def one(text: str) -> Document:
@@ -272,8 +272,8 @@ def test_json_is_accepted_with_tabs_and_paired_escapes() -> None:
 
 
 def test_a_file_of_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert events.MAX_NODES == 1_000_000
-    monkeypatch.setattr(events, "MAX_NODES", 6)
+    assert yaml_reader.MAX_NODES == 1_000_000
+    monkeypatch.setattr(yaml_reader, "MAX_NODES", 6)
     assert one("[[1, 2, 3], {a: 1}]").problems == []
     problem = only_problem("a: 1\nb: [1, 2, 3]\nc: [1]\n")
     assert "more than 6 values" in problem.message

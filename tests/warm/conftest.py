@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from vcjob.local.launch import Child, Launcher, LaunchRequest, PlainLauncher
+from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, PlainLauncher
 from vcjob.local.warm.client import WarmLauncher
 
 #: The interpreter of the jobs: any other than ours will do, and need not have vcjob.

@@ -213,7 +213,7 @@ def test_ranks_draw_different_random_numbers(warm: Starter) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="binding a folder without a user namespace needs root")
 def test_volumes_are_mounted_in_the_rank_alone(warm: Starter, plain: Starter) -> None:
-    from vcjob.local.launch import Mount
+    from vcjob.local.pod.launch import Mount
 
     source, target = plain.folder / "source", plain.folder / "target"
     source.mkdir()
@@ -242,7 +242,7 @@ def test_a_signal_to_the_group_reaches_the_rank_and_its_children(warm: Starter) 
 def test_a_folder_that_is_not_there_is_a_start_failure_in_both_ways(
     plain: Starter, warm: Starter, tmp_path: Path
 ) -> None:
-    from vcjob.local.launch import StartFailure
+    from vcjob.local.pod.launch import StartFailure
 
     sentences = []
     for starter in (plain, warm):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.warm.conftest import PYTHON, Running, Starter, environment
-from vcjob.local import process
+from vcjob.local.machine import process
 from vcjob.local.warm.client import WarmLauncher
 
 #: A rank with a child in its group, one in a session of its own, and one that was forked twice.

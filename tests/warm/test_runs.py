@@ -14,7 +14,7 @@ import pytest
 
 import vcjob
 from tests.local.conftest import eventually
-from vcjob.local import process
+from vcjob.local.machine import process
 
 TORCH = """
 import os

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.warm.conftest import PYTHON, Starter, environment
-from vcjob.local.launch import PlainLauncher
+from vcjob.local.pod.launch import PlainLauncher
 from vcjob.local.warm.client import WarmChild, WarmLauncher
 
 Make = Callable[..., tuple[Starter, list[str]]]

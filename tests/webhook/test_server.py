@@ -13,11 +13,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from vcjob.cluster.certificates import issue, make_authority
 from vcjob.cluster.webhook import server
+from vcjob.cluster.webhook.certificates import issue, make_authority
 from vcjob.cluster.webhook.server import LARGEST_BODY, serve_webhook
 from vcjob.errors import GroundError
-from vcjob.kube.tls import load_pair
+from vcjob.kube.config.tls import load_pair
 
 from .reviews import guide, long_job, response, review
 

@@ -80,9 +80,9 @@ def command(
     """
     import msgspec
 
-    from vcjob.cluster.options import ControllerOptions
-    from vcjob.cluster.serve import run
-    from vcjob.kube.config import load
+    from vcjob.cluster.controller.options import ControllerOptions
+    from vcjob.cluster.process.main import run
+    from vcjob.kube.config.config import load
 
     options = {
         "namespaces": namespaces or None,

@@ -40,7 +40,7 @@ def command(
     """
     found: dict[str, list[Check]] = {}
     if ground != "cluster":
-        from vcjob.local.doctor import examine
+        from vcjob.local.jobs.doctor import examine
 
         found["local"] = list(examine())
     if ground != "local":
@@ -57,8 +57,8 @@ def _cluster(kubeconfig: str | None, context: str | None, namespace: str) -> lis
     from vcjob.cluster.install.doctor import examine
     from vcjob.cluster.install.settings import Settings
     from vcjob.diagnosis.check import missing
-    from vcjob.kube.client import Client
-    from vcjob.kube.config import load
+    from vcjob.kube.api.client import Client
+    from vcjob.kube.config.config import load
 
     async def work() -> list[Check]:
         async with Client(load(kubeconfig, context)) as client:

@@ -26,7 +26,7 @@ def command(name: str, where: Where, output: str) -> None:
 
         write_object(as_list(events), output)
         return
-    from vcjob.cli.looks import table
+    from vcjob.cli.tables import table
 
     rows = [(_when(e), e.get("type") or "-", e.get("reason") or "-", _message(e)) for e in events]
     sys.stdout.write("\n".join(table(("TIME", "TYPE", "REASON", "MESSAGE"), rows)) + "\n")

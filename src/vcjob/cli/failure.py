@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from vcjob.cli.frames import counted, show_problems
+from vcjob.cli.problem_text import counted, show_problems
 from vcjob.cli.style import Style
 from vcjob.errors import InvalidJob, VcjobError
 

@@ -109,8 +109,8 @@ def _install(settings: Settings, kubeconfig: str | None, context: str | None, **
     import asyncio
 
     from vcjob.cluster.install.apply import install
-    from vcjob.kube.client import Client
-    from vcjob.kube.config import load
+    from vcjob.kube.api.client import Client
+    from vcjob.kube.config.config import load
 
     async def work() -> Report:
         async with Client(load(kubeconfig, context), field_manager="vcjob-install") as client:

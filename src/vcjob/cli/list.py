@@ -28,8 +28,8 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
 
         write_object(as_list([job.status() for job in found]), output)
         return
-    from vcjob.cli.looks import duration, painted, table
     from vcjob.cli.style import Style
+    from vcjob.cli.tables import duration, painted, table
 
     rows = []
     for job in found:

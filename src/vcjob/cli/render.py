@@ -60,7 +60,7 @@ def command(
 
     loaded = load(path_of(file), allow_unknown=allow_unknown)
     if loaded.warnings:
-        from vcjob.cli.frames import show_problems
+        from vcjob.cli.problem_text import show_problems
 
         show_problems(loaded.warnings, sys.stderr)
     planned = plans(loaded.jobs, gang=gang, uid=uid, namespace=namespace)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vcjob.cli.acting import acting_command
+from vcjob.cli.actions import acting_command
 
 command = acting_command(
     "restart",

@@ -63,11 +63,11 @@ def command(
             output=output,
         )
         return
-    from vcjob.local.seat import Seat
+    from vcjob.local.supervisor.prestart import Seat
 
     # First of all: the supervisor loads while we do.
     with closing(Seat(warm=warm)) as seat:
-        from vcjob.cli.frames import show_problems
+        from vcjob.cli.problem_text import show_problems
         from vcjob.sdk.loading import load
         from vcjob.sdk.running import start
 
@@ -88,7 +88,7 @@ def command(
 def _run_on_cluster(
     file: str, where: Where, *, detach: bool, local: dict[str, object], allow_unknown: bool, output: str
 ) -> None:
-    from vcjob.cli.frames import show_problems
+    from vcjob.cli.problem_text import show_problems
     from vcjob.sdk.grounds import open_ground
     from vcjob.sdk.loading import load
     from vcjob.sdk.running import refuse_local_options

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from vcjob.cli.looks import newest_pods, painted, pod_phase, pod_table
 from vcjob.cli.style import Style
+from vcjob.cli.tables import newest_pods, painted, pod_phase, pod_table
 
 if TYPE_CHECKING:
     from vcjob.lifecycle.status import Status

@@ -27,9 +27,9 @@ def command(name: str, where: Where, output: str) -> None:
 
         write_object(job.status(), output)
         return
-    from vcjob.cli.looks import duration, painted, pod_table
     from vcjob.cli.style import Style
     from vcjob.cli.summary import summary
+    from vcjob.cli.tables import duration, painted, pod_table
 
     style = Style(sys.stdout)
     status = job.now()

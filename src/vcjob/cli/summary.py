@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vcjob.cli.looks import duration, painted, pod_table
+from vcjob.cli.tables import duration, painted, pod_table
 
 if TYPE_CHECKING:
     from vcjob.cli.style import Style

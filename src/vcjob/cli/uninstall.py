@@ -49,8 +49,8 @@ def _uninstall(
 
     from vcjob.cli.install import show_change
     from vcjob.cluster.install.remove import uninstall
-    from vcjob.kube.client import Client
-    from vcjob.kube.config import load
+    from vcjob.kube.api.client import Client
+    from vcjob.kube.config.config import load
 
     async def work() -> Report:
         async with Client(load(kubeconfig, context), field_manager="vcjob-install") as client:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.frames import counted, show_problems
 from vcjob.cli.options import allow_unknown_option, output_option, path_of
+from vcjob.cli.problem_text import counted, show_problems
 from vcjob.cli.style import Style
 from vcjob.errors import SourceError
 

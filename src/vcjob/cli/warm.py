@@ -45,7 +45,7 @@ def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> No
     """Start a server for this environment and wait until it is ready."""
     from pathlib import Path
 
-    from vcjob.local.caller import caller_environment
+    from vcjob.local.run.caller import caller_environment
     from vcjob.local.warm import server, spawn
     from vcjob.local.warm.command import canonical, find_program
 

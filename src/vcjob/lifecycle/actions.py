@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
+from vcjob.lifecycle.decision_context import ACTIVE, EventType, Turn
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, Phase, Run
 from vcjob.lifecycle.tally import renewed
-from vcjob.lifecycle.turn import ACTIVE, EventType, Turn
 
 ABORT, RESTART, RESTART_TASK, RESTART_POD = "AbortJob", "RestartJob", "RestartTask", "RestartPod"
 RESTART_PARTITION, TERMINATE, COMPLETE, RESUME = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from vcjob.lifecycle.happenings import happenings
+from vcjob.lifecycle.decision_context import Turn
 from vcjob.lifecycle.policies import POD_EVICTED, POD_FAILED
+from vcjob.lifecycle.policy_events import happenings
 from vcjob.lifecycle.status import Culprit
-from vcjob.lifecycle.turn import Turn
 
 MESSAGE_KEPT = 1000
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from vcjob.lifecycle.decision import Decision
+from vcjob.lifecycle.decision_context import ACTIVE, Turn
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.phases import succeed_early, sync
 from vcjob.lifecycle.reactions import react
@@ -16,7 +17,6 @@ from vcjob.lifecycle.requests import obey
 from vcjob.lifecycle.status import Condition, Phase, Status
 from vcjob.lifecycle.steps import CREATING, missing, steps
 from vcjob.lifecycle.tally import begun
-from vcjob.lifecycle.turn import ACTIVE, Turn
 from vcjob.spec.job import Job
 
 

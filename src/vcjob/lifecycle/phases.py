@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from vcjob.lifecycle.actions import fail, fail_if_out_of_runs
 from vcjob.lifecycle.culprits import first_failure
+from vcjob.lifecycle.decision_context import Turn
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.tally import can_be_met
-from vcjob.lifecycle.turn import Turn
 from vcjob.lifecycle.wording import what_happened
 
 

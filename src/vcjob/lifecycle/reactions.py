@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vcjob.lifecycle.actions import RESUME, Cause, act, fail
 from vcjob.lifecycle.culprits import culprit_of
-from vcjob.lifecycle.happenings import happenings
+from vcjob.lifecycle.decision_context import Turn
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.policies import (
     JOB_UPDATED,
@@ -17,9 +17,9 @@ from vcjob.lifecycle.policies import (
     Happening,
     answer,
 )
+from vcjob.lifecycle.policy_events import happenings
 from vcjob.lifecycle.status import Phase, Run
 from vcjob.lifecycle.tally import replaced
-from vcjob.lifecycle.turn import Turn
 from vcjob.lifecycle.wording import what_happened
 
 _REACTING = frozenset({Phase.PENDING, Phase.RUNNING})

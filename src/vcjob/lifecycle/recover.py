@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from vcjob.lifecycle.decision_context import ACTIVE
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.status import Status
 from vcjob.lifecycle.tally import begun, renewed
-from vcjob.lifecycle.turn import ACTIVE
 from vcjob.spec.job import Job
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vcjob.lifecycle.actions import ABORT, ACTIONS, RESUME, TARGETED, Cause, act, fail
+from vcjob.lifecycle.decision_context import ACTIVE, Turn
 from vcjob.lifecycle.observed import Command
-from vcjob.lifecycle.turn import ACTIVE, Turn
-from vcjob.lifecycle.wire import go_duration
+from vcjob.lifecycle.status_codec import go_duration
 
 #: How many carried-out Commands are remembered after they are gone, should an old view show them again.
 COMMANDS_KEPT = 20

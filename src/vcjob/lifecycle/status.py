@@ -163,14 +163,14 @@ class Status(msgspec.Struct, frozen=True):
 
     def to_kube(self) -> dict[str, Any]:
         """As the `status` of a Volcano Job."""
-        from vcjob.lifecycle.wire import to_kube
+        from vcjob.lifecycle.status_codec import to_kube
 
         return to_kube(self)
 
     @classmethod
     def from_kube(cls, document: dict[str, Any] | None) -> Status:
         """The way back; a status that Volcano wrote, or none, is fine too."""
-        from vcjob.lifecycle.wire import from_kube
+        from vcjob.lifecycle.status_codec import from_kube
 
         return from_kube(document or {})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vcjob.lifecycle.decision_context import ACTIVE, Turn
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, Phase
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods, KillPods, Step, UpdateGang
-from vcjob.lifecycle.turn import ACTIVE, Turn
 
 #: Phases in which pods are made.
 CREATING = frozenset({Phase.PENDING, Phase.RUNNING})

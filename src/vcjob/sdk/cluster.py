@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vcjob.cluster.ground import Ground
-from vcjob.cluster.portal import Portal
+from vcjob.cluster.client.jobs import Ground
+from vcjob.cluster.client.loop_thread import Portal
 from vcjob.errors import UserError
 from vcjob.sdk.cluster_handle import ClusterHandle
 from vcjob.sdk.handle import Handle

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from vcjob.admission import defaults
-from vcjob.cluster.follow_job import JobFollower
-from vcjob.cluster.ground import Ground, JobKey
-from vcjob.cluster.log_source import Sink, moment_of
-from vcjob.cluster.portal import Portal
-from vcjob.cluster.read_logs import LogReader
+from vcjob.cluster.client.job_follower import JobFollower
+from vcjob.cluster.client.jobs import Ground, JobKey
+from vcjob.cluster.client.log_reader import LogReader
+from vcjob.cluster.client.log_source import Sink, moment_of
+from vcjob.cluster.client.loop_thread import Portal
 from vcjob.errors import JobFailed, NoSuchJob, UserError, VcjobError, WaitTimeout
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.report.failure import LAST_LINES, FailureReport

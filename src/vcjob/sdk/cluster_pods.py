@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from vcjob.cluster.facts import fact_of
-from vcjob.cluster.kinds import ContainerStatus, Terminated
-from vcjob.cluster.seen import SeenPod
+from vcjob.cluster.client.pod_view import SeenPod
+from vcjob.cluster.controller.cache.pod_facts import fact_of
+from vcjob.cluster.resources import ContainerStatus, Terminated
 from vcjob.lifecycle.status import Status
 from vcjob.report.failure import Culprit, FailureReport, last_frame, pod_name, signal_name
 from vcjob.report.podstate import ContainerState, Ended, Phase, PodState, Role

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vcjob.lifecycle.wire import rfc3339
-from vcjob.local.run import Event
+from vcjob.lifecycle.status_codec import rfc3339
+from vcjob.local.run.run_dir import Event
 
 if TYPE_CHECKING:
     from vcjob.sdk.handle import Handle

@@ -6,9 +6,9 @@ import time
 
 from vcjob.errors import NoSuchJob
 from vcjob.lifecycle.status import Phase
-from vcjob.local.recover import settle
-from vcjob.local.run import Run
-from vcjob.local.store import Store
+from vcjob.local.jobs.recovery import settle
+from vcjob.local.jobs.store import Store
+from vcjob.local.run.run_dir import Run
 from vcjob.sdk.grounds import GroundName, open_ground
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.local_handle import LocalHandle

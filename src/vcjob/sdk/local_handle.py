@@ -8,14 +8,14 @@ from typing import Any
 
 from vcjob.errors import WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.local.failure import explain
-from vcjob.local.follow import Follower
-from vcjob.local.logindex import offset_at
-from vcjob.local.logs import find_files, read_all
-from vcjob.local.recover import settle
-from vcjob.local.run import Run
-from vcjob.local.start import start_supervisor
-from vcjob.local.store import Store
+from vcjob.local.jobs.recovery import settle
+from vcjob.local.jobs.store import Store
+from vcjob.local.logs.failure import explain
+from vcjob.local.logs.follower import Follower
+from vcjob.local.logs.index import offset_at
+from vcjob.local.logs.reader import find_files, read_all
+from vcjob.local.run.run_dir import Run
+from vcjob.local.supervisor.start import start_supervisor
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from vcjob.errors import GroundError, UserError
-from vcjob.lifecycle.wire import rfc3339
-from vcjob.local import gpus, images, logroom
-from vcjob.local.caller import caller_environment
-from vcjob.local.run import Setting
-from vcjob.local.seat import Seat
-from vcjob.local.start import start_supervisor
-from vcjob.local.store import Store
+from vcjob.lifecycle.status_codec import rfc3339
+from vcjob.local.jobs.store import Store
+from vcjob.local.logs import retention
+from vcjob.local.machine import gpus
+from vcjob.local.pod import images
+from vcjob.local.run.caller import caller_environment
+from vcjob.local.run.run_dir import Setting
+from vcjob.local.supervisor.prestart import Seat
+from vcjob.local.supervisor.start import start_supervisor
 from vcjob.sdk.grounds import GroundName, open_ground
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import Loaded, Source, load
@@ -103,7 +105,7 @@ def start(
     if "PYTHONPATH" not in (env or {}):
         images.check_torch(job, setting.images)
     check_gpus(job, setting.env)
-    logroom.limit_of(setting.env)  # refused now rather than found by a supervisor that nobody sees
+    retention.limit_of(setting.env)  # refused now rather than found by a supervisor that nobody sees
     doc = _created(job, namespace, seat.uid if seat else str(uuid.uuid4()))
     made, lock = store.create(doc, setting, given if given is not None else to_yaml(job.doc))
     try:

@@ -63,7 +63,7 @@ def decode(raw: bytes, name: str) -> str:
 
 def load_documents(text: str, name: str = "<text>") -> list[Document]:
     """The documents of YAML or JSON text. What is wrong at a place stands in the document's `problems`."""
-    from vcjob.spec.events import read_documents
+    from vcjob.spec.yaml_reader import read_documents
 
     if len(text) > MAX_BYTES:
         raise SourceError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB", hint="split it")

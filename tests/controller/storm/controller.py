@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from vcjob.kube.lease import LeaseSettings
+from vcjob.kube.controller.lease import LeaseSettings
 
 OFFSET = struct.Struct("<d")
 SHORT_LEASE = LeaseSettings(lease_seconds=3.0, renew_seconds=2.0, retry_seconds=0.2)
@@ -39,10 +39,12 @@ def _follow(clock: Path) -> None:
 def main(clock: str, *arguments: str) -> None:
     _follow(Path(clock))
     from vcjob.cli.main import main as command_line
-    from vcjob.cluster import serve
+    from vcjob.cluster.process import main as process
 
-    as_it_is = serve.run
-    serve.run = lambda config, options: as_it_is(config, msgspec.structs.replace(options, lease=SHORT_LEASE))
+    as_it_is = process.run
+    process.run = lambda config, options: as_it_is(
+        config, msgspec.structs.replace(options, lease=SHORT_LEASE)
+    )
     sys.argv = ["vcjob", "controller", *arguments]
     command_line()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from vcjob.cluster.install.settings import OURS
 from vcjob.cluster.install.structural import Schema, structural
-from vcjob.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Document
+from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Document
 from vcjob.lifecycle.status import Phase
 from vcjob.spec import schema
 from vcjob.spec.job import KIND

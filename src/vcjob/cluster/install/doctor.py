@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vcjob.cluster.install import crds
+from vcjob.cluster.install.crd_check import look, notes_on
 from vcjob.cluster.install.probe import REMEDY, webhook_answers
 from vcjob.cluster.install.rollout import is_rolled_out
-from vcjob.cluster.install.served import look, notes_on
 from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, Settings
 from vcjob.cluster.install.volcano import foreign_webhooks, look_for_volcano, note_on_webhooks
-from vcjob.cluster.kinds import JOBS
+from vcjob.cluster.resources import JOBS
 from vcjob.diagnosis.check import Check, missing, note, ok
 from vcjob.errors import GroundError
-from vcjob.kube.client import Client
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import ACCESS_REVIEWS, DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 from vcjob.kube.errors import Forbidden, KubeError, NotFound
-from vcjob.kube.resources import ACCESS_REVIEWS, DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 
 #: The oldest Kubernetes that is looked after: the newest four minors when this was released.
 OLDEST = (1, 32)

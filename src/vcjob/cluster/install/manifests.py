@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from vcjob.cluster.install import crds
-from vcjob.cluster.install.hooks import webhook_objects
 from vcjob.cluster.install.roles import roles, service_account
 from vcjob.cluster.install.settings import Settings
+from vcjob.cluster.install.webhook_configuration import webhook_objects
 from vcjob.cluster.install.workload import POD_LABELS, namespace, workload
-from vcjob.kube.resources import Document
+from vcjob.kube.api.resources import Document
 
 
 def manifests(settings: Settings) -> list[Document]:

@@ -6,8 +6,8 @@ import asyncio
 import time
 
 from vcjob.cluster.install.settings import Settings
-from vcjob.cluster.kinds import JOBS
-from vcjob.kube.client import Client
+from vcjob.cluster.resources import JOBS
+from vcjob.kube.api.client import Client
 from vcjob.kube.errors import Forbidden, KubeError
 
 REMEDY = "the API server must reach the pods of Service vcjob-webhook on port 8443"

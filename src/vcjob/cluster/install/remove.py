@@ -7,13 +7,12 @@ import time
 
 from vcjob.cluster.install import crds
 from vcjob.cluster.install.apply import Change, Report, Tell, is_ours, ours
-from vcjob.cluster.install.served import was_replaced
+from vcjob.cluster.install.crd_check import was_replaced
 from vcjob.cluster.install.settings import LEASE, SELECTOR
-from vcjob.cluster.kinds import JOBS
+from vcjob.cluster.resources import JOBS
 from vcjob.errors import GroundError
-from vcjob.kube.client import Client
-from vcjob.kube.errors import NotFound
-from vcjob.kube.resources import (
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -27,6 +26,7 @@ from vcjob.kube.resources import (
     Resource,
     resource,
 )
+from vcjob.kube.errors import NotFound
 
 #: What shows that somebody else uses a namespace.
 _TELLING = (PODS, DEPLOYMENTS, SERVICES, CONFIG_MAPS, SECRETS, PERSISTENT_VOLUME_CLAIMS)

@@ -6,10 +6,10 @@ namespaces only. `tests/install/rights.txt` shows the sum as `kubectl auth can-i
 
 from __future__ import annotations
 
-from vcjob.cluster.gangs import CONTROLLER_LEASE, SCHEDULER_LEASE
+from vcjob.cluster.controller.schedulers import CONTROLLER_LEASE, SCHEDULER_LEASE
 from vcjob.cluster.install.crds import NAMES
 from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, OURS, SECRET, Settings
-from vcjob.kube.resources import (
+from vcjob.kube.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     ROLE_BINDINGS,

@@ -9,8 +9,8 @@ from typing import Any
 from vcjob.cluster.install.settings import NAME, Settings
 from vcjob.cluster.install.workload import POD_LABELS
 from vcjob.errors import GroundError
-from vcjob.kube.client import Client
-from vcjob.kube.resources import DEPLOYMENTS, PODS, Document
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import DEPLOYMENTS, PODS, Document
 
 _WORDS = 600
 

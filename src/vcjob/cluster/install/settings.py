@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from vcjob._version import __version__
-from vcjob.cluster.options import ControllerOptions, GangChoice
+from vcjob.cluster.controller.options import ControllerOptions, GangChoice
 
 FailurePolicy: TypeAlias = Literal["Ignore", "Fail"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from vcjob.cluster.caches import wait_synced
-from vcjob.cluster.gangs import Schedulers
+from vcjob.cluster.controller.cache.informers import wait_synced
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.controller.schedulers import Schedulers
 from vcjob.cluster.install.settings import MANAGED_BY, Settings
-from vcjob.cluster.kinds import JOB_GROUP
-from vcjob.cluster.options import ControllerOptions
-from vcjob.kube.client import Client
-from vcjob.kube.resources import LEASES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Document
+from vcjob.cluster.resources import JOB_GROUP
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import LEASES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Document
 
 
 async def look_for_volcano(client: Client, settings: Settings) -> Schedulers:

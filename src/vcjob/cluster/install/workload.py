@@ -12,7 +12,7 @@ from vcjob.cluster.install.settings import (
     WEBHOOK_PORT,
     Settings,
 )
-from vcjob.kube.resources import (
+from vcjob.kube.api.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     NETWORK_POLICIES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from vcjob.admission.review import Queues
-from vcjob.kube.client import Client
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import Document, resource
+from vcjob.kube.controller.informer import Informer
 from vcjob.kube.errors import KubeError
-from vcjob.kube.informer import Informer
-from vcjob.kube.resources import Document, resource
 
 QUEUES = resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
 _LOOK_AGAIN = 60.0

@@ -13,7 +13,7 @@ import msgspec
 from vcjob.admission import Admission, admit
 from vcjob.admission.patch import json_patch
 from vcjob.admission.review import Queues
-from vcjob.cluster.kinds import JOB_GROUP
+from vcjob.cluster.resources import JOB_GROUP
 from vcjob.spec.job import KIND
 from vcjob.spec.problem import Problem
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from vcjob.admission.review import Queues
-from vcjob.cluster.listening import bounded_runner, listen
+from vcjob.cluster.http_server import bounded_runner, listen
 from vcjob.cluster.webhook.review import Malformed, Purpose, answer
 
 log = logging.getLogger(__name__)

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vcjob.local import headstart
-from vcjob.local.launch import Child, Launcher, LaunchRequest, PlainLauncher, signal_group
+from vcjob.local.pod import rank_delay
+from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, PlainLauncher, signal_group
 from vcjob.local.warm import server as kept
 from vcjob.local.warm import spawn
 from vcjob.local.warm.command import PythonCommand, canonical, understand
-from vcjob.local.warm.early import Early, Key
 from vcjob.local.warm.environment import for_zygote, start_key
-from vcjob.local.warm.zygote import setting, wire
+from vcjob.local.warm.prestart import Early, Key
+from vcjob.local.warm.zygote import protocol, setting
 
 _LONGEST_IMPORT = 300.0  # seconds; whoever needs longer starts the plain way
 _Zygote = spawn.ZygoteHandle | str  # our own, or the socket of a kept one
@@ -45,7 +45,7 @@ class WarmChild:
             except OSError:
                 data = b""
             self._received += data
-            self._code = wire.exit_code(self._received)
+            self._code = protocol.exit_code(self._received)
             if not data and self._code is None:
                 # The nest was killed, and with it, by the kernel, the rank.
                 self._code = -signal.SIGKILL
@@ -193,7 +193,7 @@ class WarmLauncher:
         if connection is None:
             return "the kept-warm server has ended"
         connection.settimeout(_LONGEST_IMPORT)
-        answer = wire.exchange(connection, _message(command, request), (request.stdout, request.stderr))
+        answer = protocol.exchange(connection, _message(command, request), (request.stdout, request.stderr))
         if answer is not None and "pid" in answer:
             return WarmChild(int(answer["pid"]), connection)
         connection.close()
@@ -237,7 +237,7 @@ def _message(command: PythonCommand, request: LaunchRequest) -> dict[str, Any]:
         "mounts": [list(mount) for mount in request.mounts],
         "cgroups": list(request.cgroups),
         "threads": request.threads,
-        "behind": min(request.behind, headstart.WARM),
+        "behind": min(request.behind, rank_delay.WARM),
         "limits": setting.limits(),
         "setting": setting.inherited(),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vcjob.local.process import MARK_RUN
+from vcjob.local.machine.process import MARK_RUN
 from vcjob.local.warm.zygote.loaded import ACTS_AT_START, INJECTED
 
 #: Of the terminal or the session a command was typed in; no library that computes reads them.

@@ -25,11 +25,11 @@ from typing import Any
 import msgspec
 
 from vcjob.errors import GroundError
-from vcjob.local import files, process
-from vcjob.local.home import home_folder
+from vcjob.local.machine import files, process
+from vcjob.local.run.home import home_folder
 from vcjob.local.warm import spawn
 from vcjob.local.warm.environment import lasting
-from vcjob.local.warm.zygote import wire
+from vcjob.local.warm.zygote import protocol
 
 IDLE_SECONDS = 1800.0
 _ANSWER_SECONDS = 5.0
@@ -181,7 +181,7 @@ def connect(path: str) -> socket.socket | None:
     try:
         with _short(path) as short:
             connection.connect(short)
-        if wire.peer_uid(connection) == os.getuid():
+        if protocol.peer_uid(connection) == os.getuid():
             return connection
     except OSError:
         pass
@@ -196,7 +196,7 @@ def ask(path: str, question: dict[str, Any]) -> dict[str, Any] | None:
         return None
     with connection:
         connection.settimeout(_ANSWER_SECONDS)
-        return wire.exchange(connection, question)
+        return protocol.exchange(connection, question)
 
 
 @contextlib.contextmanager

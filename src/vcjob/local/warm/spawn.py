@@ -11,7 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vcjob.local.warm.zygote import wire
+from vcjob.local.warm.zygote import protocol
 
 #: What nearly every rank imports first; a name that is not installed is left out.
 DEFAULT_IMPORTS = ("torch", "torch.distributed", "numpy")
@@ -51,7 +51,7 @@ class ZygoteHandle:
     def wait_ready(self) -> dict[str, Any]:
         """What it says once, after its imports; empty if it died before that."""
         try:
-            message, _ = wire.receive(self._control)
+            message, _ = protocol.receive(self._control)
         except (OSError, ValueError):
             message = None
         return message or {}

@@ -22,7 +22,7 @@ _package = types.ModuleType("_vcjob_warm")
 _package.__path__ = [_FOLDER]
 sys.modules["_vcjob_warm"] = _package
 
-_rank = importlib.import_module("_vcjob_warm.serving").serve(sys.argv[1], _BASELINE)
+_rank = importlib.import_module("_vcjob_warm.server").serve(sys.argv[1], _BASELINE)
 _run, _arguments, _done = importlib.import_module("_vcjob_warm.program").prepare(_rank)
 del _rank, _package
 for _name in [name for name in sys.modules if name.startswith("_vcjob_warm")]:

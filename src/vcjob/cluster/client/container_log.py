@@ -1,0 +1,155 @@
+"""The log of one container as it grows, through all its tries, cut connections and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+from vcjob.cluster.client.log_source import Moment, Sink, Source, Watermark, since_time, split
+from vcjob.cluster.client.pod_view import SeenPod, newest_try
+from vcjob.kube.api.client import Client
+from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
+
+#: The status of a container follows the end of its log; only if it does not is the log looked at again.
+_STATUS_FOLLOWS = 3.0
+_FIRST_DELAY, _MOST_DELAY = 0.2, 5.0
+
+
+class Watched:
+    """A pod as last seen, for those who wait for its next change."""
+
+    def __init__(self, pod: SeenPod) -> None:
+        self.pod = pod
+        self.gone = False
+        self.changed = asyncio.Event()
+
+    @property
+    def over(self) -> bool:
+        return self.gone or self.pod.finished
+
+    def put(self, pod: SeenPod) -> None:
+        self.pod = pod
+        self._tell()
+
+    def drop(self) -> None:
+        self.gone = True
+        self._tell()
+
+    def _tell(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+
+class ContainerLog:
+    def __init__(
+        self,
+        client: Client,
+        watched: Watched,
+        container: str,
+        sink: Sink,
+        *,
+        first: int = 0,
+        since: Moment | None = None,
+        tail: int | None = None,
+    ) -> None:
+        """`first`: the try to begin with. `since` and `tail` cut the log that is there already."""
+        self._client = client
+        self._watched = watched
+        self._container = container
+        self._sink = sink
+        self._next = first
+        self._since = since
+        self._tail = tail
+        self._mark = Watermark()
+        self._complained = False
+
+    async def run(self) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            changed = self._watched.changed
+            newest = self._newest()
+            if newest is None or newest < self._next:
+                if self._watched.over:
+                    return
+                await changed.wait()
+                continue
+            if newest > self._next:
+                # It came and went unseen. The kubelet keeps one try beside the newest, no more.
+                await self._read(newest - 1, previous=True)
+                self._next = newest
+            if await self._read(newest):
+                delay = _FIRST_DELAY
+                if self._has_ended(newest):
+                    self._next = newest + 1
+                else:
+                    await _within(changed, _STATUS_FOLLOWS)
+            elif self._watched.gone:
+                return  # its name may be another pod's by now
+            else:
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _MOST_DELAY)
+
+    def _newest(self) -> int | None:
+        found = newest_try(self._watched.pod.container(self._container))
+        return None if found is None else found[0]
+
+    def _has_ended(self, number: int) -> bool:
+        found = newest_try(self._watched.pod.container(self._container))
+        return self._watched.over or found is None or found[0] > number or found[1]
+
+    async def _read(self, number: int, *, previous: bool = False) -> bool:
+        """Take in the log of one try until it ends. False: it broke off, or could not be read yet."""
+        pod = self._watched.pod
+        source = Source.of(pod, self._container, number)
+        begun = self._mark.moment is not None
+        start = self._mark.moment or self._since
+        self._mark.resume()
+        lines = self._client.logs(
+            pod.name,
+            pod.metadata.namespace,
+            container=self._container,
+            follow=not previous,
+            previous=previous,
+            since_time=None if start is None else since_time(start),
+            tail=None if begun else self._tail,
+            timestamps=True,
+        )
+        try:
+            async with aclosing(lines):
+                async for line in lines:
+                    await self._take(source, line)
+        except (Unauthorized, Forbidden):
+            raise
+        except (BadRequest, NotFound):
+            return previous or self._watched.over  # not begun yet, or gone
+        except KubeError as error:
+            self._complain(source, error)
+            return False
+        return True
+
+    async def _take(self, source: Source, line: bytes) -> None:
+        stamped = split(line)
+        if stamped is None:
+            self._sink.note(f"the cluster says of {source.who}: {line.decode(errors='replace')}")
+            return
+        moment, text = stamped
+        if (self._since is None or moment >= self._since) and self._mark.takes(moment):
+            self._sink.put(source, text)
+            if self._sink.full:
+                await self._sink.room()
+
+    def _complain(self, source: Source, error: KubeError) -> None:
+        """Once: a node that does not answer stays so for a while."""
+        if not self._complained and isinstance(error, ApiError):
+            self._complained = True
+            self._sink.note(
+                f"the log of {source.who} cannot be read just now: {error.server_message or error.message}"
+            )
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

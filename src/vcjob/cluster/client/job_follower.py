@@ -1,0 +1,222 @@
+"""A Job as it happens: its state, its pods, what is said about it, and the logs of all its ranks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import aclosing
+
+from vcjob.cluster.client.container_log import ContainerLog, Watched
+from vcjob.cluster.client.error_messages import told
+from vcjob.cluster.client.jobs import Ground, JobKey
+from vcjob.cluster.client.log_source import Moment, Sink, containers_of
+from vcjob.cluster.client.pod_view import SEEN_PODS, SeenPod, belongs_to, newest_try
+from vcjob.kube.api.resources import EVENTS, Document
+from vcjob.kube.controller.watch import Snapshot, follow
+from vcjob.kube.errors import Forbidden
+from vcjob.lifecycle.status import FINAL, Phase, Status
+from vcjob.plan.names import JOB_NAME
+from vcjob.report.logs import LogFilter
+
+#: Logs that are followed at once; each is a connection.
+MOST_STREAMS = 500
+#: How long the pods of a Job that is over are waited for; a node that is lost never tells of their end.
+_PODS_END_SECONDS = 45.0
+
+
+class Seen:
+    """What was seen last, handed to the caller's thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._job: Document | None = None
+        self._pods: dict[str, SeenPod | None] = {}
+        self._events: list[Document] = []
+
+    def put_job(self, job: Document) -> None:
+        with self._lock:
+            self._job = job
+
+    def put_pod(self, uid: str, pod: SeenPod | None) -> None:
+        with self._lock:
+            self._pods[uid] = pod
+
+    def put_event(self, event: Document) -> None:
+        with self._lock:
+            self._events.append(event)
+
+    def take(self) -> tuple[Document | None, dict[str, SeenPod | None], list[Document]]:
+        """What is new: the Job, pods by uid (None: gone), events."""
+        with self._lock:
+            news = self._job, self._pods, self._events
+            self._job, self._pods, self._events = None, {}, []
+        return news
+
+
+class JobFollower:
+    """`run` it; it ends when the Job is over (or suspended, or gone) and all was read."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        key: JobKey,
+        choice: LogFilter,
+        sink: Sink,
+        *,
+        since: Moment | None = None,
+        tail: int | None = None,
+    ) -> None:
+        self._ground = ground
+        self._key = key
+        self._choice = choice
+        self._sink = sink
+        self._since = since
+        self._tail = tail
+        self.seen = Seen()
+        self.deleted = False
+        self._quiet = False  # the Job is where nothing more comes by itself
+        self._quiet_since = 0.0
+        self._synced = False
+        self._watched: dict[str, Watched] = {}
+        self._readers: set[asyncio.Task[None]] = set()
+        self._left_out = 0
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        watches: list[asyncio.Task[None]] = [
+            asyncio.create_task(work()) for work in (self._watch_job, self._watch_pods, self._watch_events)
+        ]
+        try:
+            while not self._ended():
+                self._news.clear()
+                news = asyncio.create_task(self._heard())
+                done, _ = await asyncio.wait(
+                    {news, *watches, *self._readers}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED
+                )
+                news.cancel()
+                for task in done - {news}:
+                    with told(self._ground.config, "read logs", self._key.namespace):
+                        task.result()
+                    self._readers.discard(task)
+                    if task in watches:
+                        watches.remove(task)
+        finally:
+            for task in (*watches, *self._readers):
+                task.cancel()
+            await asyncio.gather(*watches, *self._readers, return_exceptions=True)
+            self._sink.wake()
+
+    async def _heard(self) -> None:
+        await self._news.wait()
+
+    def _ended(self) -> bool:
+        if not self._quiet or not self._synced:
+            return False
+        if not self._readers and all(watched.over for watched in self._watched.values()):
+            return True
+        return asyncio.get_running_loop().time() > self._quiet_since + _PODS_END_SECONDS
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._sink.wake()
+
+    # The Job
+
+    async def _watch_job(self) -> None:
+        async with aclosing(self._ground.watch_job(self._key)) as news:
+            async for job in news:
+                if job is None:
+                    self.deleted = True
+                    self._set_quiet(True)
+                else:
+                    self.seen.put_job(job)
+                    self._set_quiet(_is_quiet(Status.from_kube(job.get("status"))))
+                self._tell()
+
+    def _set_quiet(self, quiet: bool) -> None:
+        if quiet and not self._quiet:
+            self._quiet_since = asyncio.get_running_loop().time()
+        self._quiet = quiet
+
+    # Its pods
+
+    async def _watch_pods(self) -> None:
+        labels = f"{JOB_NAME}={self._key.name}"
+        with told(self._ground.config, "watch pods", self._key.namespace):
+            news = follow(self._ground.client, SEEN_PODS, namespace=self._key.namespace, labels=labels)
+            async with aclosing(news):
+                async for step in news:
+                    if isinstance(step, Snapshot):
+                        there = {pod.uid for pod in step.items}
+                        for uid in [uid for uid in self._watched if uid not in there]:
+                            self._drop(uid)
+                        for pod in sorted(step.items, key=lambda pod: (pod.rank is None, pod.rank or 0)):
+                            self._put(pod, old=not self._synced)
+                        self._synced = True
+                    else:
+                        for change in step.changes:
+                            self._put(change.object, old=False)
+                            if change.type == "DELETED":
+                                self._drop(change.object.uid)
+                    self._tell()
+
+    def _put(self, pod: SeenPod, *, old: bool) -> None:
+        if not belongs_to(pod, self._key.uid):
+            return
+        self.seen.put_pod(pod.uid, pod)
+        watched = self._watched.get(pod.uid)
+        if watched is not None:
+            watched.put(pod)
+            return
+        watched = self._watched[pod.uid] = Watched(pod)
+        if self._choice.takes(pod):
+            for container in containers_of(pod, self._choice):
+                self._read(watched, container, old)
+
+    def _read(self, watched: Watched, container: str, old: bool) -> None:
+        if len(self._readers) >= MOST_STREAMS:
+            if not self._left_out:
+                self._sink.note(
+                    f"only {MOST_STREAMS} logs are followed at once; choose others with `vcjob logs --rank`"
+                )
+            self._left_out += 1
+            return
+        first = 0
+        if old and not self._choice.every_try:
+            newest = newest_try(watched.pod.container(container))
+            first = newest[0] if newest else 0
+        log = ContainerLog(
+            self._ground.client,
+            watched,
+            container,
+            self._sink,
+            first=first,
+            since=self._since if old else None,
+            tail=self._tail if old else None,
+        )
+        self._readers.add(asyncio.create_task(log.run()))
+
+    def _drop(self, uid: str) -> None:
+        watched = self._watched.pop(uid, None)
+        if watched is not None:
+            watched.drop()
+            self.seen.put_pod(uid, None)
+
+    # What is said about it
+
+    async def _watch_events(self) -> None:
+        of_job = f"involvedObject.uid={self._key.uid}"
+        try:
+            news = follow(self._ground.client, EVENTS, namespace=self._key.namespace, fields=of_job)
+            async with aclosing(news):
+                async for step in news:
+                    found = step.items if isinstance(step, Snapshot) else [c.object for c in step.changes]
+                    for event in found:
+                        self.seen.put_event(event)
+                    self._sink.wake()
+        except Forbidden:
+            pass  # a user who may not read events still sees the rest
+
+
+def _is_quiet(status: Status) -> bool:
+    return status.phase in FINAL or status.phase is Phase.ABORTED

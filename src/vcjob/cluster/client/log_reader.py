@@ -1,0 +1,137 @@
+"""The logs that are there, all of them at once, their lines in the order in which they were written."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator
+
+from vcjob.cluster.client.error_messages import told
+from vcjob.cluster.client.jobs import Ground, JobKey
+from vcjob.cluster.client.log_source import Moment, Sink, Source, containers_of, since_time, split
+from vcjob.cluster.client.pod_view import SeenPod, newest_try
+from vcjob.errors import UserError
+from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
+from vcjob.report.logs import LogFilter
+
+#: Each log is a connection to the API server and from there to a node.
+MOST_AT_ONCE = 500
+
+_Line = tuple[Moment, bytes]
+
+
+class LogReader:
+    def __init__(
+        self,
+        ground: Ground,
+        key: JobKey,
+        choice: LogFilter,
+        sink: Sink,
+        *,
+        since: Moment | None,
+        tail: int | None,
+    ) -> None:
+        self._ground = ground
+        self._key = key
+        self._choice = choice
+        self._sink = sink
+        self._since = since
+        self._tail = tail
+
+    async def run(self) -> None:
+        """Merge by time: the next line is the oldest of those that come next in each log."""
+        sources = find_sources(await self._ground.pods(self._key), self._choice)
+        if len(sources) > MOST_AT_ONCE:
+            raise UserError(
+                f"these are {len(sources)} logs, and at most {MOST_AT_ONCE} are read at once",
+                hint="choose some with --rank or --task",
+            )
+        logs = [self._lines(source) for source in sources]
+        try:
+            with told(self._ground.config, "read logs", self._key.namespace):
+                firsts = await asyncio.gather(*(anext(log, None) for log in logs))
+                heap = [(line[0], place, line[1]) for place, line in enumerate(firsts) if line is not None]
+                heapq.heapify(heap)
+                while heap:
+                    _, place, text = heap[0]
+                    self._sink.put(sources[place], text)
+                    if self._sink.full:
+                        await self._sink.room()
+                    following = await anext(logs[place], None)
+                    if following is None:
+                        heapq.heappop(heap)
+                    else:
+                        heapq.heapreplace(heap, (following[0], place, following[1]))
+        finally:
+            for log in logs:
+                await log.aclose()
+
+    async def _lines(self, source: Source) -> AsyncGenerator[_Line, None]:
+        lines = self._ground.client.logs(
+            source.pod,
+            self._key.namespace,
+            container=source.container,
+            previous=self._choice.previous,
+            since_time=None if self._since is None else since_time(self._since),
+            tail=self._tail,
+            timestamps=True,
+        )
+        try:
+            async for line in lines:
+                stamped = split(line)
+                if stamped is None:
+                    self._sink.note(f"the cluster says of {source.who}: {line.decode(errors='replace')}")
+                elif self._since is None or stamped[0] >= self._since:
+                    yield stamped
+        except (Unauthorized, Forbidden):
+            raise
+        except (BadRequest, NotFound):
+            pass  # it has just gone, or has not begun
+        except KubeError as error:
+            words = error.server_message if isinstance(error, ApiError) else error.message
+            self._sink.note(f"the log of {source.who} cannot be read: {words or error.message}")
+        finally:
+            await lines.aclose()
+
+
+def find_sources(pods: list[SeenPod], choice: LogFilter) -> list[Source]:
+    """The logs that are meant and are there, by rank, task and index."""
+    chosen = [pod for pod in sorted(pods, key=_by_rank) if choice.takes(pod)]
+    _check(pods, chosen, choice)
+    found = []
+    for pod in chosen:
+        for container in containers_of(pod, choice):
+            newest = newest_try(pod.container(container))
+            if newest is None:
+                continue
+            number = newest[0] - 1 if choice.previous else newest[0]
+            if number >= 0:
+                found.append(Source.of(pod, container, number))
+    if choice.previous and chosen and not found:
+        raise UserError(
+            "no log of an earlier try is there: a cluster keeps that of a container's last try but one, as long as "
+            "its pod exists",
+            hint="follow a job from its start (`vcjob run`, `vcjob logs -f`) to see all tries",
+        )
+    return found
+
+
+def _check(pods: list[SeenPod], chosen: list[SeenPod], choice: LogFilter) -> None:
+    if choice.attempt is not None and pods and not chosen:
+        there = sorted({pod.attempt for pod in pods if choice._replace(attempt=None).takes(pod)})
+        if there and choice.attempt not in there:
+            raise UserError(
+                f"attempt {choice.attempt} is not there: a cluster keeps logs only as long as the pod",
+                hint=f"attempts that are there: {', '.join(map(str, there))}",
+            )
+    names = {name for pod in chosen for name in pod.container_names}
+    for container in choice.containers:
+        if chosen and container not in names:
+            raise UserError(
+                f"no pod of the job has a container {container!r}",
+                hint=f"their containers are: {', '.join(sorted(names))}",
+            )
+
+
+def _by_rank(pod: SeenPod) -> tuple[bool, int, str, int]:
+    return pod.rank is None, pod.rank or 0, pod.task, pod.index

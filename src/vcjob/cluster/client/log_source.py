@@ -1,0 +1,153 @@
+"""Logs of containers: which of them are meant, when each line was written, and where lines are collected."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+
+from vcjob.cluster.client.pod_view import SeenPod
+from vcjob.report.logs import Chunk, LogFilter, LogOrigin
+
+#: A reader that is slower than the cluster makes the cluster wait, not our memory grow.
+_MOST_WAITING = 8 * 1024 * 1024
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
+
+Moment = tuple[int, int]  # epoch seconds, nanoseconds
+
+
+class Source(LogOrigin, frozen=True, kw_only=True):
+    """One try of one container."""
+
+    pod: str
+    uid: str
+
+    @classmethod
+    def of(cls, pod: SeenPod, container: str, restart: int) -> Source:
+        return cls(
+            pod=pod.name, uid=pod.uid, rank=pod.rank, task=pod.task, index=pod.index, attempt=pod.attempt,
+            container=container, main=container == pod.own_container, restart=restart,
+        )  # fmt: skip
+
+    @property
+    def who(self) -> str:
+        rank = "" if self.rank is None else f"rank {self.rank} "
+        return f"{rank}{self.task}-{self.index}{'' if self.main else f' ({self.container})'}"
+
+
+def containers_of(pod: SeenPod, chosen: LogFilter) -> list[str]:
+    """Without a choice the rank's own container: what stands beside it is seldom what is asked for."""
+    if chosen.containers:
+        return [name for name in pod.container_names if name in chosen.containers]
+    steps = [step.name for step in pod.spec.init_containers if step.restart_policy != "Always"]
+    return [*(steps if chosen.every_try else ()), pod.own_container]
+
+
+class Sink:
+    """Lines and news on their way from the event loop to the caller's thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lines: list[tuple[Source, bytes]] = []
+        self._size = 0
+        self._notes: list[str] = []
+        self._woken = threading.Event()
+
+    def put(self, source: Source, line: bytes) -> None:
+        with self._lock:
+            self._lines.append((source, line))
+            self._size += len(line) + 100
+        self.wake()
+
+    @property
+    def full(self) -> bool:
+        return self._size > _MOST_WAITING
+
+    async def room(self) -> None:
+        while self.full:  # noqa: ASYNC110 - emptied by another thread
+            await asyncio.sleep(0.01)
+
+    def note(self, text: str) -> None:
+        with self._lock:
+            self._notes.append(text)
+        self.wake()
+
+    def wake(self) -> None:
+        if not self._woken.is_set():
+            self._woken.set()
+
+    def wait(self, seconds: float) -> None:
+        """For the caller: until there is something new."""
+        self._woken.wait(seconds)
+
+    def take(self) -> Iterator[Chunk]:
+        """What has come, the lines of one source that came together as one piece with line ends."""
+        with self._lock:
+            lines, self._lines, self._size = self._lines, [], 0
+            self._woken.clear()
+        start = 0
+        for place in range(1, len(lines) + 1):
+            if place == len(lines) or lines[place][0] is not lines[start][0]:
+                data = b"\n".join(line for _, line in lines[start:place]) + b"\n"
+                yield Chunk(lines[start][0], data)
+                start = place
+
+    def take_notes(self) -> list[str]:
+        with self._lock:
+            notes, self._notes = self._notes, []
+        return notes
+
+
+def split(line: bytes) -> tuple[Moment, bytes] | None:
+    """When a line was written, and the line. None: it has no time, so the kubelet wrote it, not the container."""
+    match = _STAMP.match(line)
+    if match is None:
+        return None
+    seconds = _epoch(match[1], match[3])
+    return (seconds, int(match[2].ljust(9, b"0")) if match[2] else 0), line[match.end() :]
+
+
+def since_time(moment: Moment) -> str:
+    """As the API takes it: whole seconds, so lines of the same second that were read before come again."""
+    from datetime import UTC
+
+    return datetime.fromtimestamp(moment[0], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment_of(epoch: float) -> Moment:
+    return int(epoch), int(epoch % 1 * 1e9)
+
+
+@lru_cache(maxsize=64)
+def _epoch(head: bytes, zone: bytes) -> int:
+    return int(datetime.fromisoformat((head + zone).decode()).timestamp())
+
+
+class Watermark:
+    """How far a log has been read, so that a reader that comes back drops what it had."""
+
+    __slots__ = ("_same", "_skip", "moment")
+
+    def __init__(self, moment: Moment | None = None) -> None:
+        self.moment = moment
+        self._same = 0  # lines of exactly this moment that were taken
+        self._skip = 0
+
+    def resume(self) -> None:
+        """The log is read again from this second on."""
+        self._skip = self._same
+
+    def takes(self, moment: Moment) -> bool:
+        if self.moment is not None and moment <= self.moment:
+            if moment < self.moment:
+                return False
+            if self._skip:
+                self._skip -= 1
+                return False
+            self._same += 1
+            return True
+        self.moment, self._same, self._skip = moment, 1, 0
+        return True

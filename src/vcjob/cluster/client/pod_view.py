@@ -1,0 +1,118 @@
+"""Pods as the verbs see them: who they are, which container is the rank's own, and which tries have logs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vcjob.cluster.resources import ContainerStatus, LeanPod, PodMarks, PodMeta, PodSpec, controller_of
+from vcjob.kube.api.resources import PODS
+
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+class SeenMarks(PodMarks, frozen=True, gc=False):
+    own_container: str = msgspec.field(name=DEFAULT_CONTAINER, default="")
+
+
+class SeenMeta(PodMeta, rename="camel", gc=False):
+    annotations: SeenMarks = SeenMarks()
+
+
+class Variable(msgspec.Struct, gc=False):
+    name: str = ""
+    value: str = ""
+
+
+class Container(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    env: tuple[Variable, ...] = ()
+    #: "Always" on an init container makes it a sidecar.
+    restart_policy: str = ""
+
+
+class SeenSpec(PodSpec, frozen=True, rename="camel", gc=False):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+
+
+class SeenPod(LeanPod, gc=False):
+    metadata: SeenMeta = msgspec.field(default_factory=SeenMeta)
+    spec: SeenSpec = SeenSpec()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def task(self) -> str:
+        return self.metadata.annotations.task
+
+    @property
+    def index(self) -> int:
+        return _number(self.metadata.annotations.index)
+
+    @property
+    def attempt(self) -> int:
+        return _number(self.metadata.annotations.attempt)
+
+    @property
+    def version(self) -> int:
+        return _number(self.metadata.annotations.version)
+
+    @property
+    def finished(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def rank(self) -> int | None:
+        """As the program in it is told."""
+        for container in self.spec.containers:
+            for variable in container.env:
+                if variable.name == "RANK":
+                    return int(variable.value) if variable.value.isdigit() else None
+        return None
+
+    @property
+    def own_container(self) -> str:
+        """The one that is the rank: the first, unless the pod says otherwise. Others are sidecars."""
+        named = self.metadata.annotations.own_container
+        names = [container.name for container in self.spec.containers]
+        return named if named in names else names[0] if names else ""
+
+    @property
+    def container_names(self) -> list[str]:
+        return [container.name for container in (*self.spec.init_containers, *self.spec.containers)]
+
+    def container(self, name: str) -> ContainerStatus | None:
+        for status in (*self.status.init_container_statuses, *self.status.container_statuses):
+            if status.name == name:
+                return status
+        return None
+
+
+SEEN_PODS = PODS.read_as(SeenPod)
+
+
+def belongs_to(pod: SeenPod, uid: str) -> bool:
+    """By the owner's uid; labels alone are anybody's."""
+    owner = controller_of(pod.metadata.owner_references)
+    return owner is not None and owner.uid == uid
+
+
+def newest_try(status: ContainerStatus | None) -> tuple[int, bool] | None:
+    """The newest try of a container that has a log, and whether that try has ended; None: none began yet."""
+    if status is None:
+        return None
+    if status.state.running is not None:
+        return status.restart_count, False
+    if status.state.terminated is not None or status.last_state.terminated is not None:
+        return status.restart_count, True
+    return None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0

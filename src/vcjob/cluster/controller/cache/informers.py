@@ -1,0 +1,136 @@
+"""All that the controller watches: one informer per kind, or per kind and namespace where it serves only some."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from vcjob.cluster.controller.cache.job_cache import Board
+from vcjob.cluster.resources import (
+    COMMANDS,
+    COSCHEDULING_GROUPS,
+    JOBS,
+    LEAN_CLAIMS,
+    LEAN_COMMANDS,
+    LEAN_CONFIG_MAPS,
+    LEAN_COSCHEDULING_GROUPS,
+    LEAN_GROUPS,
+    LEAN_JOBS,
+    LEAN_PODS,
+    LEAN_POLICIES,
+    LEAN_PRIORITIES,
+    LEAN_SERVICES,
+    POD_GROUPS,
+)
+from vcjob.errors import GroundError
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import Resource
+from vcjob.kube.controller.informer import Informer
+from vcjob.kube.controller.watch import WatchSettings
+from vcjob.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
+from vcjob.plan.names import JOB_NAME
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+#: How long a first list may fail before that is the user's to mend.
+_SYNC_PATIENCE = 20.0
+#: How long a watch rests between two reads: of what Jobs wait for, of pods, of what is watched only to be mended.
+_SOON, _OF_PODS, _AT_LEISURE = 0.005, 0.02, 0.1
+
+
+class Cache(Generic[T]):
+    """One kind in all the namespaces that are served."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        namespaces: tuple[str, ...] | None,
+        labels: str | None = None,
+        *,
+        rest: float = _SOON,
+    ) -> None:
+        settings = WatchSettings(rest=rest)
+        self.informers: dict[str | None, Informer[T]] = {
+            namespace: Informer(client, resource, namespace=namespace, labels=labels, settings=settings)
+            for namespace in namespaces or (None,)
+        }
+
+    def of(self, namespace: str) -> Informer[T] | None:
+        return self.informers.get(namespace) or self.informers.get(None)
+
+    def on_change(self, put: Callable[[T], None], gone: Callable[[T], None]) -> None:
+        for informer in self.informers.values():
+            informer.on_change(add=put, update=lambda _, new: put(new), delete=gone)
+
+
+class Caches:
+    """Call `connect`, `run` the informers, then `wait_synced`."""
+
+    def __init__(self, client: Client, namespaces: tuple[str, ...] | None) -> None:
+        self._client = client
+        self._namespaces = namespaces
+        self.pods = Cache(client, LEAN_PODS, namespaces, labels=JOB_NAME, rest=_OF_PODS)
+        self._jobs = Cache(client, LEAN_JOBS, namespaces)
+        self._priorities = Informer(client, LEAN_PRIORITIES)
+        self._all: list[Informer[Any]] = [
+            *self.pods.informers.values(),
+            *self._jobs.informers.values(),
+            self._priorities,
+        ]
+
+    @property
+    def informers(self) -> Iterable[Informer[Any]]:
+        return self._all
+
+    def priorities(self) -> dict[str, int]:
+        return {found.metadata.name: found.value for found in self._priorities}
+
+    async def connect(self, board: Board) -> None:
+        """Have the board hear of everything that this cluster serves."""
+        if not await self._served(JOBS):
+            raise GroundError(
+                f"this cluster does not know Jobs of {JOBS.api_version}",
+                hint="install them: `vcjob install`",
+            )
+        self._jobs.on_change(board.job_changed, board.job_gone)
+        self.pods.on_change(board.pod_changed, board.pod_gone)
+        owned: list[Resource[Any]] = [LEAN_CONFIG_MAPS, LEAN_SERVICES, LEAN_POLICIES, LEAN_CLAIMS]
+        if await self._served(POD_GROUPS):
+            owned.append(LEAN_GROUPS)
+        if await self._served(COSCHEDULING_GROUPS):
+            owned.append(LEAN_COSCHEDULING_GROUPS)
+        for resource in owned:
+            self._follow_owned(board, resource)
+        if await self._served(COMMANDS):
+            commands = Cache(self._client, LEAN_COMMANDS, self._namespaces)
+            commands.on_change(board.command_added, board.command_gone)
+            self._all += commands.informers.values()
+
+    def _follow_owned(self, board: Board, resource: Resource[Any]) -> None:
+        kind = resource.kind
+        rest = _SOON if kind == "PodGroup" else _AT_LEISURE
+        cache = Cache(self._client, resource, self._namespaces, rest=rest)
+        cache.on_change(
+            lambda found: board.object_changed(kind, found), lambda found: board.object_gone(kind, found)
+        )
+        self._all += cache.informers.values()
+
+    async def _served(self, resource: Resource[Any]) -> bool:
+        return await self._client.discover(resource.api_version, resource.kind) is not None
+
+
+async def wait_synced(informers: Iterable[Informer[Any]]) -> None:
+    """Wait for the first list of each. What only a user can mend is raised after a while."""
+    for informer in informers:
+        while not informer.synced.is_set():
+            try:
+                async with asyncio.timeout(_SYNC_PATIENCE):
+                    await informer.synced.wait()
+            except TimeoutError:
+                error = informer.last_error
+                log.warning("%s cannot be listed: %s", informer.resource.plural, error or "no answer yet")
+                if isinstance(error, Forbidden | Unauthorized | NotFound) and isinstance(error, KubeError):
+                    raise error from None

@@ -1,0 +1,152 @@
+"""A pod of the API server in the words that the lifecycle understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import cast
+
+from vcjob.cluster.resources import ContainerStatus, LeanPod, Terminated
+from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
+
+PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
+#: Reasons that the kubelet or the control plane gives to a pod that it ended for reasons of its own.
+FROM_OUTSIDE = frozenset({"Evicted", "Preempting", "NodeLost", "Shutdown", "NodeShutdown", "Terminated"})
+
+
+def fact_of(pod: LeanPod) -> PodFact | None:
+    """What the pod shows; None where it does not say which of the Job's pods it is."""
+    marks = pod.metadata.annotations
+    if not marks.task or not marks.index.isdigit():
+        return None
+    status = pod.status
+    terminating = pod.metadata.deletion_timestamp is not None or _is_cleared_away(pod)
+    phase = cast(PodPhase, status.phase if status.phase in PHASES else "Unknown")
+    created = _epoch(pod.metadata.creation_timestamp) or 0.0
+    started, finished = _span(pod)
+    if terminating and phase == "Succeeded" and _ended_as_told(pod, finished):
+        phase = "Failed"
+    return PodFact(
+        task=marks.task,
+        index=int(marks.index),
+        uid=pod.metadata.uid,
+        attempt=_number(marks.attempt),
+        version=_number(marks.version),
+        phase=phase,
+        ready=phase == "Running" and _condition(pod, "Ready") == "True",
+        terminating=terminating,
+        created=created,
+        since=_told_to_go(pod) if terminating else _entered(pod, phase, created, started, finished),
+        started=started,
+        finished=finished if phase in ("Succeeded", "Failed") else None,
+        restarts=sum(container.restart_count for container in _containers(pod)),
+        failure=None if phase == "Succeeded" else _failure(pod),
+        evicted=phase == "Failed" and _evicted(pod),
+    )
+
+
+def _failure(pod: LeanPod) -> Failure | None:
+    """Of all containers that failed, the one that did so first. In the same second, one that ended by itself
+    goes before one that was killed, for that is what happens to the others when one fails."""
+    first: tuple[tuple[float, bool, int], ContainerStatus, Terminated, bool] | None = None
+    inits = len(pod.status.init_container_statuses)
+    for place, container in enumerate(_containers(pod)):
+        for state in (container.last_state, container.state):
+            ended = state.terminated
+            if ended is None or ended.exit_code == 0:
+                continue
+            order = (_epoch(ended.finished_at) or 0.0, ended.exit_code > 128, place)
+            if first is None or order < first[0]:
+                first = order, container, ended, place < inits
+    if first is not None:
+        (_, _, _), container, ended, init = first
+        code = ended.exit_code
+        return Failure(
+            container=container.name,
+            exit_code=code,
+            signal=code - 128 if 128 < code < 193 else None,
+            reason=ended.reason,
+            message=ended.message or (pod.status.message if pod.status.phase == "Failed" else ""),
+            init=init,
+            at=_epoch(ended.finished_at),
+        )
+    if pod.status.phase == "Failed" and (pod.status.reason or pod.status.message):
+        return Failure(reason=pod.status.reason, message=pod.status.message)
+    return None
+
+
+def _evicted(pod: LeanPod) -> bool:
+    return pod.status.reason in FROM_OUTSIDE or _condition(pod, "DisruptionTarget") == "True"
+
+
+def _span(pod: LeanPod) -> tuple[float | None, float | None]:
+    """When the first container proper started and when the last one ended."""
+    starts, ends = [], []
+    for container in pod.status.container_statuses:
+        for state in (container.last_state, container.state):
+            if state.running is not None and state.running.started_at is not None:
+                starts.append(state.running.started_at.timestamp())
+            if state.terminated is not None:
+                if state.terminated.started_at is not None:
+                    starts.append(state.terminated.started_at.timestamp())
+                if state.terminated.finished_at is not None:
+                    ends.append(state.terminated.finished_at.timestamp())
+    return min(starts, default=None), max(ends, default=None)
+
+
+def _entered(
+    pod: LeanPod, phase: str, created: float, started: float | None, finished: float | None
+) -> float:
+    if phase == "Pending":
+        return created
+    if phase == "Running":
+        return started or _epoch(pod.status.start_time) or created
+    changes = [
+        at.timestamp()
+        for condition in pod.status.conditions
+        if condition.type in ("Ready", "DisruptionTarget") and (at := condition.last_transition_time)
+    ]
+    return finished or max(changes, default=created)
+
+
+def _is_cleared_away(pod: LeanPod) -> bool:
+    """The control plane calls a pod of a node that is gone Failed, and deletes it in its next breath."""
+    return pod.status.phase == "Failed" and any(
+        condition.type == "DisruptionTarget" and condition.reason == "DeletionByPodGC"
+        for condition in pod.status.conditions
+    )
+
+
+def _told_to_go(pod: LeanPod) -> float:
+    """The deletion's time lies ahead by the grace period."""
+    if pod.metadata.deletion_timestamp is None:
+        return _entered(pod, "Failed", _epoch(pod.metadata.creation_timestamp) or 0.0, None, None)
+    return (_epoch(pod.metadata.deletion_timestamp) or 0.0) - (
+        pod.metadata.deletion_grace_period_seconds or 0
+    )
+
+
+def _ended_as_told(pod: LeanPod, finished: float | None) -> bool:
+    """A program that ends in good order because it is told to has not done its work: it is run again.
+
+    The kubelet's own last word sets the grace period to 0 and leaves the deletion's time where it was."""
+    deletion = _epoch(pod.metadata.deletion_timestamp) or 0.0
+    grace = pod.metadata.deletion_grace_period_seconds or pod.spec.termination_grace_period_seconds
+    return finished is not None and finished >= deletion - grace
+
+
+def _containers(pod: LeanPod) -> Iterator[ContainerStatus]:
+    yield from pod.status.init_container_statuses
+    yield from pod.status.container_statuses
+
+
+def _condition(pod: LeanPod, kind: str) -> str:
+    return next((condition.status for condition in pod.status.conditions if condition.type == kind), "")
+
+
+def _epoch(at: datetime | None) -> float | None:
+    return at.timestamp() if at is not None else None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0

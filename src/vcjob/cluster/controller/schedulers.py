@@ -1,0 +1,204 @@
+"""Who schedules here, and how a Job's pods are told to them as one group.
+
+Volcano counts as present while its scheduler is alive: by its Lease, or by a ready pod of it where it runs
+without one. Its CRDs prove nothing, for we install them ourselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.resources import COSCHEDULING_GROUPS, LEAN_LEASES, LeanLease, PodCondition
+from vcjob.errors import GroundError
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.controller.informer import Informer
+from vcjob.lifecycle.observed import Blocked
+from vcjob.plan.gang import GangName
+from vcjob.plan.names import DEFAULT_SCHEDULER
+from vcjob.spec.job import Job
+
+SCHEDULER_LEASE, CONTROLLER_LEASE = "volcano", "vc-controller-manager"
+SCHEDULER_APP, CONTROLLER_APP = "volcano-scheduler", "volcano-controller"
+#: Phases of a PodGroup in which its pods may be made.
+_CLOSED = frozenset({"", "Pending"})
+_LOOK_SECONDS = 2.0
+
+
+class _PartMeta(Meta, rename="camel", gc=False):
+    labels: dict[str, str] | None = None
+
+
+class _Container(msgspec.Struct, gc=False):
+    command: tuple[str, ...] | None = ()
+    args: tuple[str, ...] | None = ()
+
+
+class _PartSpec(msgspec.Struct, frozen=True, gc=False):
+    containers: tuple[_Container, ...] = ()
+
+
+class _PartStatus(msgspec.Struct, frozen=True, gc=False):
+    conditions: tuple[PodCondition, ...] | None = ()
+
+
+class VolcanoPart(msgspec.Struct, gc=False):
+    """A pod of Volcano's own."""
+
+    metadata: _PartMeta
+    spec: _PartSpec = _PartSpec()
+    status: _PartStatus = _PartStatus()
+
+    @property
+    def app(self) -> str:
+        return (self.metadata.labels or {}).get("app", "")
+
+    @property
+    def ready(self) -> bool:
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+    @property
+    def without_job_controller(self) -> bool:
+        arguments = [
+            word for c in self.spec.containers for part in (c.command, c.args) for word in part or ()
+        ]
+        return any(
+            "-job-controller" in value.split(",")
+            for at, word in enumerate(arguments)
+            if word.lstrip("-").startswith("controllers")
+            for value in [word.partition("=")[2] or (arguments[at + 1] if at + 1 < len(arguments) else "")]
+        )
+
+
+class Pulse:
+    """Whether leases are alive, by our own clock once a renewal was seen."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._valid_until: dict[str, float] = {}
+
+    def saw(self, lease: LeanLease, *, renewed: bool) -> None:
+        spec = lease.spec
+        seconds = float(spec.lease_duration_seconds or 15)
+        if not spec.holder_identity or spec.renew_time is None:
+            self._valid_until.pop(lease.metadata.name, None)
+        elif renewed:
+            self._valid_until[lease.metadata.name] = self._steady() + seconds
+        else:
+            age = self._wall() - spec.renew_time.timestamp()
+            self._valid_until[lease.metadata.name] = self._steady() + seconds - age
+
+    def gone(self, lease: LeanLease) -> None:
+        self._valid_until.pop(lease.metadata.name, None)
+
+    def alive(self, name: str) -> bool:
+        return self._steady() < self._valid_until.get(name, float("-inf"))
+
+
+class Schedulers:
+    """Watches Volcano's parts; `run()` it, wait for `synced`."""
+
+    def __init__(self, client: Client, options: ControllerOptions) -> None:
+        self._client = client
+        self._options = options
+        self._coscheduling = False
+        self._pulse = Pulse()
+        where = options.volcano_namespace
+        # By name: our rights are for these two alone.
+        self._leases = [
+            Informer(client, LEAN_LEASES, namespace=where, fields=f"metadata.name={name}")
+            for name in (SCHEDULER_LEASE, CONTROLLER_LEASE)
+        ]
+        for leases in self._leases:
+            leases.on_change(
+                add=lambda lease: self._pulse.saw(lease, renewed=False),
+                update=lambda _, lease: self._pulse.saw(lease, renewed=True),
+                delete=self._pulse.gone,
+            )
+        self._parts = Informer(
+            client,
+            PODS.read_as(VolcanoPart),
+            namespace=where,
+            labels=f"app in ({SCHEDULER_APP},{CONTROLLER_APP})",
+        )
+
+    @property
+    def informers(self) -> Iterable[Informer[LeanLease] | Informer[VolcanoPart]]:
+        return (*self._leases, self._parts)
+
+    async def discover(self) -> None:
+        group = COSCHEDULING_GROUPS
+        self._coscheduling = await self._client.discover(group.api_version, group.kind) is not None
+
+    @property
+    def serves_coscheduling(self) -> bool:
+        return self._coscheduling
+
+    @property
+    def volcano_schedules(self) -> bool:
+        return self._pulse.alive(SCHEDULER_LEASE) or any(
+            part.app == SCHEDULER_APP and part.ready for part in self._parts
+        )
+
+    def check_job_controller(self) -> None:
+        """Raise where Volcano's own job controller is alive: two would fight over every Job."""
+        if self._options.beside_volcano:
+            return
+        pods = [part for part in self._parts if part.app == CONTROLLER_APP]
+        alive = [part for part in pods if part.ready and not part.without_job_controller]
+        unseen = self._pulse.alive(CONTROLLER_LEASE) and not pods
+        if alive or unseen:
+            raise VolcanoIsLive(self._options.volcano_namespace)
+
+    async def guard(self) -> None:
+        """Ends by raising as soon as Volcano's job controller comes alive."""
+        while True:
+            self.check_job_controller()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def choose(self, job: Job) -> GangName:
+        """The gang of a Job that starts now; it keeps it for life."""
+        if self._options.gang != "auto":
+            return self._options.gang
+        if _asks_for_volcano(job) and self.volcano_schedules:
+            return "volcano"
+        return "coscheduling" if self._coscheduling else "none"
+
+    def replaced(self, job: Job, gang: GangName) -> str | None:
+        """What to tell where the pods do not go to the scheduler that the Job names."""
+        if gang == "volcano" or not _asks_for_volcano(job):
+            return None
+        stead = self._options.scheduler or "the cluster's default scheduler"
+        group = "as one group (coscheduling)" if gang == "coscheduling" else "one by one, not as a gang"
+        return f"Volcano's scheduler does not run here, so {stead} places the pods {group}"
+
+
+class VolcanoIsLive(GroundError):
+    def __init__(self, namespace: str) -> None:
+        super().__init__(
+            f"Volcano's own job controller is running (in namespace {namespace}); two controllers would fight over every Job",
+            hint="switch it off with --controllers=*,-job-controller in the arguments of volcano-controllers "
+            "(its scheduler may stay), or uninstall Volcano; where it is switched off already but runs out of "
+            "our sight, say so with --beside-volcano",
+        )
+
+
+def gate(gang: GangName, phase: str, queue: str, message: str) -> Blocked | None:
+    """Whether pods have to wait for their PodGroup: Volcano's scheduler lets it in when there is room."""
+    if gang != "volcano" or phase not in _CLOSED:
+        return None
+    why = message or "it has not been let in yet"
+    return Blocked("WaitingInQueue", f"the PodGroup waits in queue {queue}: {why}")
+
+
+def _asks_for_volcano(job: Job) -> bool:
+    return (job.spec.scheduler_name or DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER

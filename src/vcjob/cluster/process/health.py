@@ -1,0 +1,46 @@
+"""Plain HTTP for those who look after the process: probes and Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from vcjob.cluster.http_server import bounded_runner, listen
+from vcjob.cluster.process.metrics import CONTENT_TYPE, Metrics
+
+
+class Health:
+    """That it answers shows that it lives; it is ready when it waits for nothing."""
+
+    def __init__(self) -> None:
+        self.waiting_for = ""
+
+    async def healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(self, _: web.Request) -> web.Response:
+        if self.waiting_for:
+            return web.Response(status=503, text=f"waiting for {self.waiting_for}\n")
+        return web.Response(text="ok\n")
+
+
+async def serve_health(health: Health, *, host: str, port: int) -> web.AppRunner:
+    app = web.Application()
+    app.router.add_get("/healthz", health.healthz)
+    app.router.add_get("/readyz", health.readyz)
+    runner = bounded_runner(app)
+    await listen(runner, host, port)
+    return runner
+
+
+async def serve_metrics(metrics: Metrics, *, host: str, port: int) -> web.AppRunner:
+    async def show(_: web.Request) -> web.Response:
+        body = await asyncio.to_thread(metrics.render)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    app = web.Application()
+    app.router.add_get("/metrics", show)
+    runner = bounded_runner(app)
+    await listen(runner, host, port)
+    return runner

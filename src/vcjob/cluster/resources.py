@@ -1,0 +1,219 @@
+"""The kinds that the controller reads, each with no more fields than it needs.
+
+Everything of a pod that is kept costs memory ten thousand times; everything of a Job that we only hand on
+stays the bytes that came.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from vcjob.kube.api.objects import Meta, OwnerReference
+from vcjob.kube.api.resources import (
+    CONFIG_MAPS,
+    LEASES,
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    PRIORITY_CLASSES,
+    SERVICES,
+    resource,
+)
+from vcjob.plan import names
+
+JOB_GROUP = "batch.volcano.sh"
+
+_NOTHING = msgspec.Raw(b"null")
+
+
+# Jobs
+
+
+class JobMeta(Meta, rename="camel", gc=False):
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class LeanJob(msgspec.Struct, gc=False):
+    """A Job whose spec and status stay the bytes that came until somebody needs them."""
+
+    metadata: JobMeta = msgspec.field(default_factory=JobMeta)
+    spec: msgspec.Raw = _NOTHING
+    status: msgspec.Raw = _NOTHING
+
+    def __post_init__(self) -> None:
+        # Each is a view that would hold the whole message, with all that we do not read.
+        self.spec, self.status = self.spec.copy(), self.status.copy()
+
+
+class LeanCommand(msgspec.Struct, gc=False):
+    metadata: Meta = msgspec.field(default_factory=Meta)
+    target: OwnerReference | None = None
+    action: str = ""
+
+
+# Pods
+
+
+class PodMarks(msgspec.Struct, frozen=True, gc=False):
+    """The annotations by which a pod says which of the Job's pods it is."""
+
+    task: str = msgspec.field(name=names.TASK_SPEC, default="")
+    index: str = msgspec.field(name=names.TASK_INDEX, default="")
+    attempt: str = msgspec.field(name=names.ATTEMPT, default="0")
+    version: str = msgspec.field(name=names.JOB_VERSION, default="0")
+
+
+class PodMeta(Meta, rename="camel", gc=False):
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+    annotations: PodMarks = PodMarks()
+
+
+class PodCondition(msgspec.Struct, rename="camel", gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class Waiting(msgspec.Struct, gc=False):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(msgspec.Struct, rename="camel", gc=False):
+    started_at: datetime | None = None
+
+
+class Terminated(msgspec.Struct, rename="camel", gc=False):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    node_name: str = ""
+    scheduler_name: str = ""
+    termination_grace_period_seconds: int = 30
+
+
+class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[PodCondition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class LeanPod(msgspec.Struct, gc=False):
+    metadata: PodMeta = msgspec.field(default_factory=PodMeta)
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+# What else a Job owns
+
+
+class OwnedMeta(Meta, rename="camel", gc=False):
+    deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class LeanOwned(msgspec.Struct, gc=False):
+    """An object known by its metadata alone: a ConfigMap, whose content may be large and another's."""
+
+    metadata: OwnedMeta = msgspec.field(default_factory=OwnedMeta)
+
+
+class LeanSpecced(LeanOwned, gc=False):
+    """An object whose spec is small enough to keep, so that a change of it is seen without asking."""
+
+    spec: msgspec.Raw = _NOTHING
+
+    def __post_init__(self) -> None:
+        self.spec = self.spec.copy()
+
+
+class GroupCondition(msgspec.Struct, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class GroupStatus(msgspec.Struct, gc=False):
+    phase: str = ""
+    conditions: tuple[GroupCondition, ...] | None = ()
+
+
+class LeanGroup(LeanSpecced, gc=False):
+    status: GroupStatus | None = None
+
+
+class LeanPriority(msgspec.Struct, gc=False):
+    metadata: Meta = msgspec.field(default_factory=Meta)
+    value: int = 0
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: datetime | None = None
+
+
+class LeanLease(msgspec.Struct, gc=False):
+    metadata: Meta = msgspec.field(default_factory=Meta)
+    spec: LeaseSpec = LeaseSpec()
+
+
+JOBS = resource(JOB_GROUP, "v1alpha1", "jobs", "Job")
+COMMANDS = resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
+POD_GROUPS = resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+COSCHEDULING_GROUPS = resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+
+LEAN_JOBS = JOBS.read_as(LeanJob)
+LEAN_COMMANDS = COMMANDS.read_as(LeanCommand)
+LEAN_PODS = PODS.read_as(LeanPod)
+LEAN_PRIORITIES = PRIORITY_CLASSES.read_as(LeanPriority)
+LEAN_LEASES = LEASES.read_as(LeanLease)
+
+LEAN_CONFIG_MAPS = CONFIG_MAPS.read_as(LeanOwned)
+LEAN_CLAIMS = PERSISTENT_VOLUME_CLAIMS.read_as(LeanOwned)
+LEAN_SERVICES = SERVICES.read_as(LeanSpecced)
+LEAN_POLICIES = NETWORK_POLICIES.read_as(LeanSpecced)
+LEAN_GROUPS = POD_GROUPS.read_as(LeanGroup)
+LEAN_COSCHEDULING_GROUPS = COSCHEDULING_GROUPS.read_as(LeanGroup)
+
+
+def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
+    """The one owner that manages an object, if it is a Job of ours."""
+    for owner in owners:
+        if owner.controller:
+            return owner if owner.kind == "Job" and owner.api_version.startswith(f"{JOB_GROUP}/") else None
+    return None

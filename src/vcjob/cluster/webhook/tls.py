@@ -1,0 +1,213 @@
+"""The webhook's TLS: made, stored, shared by all replicas and renewed without a restart.
+
+One Secret holds the CA and the server's certificate. Any replica may write it; the API server's
+conflict check lets one of them win and the others take what stands there. The webhook configurations
+always trust every CA of the Secret, and a new CA is trusted for a while before it signs anything, so
+that no call fails in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from vcjob.cluster.webhook.certificates import (
+    Pair,
+    belong_together,
+    covers,
+    has_expired,
+    is_due,
+    is_from,
+    issue,
+    made_at,
+    make_authority,
+    split_bundle,
+)
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Document, Resource
+from vcjob.kube.config.tls import load_pair
+from vcjob.kube.controller.informer import Informer
+from vcjob.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+
+log = logging.getLogger(__name__)
+CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+TRUSTED_FIRST = timedelta(hours=1)  # how long a new CA is only trusted before it signs
+CHECK_SECONDS = 3600.0
+RETRY_SECONDS = 5.0
+
+
+class TlsState(msgspec.Struct, frozen=True):
+    """What the Secret holds."""
+
+    bundle: bytes  # every CA to be trusted, the newest first
+    authority_key: bytes  # of the newest
+    server: Pair
+
+    @property
+    def authorities(self) -> list[bytes]:
+        return split_bundle(self.bundle)
+
+    def __repr__(self) -> str:
+        return "TlsState(...)"
+
+
+def next_state(state: TlsState | None, names: Sequence[str], now: datetime) -> TlsState | None:
+    """The state that ought to follow `state`, or None where it may stay. Pure."""
+    authorities = [found for found in state.authorities if not has_expired(found, now)] if state else []
+    if state is None or not authorities or not belong_together(Pair(authorities[0], state.authority_key)):
+        authority = make_authority(now)
+        return TlsState(authority.certificate, authority.key, issue(authority, names, now))
+    key = state.authority_key
+    if is_due(authorities[0], now):
+        fresh = make_authority(now)
+        authorities.insert(0, fresh.certificate)
+        key = fresh.key
+    server = state.server
+    if _wants_new_server(server, authorities, names, now):
+        server = issue(Pair(authorities[0], key), names, now)
+    following = TlsState(b"".join(authorities), key, server)
+    return following if following != state else None
+
+
+def _wants_new_server(server: Pair, authorities: list[bytes], names: Sequence[str], now: datetime) -> bool:
+    if not belong_together(server) or not any(is_from(server.certificate, found) for found in authorities):
+        return True
+    if is_due(server.certificate, now) or not covers(server.certificate, names):
+        return True
+    newest = authorities[0]
+    return not is_from(server.certificate, newest) and now - made_at(newest) >= TRUSTED_FIRST
+
+
+class WebhookTls:
+    """Keeps `context` fit to serve. `await start()`, then `run()` in a task."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        secret: str,
+        namespace: str,
+        names: Sequence[str],
+        configurations: Sequence[str] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._client = client
+        self._secret = secret
+        self._namespace = namespace
+        self._names = list(names)
+        self._configurations = configurations
+        self._now = now
+        self._served: Pair | None = None
+
+    async def start(self) -> None:
+        """Have a certificate to serve, made by us or by another replica."""
+        while True:
+            try:
+                await self.settle()
+            except Conflict:
+                continue  # another replica was faster: take what stands there
+            return
+
+    async def run(self) -> None:
+        """Follow the Secret and the calendar until cancelled."""
+        changed = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers():
+                informer.on_change(
+                    add=lambda _: changed.set(),
+                    update=lambda _, __: changed.set(),
+                    delete=lambda _: changed.set(),
+                )
+                tasks.create_task(informer.run())
+            while True:
+                pause = CHECK_SECONDS
+                changed.clear()
+                try:
+                    await self.settle()
+                except KubeError as error:
+                    log.warning("the webhook's certificate could not be looked after: %s", error)
+                    pause = RETRY_SECONDS
+                try:
+                    await asyncio.wait_for(changed.wait(), pause)
+                except TimeoutError:
+                    pass
+
+    def _informers(self) -> list[Informer[Document]]:
+        """The Secret, and the configurations: one that is made or overwritten later must trust us too."""
+        places: list[tuple[Resource[Document], str, str | None]] = [(SECRETS, self._secret, self._namespace)]
+        places += [(kind, name, None) for kind in CONFIGURATIONS for name in self._configurations]
+        return [
+            Informer(self._client, kind, namespace=namespace, fields=f"metadata.name={name}")
+            for kind, name, namespace in places
+        ]
+
+    async def settle(self) -> None:
+        """One round: read, renew if due, have it trusted, serve it."""
+        try:
+            found: Document | None = await self._client.get(SECRETS, self._secret, self._namespace)
+        except NotFound:
+            found = None
+        state = _read(found)
+        following = next_state(state, self._names, self._now())
+        if following is not None:
+            await self._store(found, following)
+            state = following
+        assert state is not None
+        await self._have_trusted(state.bundle)
+        if state.server != self._served:
+            load_pair(
+                self.context, state.server.certificate, state.server.key
+            )  # new handshakes use it at once
+            self._served = state.server
+
+    async def _store(self, found: Document | None, state: TlsState) -> None:
+        content = {
+            "ca.crt": state.bundle,
+            "ca.key": state.authority_key,
+            "tls.crt": state.server.certificate,
+            "tls.key": state.server.key,
+        }
+        data = {name: base64.b64encode(value).decode() for name, value in content.items()}
+        if found is not None:
+            await self._client.replace(SECRETS, self._secret, {**found, "data": data}, self._namespace)
+            return
+        body = SECRETS.manifest(self._secret, self._namespace, type="Opaque", data=data)
+        try:
+            await self._client.create(SECRETS, body, self._namespace)
+        except AlreadyExists as error:
+            raise Conflict(409, server_message=error.server_message) from error
+
+    async def _have_trusted(self, bundle: bytes) -> None:
+        """Put the bundle into our webhook configurations, those that are there."""
+        wanted = base64.b64encode(bundle).decode()
+        for kind in CONFIGURATIONS:
+            for name in self._configurations:
+                try:
+                    found = await self._client.get(kind, name)
+                except NotFound:
+                    continue
+                hooks: list[dict[str, Any]] = found.get("webhooks") or []
+                if any((hook.get("clientConfig") or {}).get("caBundle") != wanted for hook in hooks):
+                    trust = [{"name": hook["name"], "clientConfig": {"caBundle": wanted}} for hook in hooks]
+                    await self._client.patch(kind, name, {"webhooks": trust}, kind="strategic")
+
+
+def _read(secret: Document | None) -> TlsState | None:
+    """The state in a Secret; None where it holds none that can be read."""
+    data = (secret or {}).get("data") or {}
+    try:
+        parts = [
+            base64.b64decode(data[name], validate=True) for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")
+        ]
+    except (KeyError, ValueError):
+        return None
+    return TlsState(parts[0], parts[1], Pair(parts[2], parts[3]))

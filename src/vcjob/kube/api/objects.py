@@ -1,0 +1,66 @@
+"""What every object has: names, uid, version. Read from lean structs and from plain dicts alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from vcjob.kube.api.resources import Document
+
+Key = tuple[str, str]  # namespace ("" for what has none), name
+T = TypeVar("T")
+
+
+class Meta(msgspec.Struct, rename="camel", gc=False):
+    """The least that a cached object's metadata must have; subclass it for more."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class OwnerReference(msgspec.Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class Reader(Generic[T]):
+    """How the metadata of one type is read."""
+
+    __slots__ = ("key", "uid", "version")
+
+    def __init__(self, kind: type[T]) -> None:
+        self.key: Callable[[T], Key]
+        self.uid: Callable[[T], str]
+        self.version: Callable[[T], str]
+        if kind is Document or kind is dict:
+            self.key, self.uid, self.version = _dict_key, _dict_uid, _dict_version  # type: ignore[assignment]  # T is a dictionary here
+        else:
+            self.key = attrgetter("metadata.namespace", "metadata.name")
+            self.uid = attrgetter("metadata.uid")
+            self.version = attrgetter("metadata.resource_version")
+
+
+def _dict_key(document: dict[str, Any]) -> Key:
+    metadata = document["metadata"]
+    return (metadata.get("namespace", ""), metadata["name"])
+
+
+def _dict_uid(document: dict[str, Any]) -> str:
+    return str(document["metadata"].get("uid", ""))
+
+
+def _dict_version(document: dict[str, Any]) -> str:
+    return str(document["metadata"].get("resourceVersion", ""))
+
+
+def version_number(resource_version: str) -> int:
+    """A resource version as a number: those of one kind grow with every write of the cluster."""
+    return int(resource_version) if resource_version.isdigit() else 0

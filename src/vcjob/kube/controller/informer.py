@@ -1,0 +1,212 @@
+"""An indexed cache of one kind, kept true by a watch.
+
+Handlers hear of every difference between what the cache held and what the server says, also when a
+broken watch is made good by a new list: nothing is told twice and no deletion is missed. An object
+that was deleted and made anew under its name is told as a deletion and an addition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from typing import Generic, TypeVar
+
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Key, Reader, version_number
+from vcjob.kube.api.resources import Resource
+from vcjob.kube.controller.watch import Batch, Follower, Snapshot, WatchSettings
+
+T = TypeVar("T")
+Index = Callable[[T], Iterable[str]]
+log = logging.getLogger(__name__)
+
+
+class Informer(Generic[T]):
+    """`run()` it in a task, wait for `synced`, then read. All on one event loop, so reads are plain calls."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+        indexes: Mapping[str, Index[T]] | None = None,
+        settings: WatchSettings | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.resource = resource
+        self.synced = asyncio.Event()
+        self.last_error: Exception | None = None  # why the cache may be old; None while the watch is well
+        self._on_error = on_error
+        self._follower = Follower(
+            client,
+            resource,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            settings=settings,
+            on_error=self._failed,
+        )
+        reader = Reader(resource.model)
+        self._key_of, self._uid_of, self._version_of = reader.key, reader.uid, reader.version
+        self._objects: dict[Key, T] = {}
+        self._indexers = dict(indexes or {})
+        self._indexes: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in self._indexers}
+        self._on_add: list[Callable[[T], None]] = []
+        self._on_update: list[Callable[[T, T], None]] = []
+        self._on_delete: list[Callable[[T], None]] = []
+        self._seen = 0
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiter_number = 0
+
+    def on_change(
+        self,
+        *,
+        add: Callable[[T], None] | None = None,
+        update: Callable[[T, T], None] | None = None,
+        delete: Callable[[T], None] | None = None,
+    ) -> None:
+        """Have `add(new)`, `update(old, new)` and `delete(old)` called, before or after the start."""
+        if add is not None:
+            self._on_add.append(add)
+            for found in list(self._objects.values()):
+                self._tell(add, found)
+        if update is not None:
+            self._on_update.append(update)
+        if delete is not None:
+            self._on_delete.append(delete)
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        return self._objects.get((namespace, name))
+
+    def by_index(self, index: str, value: str) -> Collection[T]:
+        """The objects that `index` files under `value`; a live view, so do not await while reading it."""
+        return self._indexes[index].get(value, {}).values()
+
+    def index_values(self, index: str) -> Collection[str]:
+        return self._indexes[index].keys()
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    @property
+    def resource_version(self) -> int:
+        """The version of the cluster up to which the cache has seen everything of its kind."""
+        return self._seen
+
+    def has_seen(self, resource_version: str) -> bool:
+        """Whether a write that came back with this version is in the cache by now."""
+        return version_number(resource_version) <= self._seen
+
+    async def wait_seen(self, resource_version: str) -> None:
+        """Wait until a write of ours is in the cache."""
+        wanted = version_number(resource_version)
+        if wanted <= self._seen:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiter_number += 1
+        heapq.heappush(self._waiters, (wanted, self._waiter_number, waiter))
+        await waiter
+
+    async def run(self) -> None:
+        """Keep the cache true until cancelled."""
+        async with aclosing(self._follower.run()) as steps:
+            async for step in steps:
+                self.last_error = None
+                if isinstance(step, Snapshot):
+                    await self._replace(step)
+                else:
+                    self._take(step)
+
+    def _take(self, batch: Batch[T]) -> None:
+        for change in batch.changes:
+            if change.type == "DELETED":
+                self._remove(self._key_of(change.object), change.object)
+            else:
+                self._put(change.object)
+        self._saw(batch.resource_version)
+
+    async def _replace(self, snapshot: Snapshot[T]) -> None:
+        """Bring the cache to a new list, telling only the differences."""
+        listed = {self._key_of(found) for found in snapshot.items}
+        for key in [key for key in self._objects if key not in listed]:
+            self._remove(key, self._objects[key])
+        for number, found in enumerate(snapshot.items):
+            self._put(found)
+            if number % 500 == 499:
+                await asyncio.sleep(0)  # leases and probes go on while a large cluster is taken in
+        self._seen = 0  # a restored backup may lie before what was seen
+        self._saw(snapshot.resource_version)
+        self.synced.set()
+
+    def _put(self, new: T) -> None:
+        key = self._key_of(new)
+        old = self._objects.get(key)
+        if old is not None and self._uid_of(old) != self._uid_of(new):
+            self._remove(key, old)
+            old = None
+        if old is not None and self._version_of(old) == self._version_of(new):
+            return
+        self._objects[key] = new
+        for name, indexer in self._indexers.items():
+            self._file(self._indexes[name], key, indexer, old, new)
+        if old is None:
+            for add in self._on_add:
+                self._tell(add, new)
+        else:
+            for update in self._on_update:
+                self._tell(update, old, new)
+
+    def _remove(self, key: Key, last: T) -> None:
+        """`last` is the object's final state where the server told it."""
+        old = self._objects.get(key)
+        if old is None or self._uid_of(old) != self._uid_of(last):
+            return
+        del self._objects[key]
+        for name, indexer in self._indexers.items():
+            self._file(self._indexes[name], key, indexer, old, None)
+        for delete in self._on_delete:
+            self._tell(delete, last)
+
+    def _file(
+        self, index: dict[str, dict[Key, T]], key: Key, indexer: Index[T], old: T | None, new: T | None
+    ) -> None:
+        now = tuple(indexer(new)) if new is not None else ()
+        if old is not None:
+            for value in indexer(old):
+                if value in now:
+                    continue
+                group = index.get(value)
+                if group is not None:
+                    group.pop(key, None)
+                    if not group:
+                        del index[value]
+        if new is not None:
+            for value in now:
+                index.setdefault(value, {})[key] = new
+
+    def _tell(self, handler: Callable[..., None], *objects: T) -> None:
+        try:
+            handler(*objects)
+        except Exception:
+            log.exception("a handler of %s failed", self.resource.plural)
+
+    def _saw(self, resource_version: str) -> None:
+        self._seen = max(self._seen, version_number(resource_version))
+        while self._waiters and self._waiters[0][0] <= self._seen:
+            _, _, waiter = heapq.heappop(self._waiters)
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _failed(self, error: Exception) -> None:
+        self.last_error = error
+        if self._on_error is not None:
+            self._on_error(error)

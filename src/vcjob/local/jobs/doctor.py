@@ -1,0 +1,78 @@
+"""What this machine can run, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+
+from vcjob.diagnosis.check import Check, missing, note, ok
+from vcjob.local.machine.gpus import has_nvidia, list_gpus
+from vcjob.local.pod.limits import usable_limits
+from vcjob.local.run.home import home_folder
+
+
+def examine(env: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    yield _platform()
+    yield _home()
+    yield _torch()
+    yield _gpus(env)
+    yield _limits()
+
+
+def _platform() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    platform: str = sys.platform  # a plain string: the type checker would see this machine's alone
+    if platform == "linux":
+        return ok("machine", f"Linux, Python {version}, {os.cpu_count()} processors")
+    if platform == "darwin":
+        return note(
+            "machine",
+            f"macOS, Python {version}: jobs run, but processes that hide from their pod may survive it",
+            "use Linux for what must not leave anything behind",
+        )
+    return missing("machine", f"{platform} cannot run jobs", "use WSL on Windows, or a cluster")
+
+
+def _home() -> Check:
+    folder = str(home_folder())
+    place = folder
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    if os.access(place, os.W_OK | os.X_OK):
+        return ok("jobs", f"kept in {folder}")
+    return missing("jobs", f"{folder} cannot be written", "set VCJOB_HOME to a folder of yours")
+
+
+def _torch() -> Check:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return ok("torch", f"PyTorch {version('torch')} is installed for this Python")
+    except PackageNotFoundError:
+        return note(
+            "torch",
+            "PyTorch is not installed for this Python; jobs that use another one are not affected",
+            "pip install torch",
+        )
+
+
+def _gpus(env: Mapping[str, str]) -> Check:
+    if not has_nvidia(env):
+        return note("GPUs", "none: there is no nvidia-smi; jobs that ask for nvidia.com/gpu wait as Pending")
+    found = list_gpus(env)
+    if not found:
+        return missing(
+            "GPUs",
+            "nvidia-smi is there but shows none that may be used",
+            "`nvidia-smi -L` and CUDA_VISIBLE_DEVICES say why",
+        )
+    return ok("GPUs", f"{len(found)} can be used")
+
+
+def _limits() -> Check:
+    held = usable_limits()
+    if {"cpu", "memory"} <= held:
+        return ok("limits", "cpu and memory limits of containers are enforced")
+    left = " and ".join(sorted({"cpu", "memory"} - held))
+    return note("limits", f"{left} limits of containers are not enforced: no cgroup can be made by this user")

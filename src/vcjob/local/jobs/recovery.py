@@ -1,0 +1,117 @@
+"""The truth about a run whose supervisor was killed: told, and written, by the next verb from any shell."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import msgspec
+
+from vcjob.errors import StoreError
+from vcjob.lifecycle.status import Condition, Phase, State, Status
+from vcjob.local.machine import files, process
+from vcjob.local.run.run_dir import Event, Run
+from vcjob.report.podstate import PodState, mark_lost
+
+REASON = "SupervisorLost"
+_QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
+
+
+def settle(run: Run) -> Status:
+    """The status of a run, true now. Where its supervisor has vanished, the rest of it is ended first."""
+    status = run.status() or Status()
+    if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
+        return status
+    try:
+        with run.settling():
+            return _settle(run, status)
+    except StoreError:  # a store that we may only read: the truth is told, and written by whoever may
+        return _after_loss(run, run.status() or status, run.pods())
+
+
+def _settle(run: Run, status: Status) -> Status:
+    lock = run.lock()
+    if lock is None:
+        return run.status() or status  # a supervisor has just begun
+    try:
+        status = run.status() or Status()
+        if status.phase in _QUIET:
+            return status
+        pods = run.pods()
+        sweep(run.uid, pods)
+        status = _after_loss(run, status, pods)
+        run.write_pods(pods)
+        run.write_status(status)
+        run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
+        run.forget_setting()
+        for command in run.commands():
+            run.forget_command(command.uid)
+    finally:
+        os.close(lock)
+    return status
+
+
+def sweep(run_uid: str, pods: list[PodState]) -> list[int]:
+    """Kill every process of the run that is left; returns those that the kernel does not let go.
+
+    By the marks in their environments, and by pid and start time for those that lost them (a warm rank has
+    the environment of the server it was forked from).
+    """
+    known = [
+        (container.pid, container.pid_start)
+        for pod in pods
+        for container in pod.containers
+        if container.pid is not None
+    ]
+
+    def left() -> list[int]:
+        pids = set(process.marked(process.MARK_RUN, run_uid))
+        pids.update(pid for pid, started in known if started is not None and process.is_same(pid, started))
+        return sorted(pids)
+
+    from vcjob.local.pod.limits import Limits
+
+    remaining = process.kill_until_gone(left)
+    Limits(run_uid, lambda _note: None).remove()
+    return remaining
+
+
+def _after_loss(run: Run, status: Status, pods: list[PodState]) -> Status:
+    # Loaded only here: every verb asks for the status, and hardly ever is anything lost.
+    from vcjob.lifecycle.decide import decide
+    from vcjob.lifecycle.observed import Observed
+    from vcjob.local.jobs import unrecorded_pods
+    from vcjob.local.supervisor import pod_facts
+
+    job, now = run.job(), time.time()
+    unrecorded_pods.complete(run, job, pods, status.version)
+    observed = Observed()
+    lost = 0
+    for pod in pods:
+        if not pod.finished:
+            mark_lost(pod, "the job's supervisor was killed, and this pod with it")
+            lost += 1
+        if pod.deleted_at is None:
+            observed.put(pod_facts.fact(pod))
+    message = why_lost(run) or (
+        f"the supervisor of this job was killed while it was {status.phase}; {lost} pods ended with it"
+    )
+    failed = msgspec.structs.replace(
+        status,
+        state=State(Phase.FAILED, REASON, message, now),
+        conditions=(*status.conditions, Condition(Phase.FAILED, now)),
+        finished=now,
+        restarting=None,
+    )
+    return decide(job, failed, observed, now).status
+
+
+def why_lost(run: Run) -> str:
+    """What the supervisor itself could still say: trouble with the store, or an error of its own."""
+    trouble = run.trouble()
+    if trouble:
+        return trouble
+    lines = (
+        (files.read_bytes(run.path("supervisor.log")) or b"").decode(errors="replace").strip().splitlines()
+    )
+    return f"the supervisor of this job ended: {lines[-1]}" if lines else ""

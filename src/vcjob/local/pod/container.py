@@ -1,0 +1,261 @@
+"""One container of a pod: starts its process, watches it, probes it, ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from vcjob.local.machine import process
+from vcjob.local.machine.loop import Loop, Timer
+from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, Mount, StartFailure
+from vcjob.local.pod.probes import Checks, Probe
+from vcjob.report.podstate import ContainerState, Ended, Role
+
+LONGEST_WORDS = 300
+START_ERROR = 128  # the exit code that Kubernetes gives a container that could not be started
+
+
+class ContainerSpec(NamedTuple):
+    """A container of the planned pod with everything worked out for this machine."""
+
+    name: str
+    role: Role
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    ports: dict[str, int]
+    #: startup, readiness, liveness
+    probes: dict[str, dict[str, Any]]
+    mounts: tuple[Mount, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    post_start: dict[str, Any] | None = None
+    pre_stop: dict[str, Any] | None = None
+    threads: int | None = None
+    behind: float = 0.0
+    #: Why it cannot be started here at all, if so.
+    trouble: str = ""
+
+
+class Host(NamedTuple):
+    """What a container needs of its pod."""
+
+    loop: Loop
+    launcher: Launcher
+    plain: Launcher
+    folder: str
+    changed: Callable[[], None]
+    ended: Callable[[Container], None]
+    ready_to_follow: Callable[[Container], None]
+    oom_killed: Callable[[str], bool]
+
+
+class Container:
+    def __init__(self, spec: ContainerSpec, host: Host) -> None:
+        self.spec = spec
+        self.host = host
+        self.state = ContainerState(name=spec.name, role=spec.role, waiting="PodInitializing")
+        self._child: Child | None = None
+        self._probes: list[Probe] = []
+        self._checks: Checks | None = None
+        self._kill_timer: Timer | None = None
+        self._stopping = False
+        self._reason: str | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None
+
+    @property
+    def never_started(self) -> bool:
+        """It could not be started, and trying again would not change that."""
+        return self.state.ended is not None and self.state.ended.reason == "StartError"
+
+    def start(self) -> None:
+        state = self.state
+        if state.ended is not None:
+            state.last, state.ended = state.ended, None
+            state.restarts += 1
+        state.waiting = state.waiting_message = None
+        self._stopping, self._reason = False, None
+        if self.spec.trouble:
+            self._could_not_start(self.spec.trouble)
+            return
+        streams: list[int] = []
+        try:
+            streams = [
+                open_log(self.host.folder, self.spec.name, state.restarts, end) for end in ("out", "err")
+            ]
+            self._child = self.host.launcher.launch(self._request(*streams))
+        except StartFailure as failure:
+            self._could_not_start(failure.message)
+            return
+        except OSError as error:
+            self._could_not_start(f"its log file cannot be opened: {error.strerror}")
+            return
+        finally:
+            for stream in streams:
+                os.close(stream)
+        state.pid = self._child.pid
+        state.pid_start = process.start_time(self._child.pid)
+        state.started_at = time.time()
+        self.host.loop.on_readable(self._child, self._ended)
+        self.host.changed()
+        self._after_start()
+
+    def stop(self, deadline: float) -> None:
+        """End it: preStop, TERM to the group, KILL to the group at `deadline` (monotonic)."""
+        if self._child is None or self._stopping:
+            if self._child is not None:
+                self._kill_at(deadline)
+            return
+        self._stopping = True
+        self._stop_probes()
+        self._kill_at(deadline)
+        hook = self.spec.pre_stop
+        if hook and self._checks and ("exec" in hook or "httpGet" in hook):
+            room = max(0.1, deadline - time.monotonic())
+            self._checks.check(hook, room, lambda _passed, _why: self._signal(signal.SIGTERM))
+        elif hook and "sleep" in hook:
+            self.host.loop.after(
+                float(hook["sleep"].get("seconds") or 0), lambda: self._signal(signal.SIGTERM)
+            )
+        else:
+            self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._stopping = True
+        self._stop_probes()
+        self._signal(signal.SIGKILL)
+
+    def _request(self, stdout: int, stderr: int) -> LaunchRequest:
+        spec = self.spec
+        return LaunchRequest(
+            argv=spec.argv, env=spec.env, cwd=spec.cwd, stdout=stdout, stderr=stderr,
+            mounts=spec.mounts, cgroups=spec.cgroups, threads=spec.threads,
+            behind=0.0 if self.state.restarts else spec.behind,
+        )  # fmt: skip
+
+    def _after_start(self) -> None:
+        spec = self.spec
+        self._checks = Checks(self.host.loop, self.host.plain, self._request(-1, -1), self._port)
+        if spec.post_start and ("exec" in spec.post_start or "httpGet" in spec.post_start):
+            self._checks.check(spec.post_start, 3600.0, self._post_start_done)
+        else:
+            self._post_start_done(True, "")
+
+    def _post_start_done(self, passed: bool, why: str) -> None:
+        if not self.running:
+            return
+        if not passed:
+            self._reason = f"postStart failed: {why}"
+            self.kill()
+            return
+        if "startup" in self.spec.probes:
+            self._probe("startup", self._started, lambda why: self._unhealthy("startup", why))
+        else:
+            self._started()
+
+    def _started(self) -> None:
+        if self.state.started or self._child is None:
+            return
+        self._stop_probes()
+        self.state.started = True
+        if "readiness" in self.spec.probes:
+            self._probe("readiness", lambda: self._set_ready(True), lambda _why: self._set_ready(False))
+        else:
+            self.state.ready = True
+        if "liveness" in self.spec.probes:
+            self._probe("liveness", lambda: None, lambda why: self._unhealthy("liveness", why))
+        self.host.changed()
+        self.host.ready_to_follow(self)
+
+    def _probe(self, kind: str, on_pass: Callable[[], None], on_fail: Callable[[str], None]) -> None:
+        assert self._checks is not None
+        probe = Probe(self.spec.probes[kind], self.host.loop, self._checks.check, on_pass, on_fail)
+        self._probes.append(probe)
+        probe.start()
+
+    def _set_ready(self, ready: bool) -> None:
+        if self.state.ready != ready:
+            self.state.ready = ready
+            self.host.changed()
+
+    def _unhealthy(self, kind: str, why: str) -> None:
+        grace = float(self.spec.probes[kind].get("terminationGracePeriodSeconds") or 30)
+        self._reason = f"{kind} probe failed: {why}"
+        self.stop(time.monotonic() + grace)
+
+    def _stop_probes(self) -> None:
+        for probe in self._probes:
+            probe.stop()
+        self._probes.clear()
+
+    def _port(self, port: object) -> int:
+        return int(self.spec.ports.get(str(port)) or (port if isinstance(port, int) else 0))
+
+    def _kill_at(self, deadline: float) -> None:
+        if self._kill_timer:
+            self._kill_timer.cancel()
+        self._kill_timer = self.host.loop.after(
+            deadline - time.monotonic(), lambda: self._signal(signal.SIGKILL)
+        )
+
+    def _signal(self, number: int) -> None:
+        if self._child is not None:
+            self._child.signal_group(number)
+
+    def _ended(self) -> None:
+        child = self._child
+        if child is None:
+            return
+        code = child.poll()
+        if code is None:
+            return
+        child.signal_group(signal.SIGKILL)  # what its process left in the group ends with it
+        self.host.loop.forget(child)
+        child.close()
+        number = -code if code < 0 else None
+        oom = number == signal.SIGKILL and self.host.oom_killed(self.spec.name)
+        reason = "Completed" if code == 0 else "OOMKilled" if oom else "Error"
+        if code > 0 and not self._stopping:
+            self._reason = last_words(self.host.folder, self.spec.name, self.state.restarts)
+        self._finish(Ended(
+            exit_code=code if code >= 0 else 128 - code, signal=number, reason=reason,
+            message=self._reason, finished_at=time.time(), started_at=self.state.started_at,
+            stopped=self._stopping and self._reason is None,
+        ))  # fmt: skip
+
+    def _could_not_start(self, message: str) -> None:
+        self.state.started_at = time.time()
+        self._finish(Ended(START_ERROR, "StartError", time.time(), message=message))
+
+    def _finish(self, ended: Ended) -> None:
+        self._child = None
+        self._stop_probes()
+        if self._kill_timer:
+            self._kill_timer.cancel()
+        state = self.state
+        state.pid = state.pid_start = None
+        state.started = state.ready = False
+        state.ended = ended
+        self.host.ended(self)
+
+
+def last_words(folder: str, container: str, restart: int) -> str | None:
+    """The last line on its stderr: for most programs, why it gave up."""
+    try:
+        with open(os.path.join(folder, f"{container}.{restart}.err"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_WORDS * 4))
+            lines = file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return None
+    return next((line.strip()[:LONGEST_WORDS] for line in reversed(lines) if line.strip()), None)
+
+
+def open_log(folder: str, container: str, restart: int, stream: str) -> int:
+    """A log file that the container writes by itself: append only, so that nothing is ever written over."""
+    path = os.path.join(folder, f"{container}.{restart}.{stream}")
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

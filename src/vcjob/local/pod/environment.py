@@ -1,0 +1,219 @@
+"""The environment of a container on this machine.
+
+As Kubernetes builds it (envFrom, env in order, `$(VAR)`, valueFrom), on top of the caller's own. What names
+a place in the cluster is made to mean this machine: the master and every other host is 127.0.0.1, and the
+port is the one that the job really holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from vcjob.local.machine import process
+from vcjob.spec import quantity
+
+LOCALHOST = "127.0.0.1"
+_REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+_PORT_NAMES = ("MASTER_PORT", "PET_MASTER_PORT")
+#: Set by a launcher that this command may itself run under; a rank must not inherit them.
+_OF_ANOTHER_JOB = re.compile(
+    r"(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|ROLE_\w+|MASTER_ADDR|MASTER_PORT"
+    r"|TORCHELASTIC_\w+|PET_\w+|V[CK]_\w+|VCJOB_(RUN_UID|POD_UID|CONTAINER|MOUNT_\w+|WAIT_\w+))"
+)
+
+
+class MissingReference(Exception):
+    """A ConfigMap, Secret or key that the pod needs is not there."""
+
+
+class Place(NamedTuple):
+    """What the pods of one run share: the caller's environment and the names of the cluster, made local."""
+
+    env: Mapping[str, str]
+    config_maps: Mapping[str, Mapping[str, str]]
+    secrets: Mapping[str, Mapping[str, bytes]]
+    #: Matches every address of a pod of this job.
+    hosts: re.Pattern[str]
+    #: The port that the Job names, and the one it has here.
+    port: int | None
+    local_port: int | None
+    node: str
+    run_uid: str
+
+    def localize(self, name: str, value: str) -> str:
+        """A value of the plan as it must read on this machine."""
+        if self.local_port is not None and name in _PORT_NAMES and value == str(self.port):
+            return str(self.local_port)
+        if "." not in value:
+            return value
+        value = self.hosts.sub(LOCALHOST, value)
+        if self.local_port is not None and value == f"{LOCALHOST}:{self.port}":
+            return f"{LOCALHOST}:{self.local_port}"
+        return value
+
+
+def inherited(env: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without what belongs to another job."""
+    return {name: value for name, value in env.items() if not _OF_ANOTHER_JOB.fullmatch(name)}
+
+
+def container_env(
+    container: Mapping[str, Any], pod: Mapping[str, Any], place: Place, extra: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The whole environment of a container, and the part of it that the pod defines (for `$(VAR)` in commands).
+
+    `extra` is set in any case: GPUs and the folders that stand for mounts.
+    """
+    own: dict[str, str] = {}
+    for source in container.get("envFrom") or []:
+        own.update(_all_of(source, place))
+    for entry in container.get("env") or []:
+        value = _value_of(entry, container, pod, place, own)
+        if value is not None:
+            own[entry["name"]] = place.localize(entry["name"], value)
+    env = {**place.env, **own, **extra}
+    env.setdefault("PYTHONUNBUFFERED", "1")
+    env.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+    env[process.MARK_RUN] = place.run_uid
+    env[process.MARK_POD] = pod["metadata"]["uid"]
+    env[process.MARK_CONTAINER] = container["name"]
+    return env, own
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """`$(VAR)` becomes its value where the pod defines it; `$$` is a dollar sign; the rest stays as it is."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return "$"
+        return env.get(match[2], match[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _value_of(
+    entry: Mapping[str, Any],
+    container: Mapping[str, Any],
+    pod: Mapping[str, Any],
+    place: Place,
+    own: Mapping[str, str],
+) -> str | None:
+    source = entry.get("valueFrom")
+    if not source:
+        return expand(str(entry.get("value") or ""), own)
+    if "fieldRef" in source:
+        return field(pod, source["fieldRef"]["fieldPath"], place.node)
+    if "resourceFieldRef" in source:
+        return resource(container, pod, source["resourceFieldRef"])
+    if "configMapKeyRef" in source:
+        return _keyed(source["configMapKeyRef"], "ConfigMap", place.config_maps, lambda value: value)
+    if "secretKeyRef" in source:
+        return _keyed(
+            source["secretKeyRef"], "Secret", place.secrets, lambda value: value.decode(errors="replace")
+        )
+    raise MissingReference(f"env {entry['name']}: valueFrom {', '.join(source)} is not known here")
+
+
+def _keyed(
+    reference: Mapping[str, Any],
+    kind: str,
+    shelf: Mapping[str, Mapping[str, Any]],
+    text: Callable[[Any], str],
+) -> str | None:
+    name, key = reference.get("name") or "", reference["key"]
+    if key in shelf.get(name, {}):
+        return text(shelf[name][key])
+    if reference.get("optional"):
+        return None
+    raise missing(kind, name, key if name in shelf else None)
+
+
+def missing(kind: str, name: str, key: str | None = None) -> MissingReference:
+    if key is not None:
+        return MissingReference(f"the {kind} {name!r} has no key {key!r}")
+    return MissingReference(
+        f"the {kind} {name!r} is not there: put it beside the Job, as a document of the same file"
+    )
+
+
+def _all_of(source: Mapping[str, Any], place: Place) -> dict[str, str]:
+    prefix = source.get("prefix") or ""
+    if "configMapRef" in source:
+        reference, kind = source["configMapRef"], "ConfigMap"
+        found: Mapping[str, str] | None = place.config_maps.get(reference.get("name") or "")
+    else:
+        reference, kind = source.get("secretRef") or {}, "Secret"
+        data = place.secrets.get(reference.get("name") or "")
+        found = None if data is None else {key: value.decode(errors="replace") for key, value in data.items()}
+    if found is None:
+        if reference.get("optional"):
+            return {}
+        raise missing(kind, reference.get("name") or "")
+    return {prefix + key: value for key, value in found.items()}
+
+
+def field(pod: Mapping[str, Any], path: str, node: str) -> str:
+    """The downward API: a field of the pod as text."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    keyed = _KEYED.fullmatch(path)
+    if keyed:
+        return str((metadata.get(keyed[1]) or {}).get(keyed[2], ""))
+    values = {
+        "metadata.name": metadata.get("name"),
+        "metadata.namespace": metadata.get("namespace"),
+        "metadata.uid": metadata.get("uid"),
+        "metadata.labels": _lines(metadata.get("labels")),
+        "metadata.annotations": _lines(metadata.get("annotations")),
+        "spec.nodeName": node,
+        "spec.serviceAccountName": spec.get("serviceAccountName") or "default",
+        "status.hostIP": LOCALHOST,
+        "status.hostIPs": LOCALHOST,
+        "status.podIP": LOCALHOST,
+        "status.podIPs": LOCALHOST,
+    }
+    if path not in values:
+        raise MissingReference(f"the field {path!r} of a pod is not known here")
+    return str(values[path] or "")
+
+
+def _lines(mapping: Mapping[str, str] | None) -> str:
+    return "\n".join(f'{key}="{value}"' for key, value in (mapping or {}).items())
+
+
+def resource(container: Mapping[str, Any], pod: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+    """A limit or request, in units of the divisor, rounded up; where there is none, what the machine has."""
+    name = reference.get("containerName")
+    if name:
+        everyone = [*(pod["spec"].get("initContainers") or []), *(pod["spec"].get("containers") or [])]
+        container = next((other for other in everyone if other["name"] == name), container)
+    kind, _, what = str(reference["resource"]).partition(".")
+    resources = container.get("resources") or {}
+    amount = (resources.get(kind) or {}).get(what)
+    if amount is None and kind == "requests":
+        amount = (resources.get("limits") or {}).get(what)
+    if amount is None:
+        amount = _of_machine(what)
+    divisor = quantity.parse(reference.get("divisor") or "1")
+    nano = quantity.parse(amount).nano
+    return str(-(-nano // divisor.nano) if divisor.nano else quantity.parse(amount).value)
+
+
+def _of_machine(what: str) -> str:
+    import os
+
+    if what == "cpu":
+        return str(os.cpu_count() or 1)
+    if what == "memory":
+        return str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return "0"
+
+
+def secret_data(secret: Mapping[str, Any]) -> dict[str, bytes]:
+    data = {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items()}
+    data.update({key: value.encode() for key, value in (secret.get("stringData") or {}).items()})
+    return data

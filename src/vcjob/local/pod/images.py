@@ -1,0 +1,146 @@
+"""What runs in place of an image. No image is run here: its command is.
+
+A container with a `command` runs that. One without is looked up in the image map: the guide's own
+send/recv image is built in, and users add theirs in `images.yaml` (or `images.json`) in VCJOB_HOME or by
+`--image IMAGE=COMMAND`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from vcjob.errors import GroundError, SourceError, UserError
+from vcjob.local.machine import files
+from vcjob.spec.job import Job
+
+SENDRECV_IMAGE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
+_PROGRAMS = "vcjob.local.programs."
+
+
+def built_in(python: str) -> dict[str, list[str]]:
+    return {SENDRECV_IMAGE: [python, "-m", f"{_PROGRAMS}sendrecv"]}
+
+
+def load_map(home: str, flags: Iterable[str], python: str) -> dict[str, list[str]]:
+    """The whole map: built in, then the user's file, then the flags."""
+    return {**built_in(python), **_from_file(home), **_from_flags(flags)}
+
+
+def command_of(container: Mapping[str, Any], images: Mapping[str, list[str]]) -> list[str] | None:
+    """The command line of a container before `$(VAR)` expansion; None where there is nothing to run."""
+    command = list(container.get("command") or [])
+    arguments = list(container.get("args") or [])
+    if not command:
+        # Arguments alone: most training images have an entry point that just runs them.
+        command = list(_lookup(container.get("image") or "", images) or [])
+    return command + arguments or None
+
+
+def check_commands(job: Job, images: Mapping[str, list[str]]) -> None:
+    """Refuse a Job with a container that nothing is known to run for, all of them at once."""
+    lost = [
+        f"{task.name}/{container.get('name')} ({container.get('image') or 'no image'})"
+        for task in job.tasks
+        for kind in ("initContainers", "containers")
+        for container in task.pod_spec.get(kind) or []
+        if command_of(container, images) is None
+    ]
+    if lost:
+        raise UserError(
+            f"nothing to run for {', '.join(lost)}: no image is run on this machine, and there is no `command`",
+            hint="give the container a `command`, or say what stands for the image: --image IMAGE='python train.py'",
+        )
+
+
+def check_torch(job: Job, images: Mapping[str, list[str]]) -> None:
+    """Refuse a Job for which a program of ours would run, if this Python has no PyTorch: no rank could begin."""
+    needing = {
+        str(container.get("image"))
+        for task in job.tasks
+        for container in task.pod_spec.get("containers") or []
+        if _is_ours(command_of(container, images) or []) and not _brings_modules(container)
+    }
+    if not needing or _has_torch():
+        return
+    raise GroundError(
+        f"the program that stands for {', '.join(sorted(needing))} needs PyTorch, and {sys.executable} has none",
+        hint=f"{sys.executable} -m pip install torch; or let a command of yours stand for the image: "
+        "--image IMAGE='python train.py'",
+    )
+
+
+def _is_ours(command: list[str]) -> bool:
+    return command[:2] == [sys.executable, "-m"] and command[2].startswith(_PROGRAMS)
+
+
+def _brings_modules(container: Mapping[str, Any]) -> bool:
+    return any(entry.get("name") == "PYTHONPATH" for entry in container.get("env") or [])
+
+
+def _has_torch() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("torch") is not None
+
+
+def _lookup(image: str, images: Mapping[str, list[str]]) -> list[str] | None:
+    """By the whole reference, else without its tag or digest."""
+    if image in images:
+        return images[image]
+    bare = image.partition("@")[0]
+    if ":" in bare.rpartition("/")[2]:
+        bare = bare.rpartition(":")[0]
+    return images.get(bare)
+
+
+def _from_flags(flags: Iterable[str]) -> dict[str, list[str]]:
+    found = {}
+    for flag in flags:
+        image, equals, command = flag.partition("=")
+        words = shlex.split(command)
+        if not equals or not image or not words:
+            raise UserError(
+                f"--image {flag!r} is not IMAGE=COMMAND",
+                hint="for example --image pytorch/pytorch='python train.py'",
+            )
+        found[image] = words
+    return found
+
+
+def _from_file(home: str) -> dict[str, list[str]]:
+    for name in ("images.yaml", "images.json"):
+        path = os.path.join(home, name)
+        data = files.read_bytes(path)
+        if data is not None:
+            return _checked(path, _parsed(path, data))
+    return {}
+
+
+def _parsed(path: str, data: bytes) -> object:
+    try:
+        if path.endswith(".json"):
+            return msgspec.json.decode(data)
+        import yaml
+
+        return yaml.safe_load(data)
+    except Exception as error:
+        raise SourceError(f"{path}: {error}") from error
+
+
+def _checked(path: str, content: object) -> dict[str, list[str]]:
+    found = {}
+    for image, command in content.items() if isinstance(content, dict) else [("", None)]:
+        words = shlex.split(command) if isinstance(command, str) else command
+        if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+            raise SourceError(
+                f"{path}: an image map has lines of `image: command`",
+                hint="a command is text or a list of words",
+            )
+        found[str(image)] = words
+    return found

@@ -1,0 +1,205 @@
+"""Starting one process of a container, and watching it to its end.
+
+`Launcher` is the seam between the plain way (fork and exec, here) and the warm way
+(`vcjob.local.warm`: a server that has imported torch forks the rank). Both give a `Child`: something
+with a pid, a descriptor that becomes readable when it has ended, an exit code and a process group to
+signal. Nothing above this file knows which of the two it holds.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from typing import NamedTuple, NoReturn, Protocol
+
+from vcjob.local.machine import linux
+from vcjob.local.pod.mounts import enter_mounts
+from vcjob.local.pod.threads import VARIABLE
+
+
+class Mount(NamedTuple):
+    """A file or folder to be seen at `target`, in this process and its children alone."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+class LaunchRequest(NamedTuple):
+    """All that a process needs to start. `env` is the whole environment, not an addition to ours.
+
+    stdin is /dev/null. `mounts` and `cgroups` (paths of `cgroup.procs` files) are entered by the new
+    process itself before it runs the command; both are empty where the machine allows neither.
+    `threads` becomes OMP_NUM_THREADS: our choice, not the user's, so that a launcher may set it in its own way.
+    `behind`: seconds that it is held back, see `headstart`.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    stdout: int
+    stderr: int
+    umask: int | None = None
+    mounts: tuple[Mount, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    threads: int | None = None
+    behind: float = 0.0
+
+
+class StartFailure(Exception):
+    """The command could not be started: it does not exist, may not be run, or its folder is not there."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.errno = code
+
+
+class Child(Protocol):
+    """A started process, leader of its own session and process group."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when the process has ended."""
+
+    def poll(self) -> int | None:
+        """None while it runs; then its exit code, or minus the signal that ended it."""
+
+    def signal_group(self, number: int) -> None:
+        """Signal the process and all that still belong to its group; nothing happens if none is left."""
+
+    def close(self) -> None:
+        """Give the descriptor back. The process is not touched."""
+
+
+class Launcher(Protocol):
+    def launch(self, request: LaunchRequest) -> Child:
+        """Start it, or raise StartFailure. Returns once the command itself runs."""
+
+
+class PlainChild:
+    def __init__(self, pid: int, launcher: PlainLauncher) -> None:
+        self.pid = pid
+        self._launcher = launcher
+        self._descriptor = linux.end_descriptor(pid)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def poll(self) -> int | None:
+        return self._launcher.exit_code(self.pid)
+
+    def signal_group(self, number: int) -> None:
+        signal_group(self.pid, number)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class PlainLauncher:
+    """Forks and executes. It also reaps: as a subreaper, its process inherits orphans it never started."""
+
+    def __init__(self) -> None:
+        self._running: set[int] = set()
+        self._ended: dict[int, int] = {}
+
+    def launch(self, request: LaunchRequest) -> PlainChild:
+        reading, writing = os.pipe()  # closed by a successful exec; otherwise it tells what went wrong
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _become(request, parent, writing)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            trouble = pipe.read().decode(errors="replace")
+        self._running.add(pid)
+        if trouble:
+            os.waitpid(pid, 0)
+            self._running.discard(pid)
+            code, _, message = trouble.partition(" ")
+            raise StartFailure(message, int(code))
+        return PlainChild(pid, self)
+
+    def exit_code(self, pid: int) -> int | None:
+        self.reap()
+        return self._ended.get(pid)
+
+    def reap(self) -> None:
+        """Collect every process that ended, ours and adopted ones."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._running:
+                self._running.discard(pid)
+                self._ended[pid] = os.waitstatus_to_exitcode(status)
+
+
+def signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        # The group is gone, or (macOS) holds nothing but a zombie.
+        pass
+
+
+def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
+    """In the new process: turn into the command, or write why not and end."""
+    step = ""
+    try:
+        os.setsid()
+        linux.die_with_parent(signal.SIGKILL, parent)
+        # All of them: a shell ignores some for what it starts in the background.
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(request.stdout, 1)
+        os.dup2(request.stderr, 2)
+        # What our own starter left open (a pipe of the user's shell, say) is not the container's to hold.
+        os.closerange(3, report)
+        os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
+        for path in request.cgroups:
+            with open(path, "w") as procs:
+                procs.write("0")
+        step = "its volumes could not be mounted: "
+        if request.mounts:
+            enter_mounts(request.mounts)
+            linux.die_with_parent(signal.SIGKILL, parent)  # a new user namespace may have taken it off
+        step = f"workingDir {request.cwd}: "
+        os.chdir(request.cwd)
+        if request.umask is not None:
+            os.umask(request.umask)
+        linux.take_long_turns()
+        time.sleep(request.behind)
+        step = f"command {request.argv[0]!r}: "
+        chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
+        os.execvpe(request.argv[0], request.argv, {**request.env, **chosen})  # noqa: S606 - this is what a launcher does
+    except OSError as error:
+        _report(report, error.errno or errno.EINVAL, step + _in_words(error, step))
+    except Exception as error:
+        _report(report, errno.EINVAL, step + str(error))
+    os._exit(127)
+
+
+def _in_words(error: OSError, step: str) -> str:
+    if error.errno == errno.ENOENT:
+        return "not found on this machine" if step.startswith("command") else "does not exist on this machine"
+    if error.errno == errno.ENOEXEC:
+        return "is no program that this machine can run"
+    return os.strerror(error.errno or errno.EINVAL)
+
+
+def _report(descriptor: int, code: int, message: str) -> None:
+    os.write(descriptor, f"{code} {message}".encode())

@@ -1,0 +1,242 @@
+"""A pod as a kubelet runs it: init containers in order, sidecars, restarts with back-off, deadline, end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from vcjob.local.machine import process
+from vcjob.local.machine.loop import Loop, Timer
+from vcjob.local.pod.container import Container, ContainerSpec, Host
+from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
+from vcjob.plugins.wait import WAIT_EXIT_CODES
+from vcjob.report.podstate import PodState
+
+# A crashed container starts again at once, then after 1, 2, 4 ... 60 seconds; ten good minutes forgive all.
+FIRST_BACK_OFF = 1.0
+LONGEST_BACK_OFF = 60.0
+FORGIVEN_AFTER = 600.0
+
+
+class PodSpec(NamedTuple):
+    containers: list[ContainerSpec]
+    restart_policy: str = "Always"
+    grace_seconds: float = 30.0
+    deadline_seconds: float | None = None
+    folder: str = ""
+
+
+class Pod:
+    """Runs in its shim. `changed` is called after every change of `state`; `finished` once, at the end."""
+
+    def __init__(
+        self,
+        spec: PodSpec,
+        state: PodState,
+        loop: Loop,
+        *,
+        launcher: Launcher,
+        plain: PlainLauncher,
+        changed: Callable[[], None],
+        oom_killed: Callable[[str], bool] = lambda _container: False,
+    ) -> None:
+        self.spec = spec
+        self.state = state
+        self._loop = loop
+        self._plain = plain
+        self._changed = changed
+        host = Host(
+            loop,
+            launcher,
+            plain,
+            spec.folder,
+            self._changed_now,
+            self._container_ended,
+            self._started,
+            oom_killed,
+        )
+        self._containers = [Container(container, host) for container in spec.containers]
+        state.containers = [container.state for container in self._containers]
+        self._starting = 0  # the container whose turn it is, in the order of the spec
+        self._back_off: dict[str, tuple[float, Timer | None]] = {}
+        self._stopping: float | None = None  # the moment (monotonic) at which patience ends
+        self._verdict: tuple[str, str] | None = (
+            None  # reason and message of a failure that the pod has by itself
+        )
+
+    def start(self) -> None:
+        if self.spec.deadline_seconds is not None:
+            self._loop.after(self.spec.deadline_seconds, self._deadline)
+        self._next()
+
+    def stop(self, grace: float | None = None) -> None:
+        """End the pod with its grace period (or a shorter one)."""
+        grace = self.spec.grace_seconds if grace is None else grace
+        deadline = time.monotonic() + grace
+        self._stopping = min(deadline, self._stopping) if self._stopping is not None else deadline
+        for _, timer in self._back_off.values():
+            if timer:
+                timer.cancel()
+        self._stop_some()
+        self._settle()
+
+    def fail(self, reason: str, message: str) -> None:
+        """End it as Failed, whatever its containers say."""
+        if self.state.finished or self._verdict:
+            return
+        self._verdict = (reason, message)
+        self.stop()
+
+    # Starting, one after the other
+
+    def _next(self) -> None:
+        if self._stopping is not None or self._starting >= len(self._containers):
+            self._settle()
+            return
+        self._containers[self._starting].start()
+
+    def _started(self, container: Container) -> None:
+        """A container runs (and has passed its startup probe): is it time for the one behind it?"""
+        if container.spec.role != "init" and self._is_turn(container):
+            self._starting += 1
+            self._next()
+        else:
+            self._settle()
+
+    def _is_turn(self, container: Container) -> bool:
+        return self._starting < len(self._containers) and self._containers[self._starting] is container
+
+    # Ending
+
+    def _container_ended(self, container: Container) -> None:
+        self._end_orphans(container.spec.name)
+        ended = container.state.ended
+        assert ended is not None
+        if container.never_started:
+            self._changed_now()
+            self.fail("StartError", f"container {container.spec.name}: {ended.message}")
+            return
+        if self._stopping is not None:
+            self._changed_now()
+            self._settle()
+            return
+        if container.spec.role == "init" and ended.exit_code == 0:
+            self._starting += 1
+            self._next()
+        elif self._restarts(container, ended.exit_code):
+            self._restart(container)
+        elif container.spec.role == "init":
+            self.fail(
+                "InitFailed", f"init container {container.spec.name} ended with exit code {ended.exit_code}"
+            )
+        else:
+            if self._is_turn(container):  # it ended before the one behind it was started
+                self._starting += 1
+                self._next()
+            self._settle()
+        self._changed_now()
+
+    def _restarts(self, container: Container, exit_code: int) -> bool:
+        if container.spec.role == "sidecar":
+            return not self._main_done()
+        if container.spec.name == WAIT_CONTAINER and exit_code in WAIT_EXIT_CODES:
+            return False  # another try cannot help: whoever waits for this pod is told now
+        policy = self.spec.restart_policy
+        if container.spec.role == "init":
+            return policy != "Never"
+        return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+    def _restart(self, container: Container) -> None:
+        name, ended = container.spec.name, container.state.ended
+        pause, _ = self._back_off.get(name, (0.0, None))
+        if ended and ended.started_at and ended.finished_at - ended.started_at > FORGIVEN_AFTER:
+            pause = 0.0
+        if pause:
+            container.state.waiting = "CrashLoopBackOff"
+            container.state.waiting_message = f"starts again in {pause:g} s"
+        timer = self._loop.after(pause, container.start)
+        self._back_off[name] = (min(pause * 2, LONGEST_BACK_OFF) or FIRST_BACK_OFF, timer)
+
+    def _main_done(self) -> bool:
+        mains = [container for container in self._containers if container.spec.role == "main"]
+        return all(c.state.ended is not None and not c.running and not self._waits(c) for c in mains)
+
+    def _waits(self, container: Container) -> bool:
+        """Between two runs: it ended and will be started again."""
+        _, timer = self._back_off.get(container.spec.name, (0.0, None))
+        return timer is not None and timer.waiting and not container.running and self._stopping is None
+
+    def _stop_some(self) -> None:
+        """TERM to the main and init containers; to the sidecars, last first, when those are gone."""
+        assert self._stopping is not None
+        first = [c for c in self._containers if c.running and c.spec.role != "sidecar"]
+        rest = [c for c in self._containers if c.running and c.spec.role == "sidecar"]
+        for container in first or rest[-1:]:
+            container.stop(self._stopping)
+
+    def _settle(self) -> None:
+        """Work out the phase; end the sidecars once the main containers are done; finish when all are."""
+        state = self.state
+        if state.finished:
+            return
+        if any(c.running for c in self._containers if c.spec.role == "main") and state.phase == "Pending":
+            state.phase, state.started_at = "Running", time.time()
+        if self._stopping is None and self._main_done():
+            self._stopping = time.monotonic() + self.spec.grace_seconds
+        if self._stopping is None:
+            return
+        if any(container.running for container in self._containers):
+            self._stop_some()
+            return
+        self._end_orphans(None)
+        self._finish()
+
+    def _finish(self) -> None:
+        state = self.state
+        mains = [container.state for container in self._containers if container.spec.role == "main"]
+        if self._verdict:
+            state.phase = "Failed"
+            state.reason, state.message = self._verdict
+        elif all(main.ended is not None and main.ended.exit_code == 0 for main in mains):
+            state.phase = "Succeeded"
+        else:
+            state.phase = "Failed"
+        for container in state.containers:
+            if container.ended is None:
+                container.waiting = "NotStarted"
+        state.finished_at = time.time()
+        self._changed_now()
+
+    def _deadline(self) -> None:
+        seconds = self.spec.deadline_seconds or 0
+        self.fail(
+            "DeadlineExceeded", f"the pod was active longer than its activeDeadlineSeconds ({seconds:g})"
+        )
+
+    def _end_orphans(self, container: str | None) -> None:
+        """Kill what a container left behind outside its process group (it called setsid, or forked twice).
+
+        As a subreaper this process is the parent of such orphans. With several containers in the pod only those
+        of the ended one are meant.
+        """
+        own = os.getpid()
+        known = {c.state.pid for c in self._containers if c.state.pid is not None}
+
+        def meant(pid: int) -> bool:
+            return pid not in known and container in (None, process.mark_of(pid, process.MARK_CONTAINER))
+
+        def left() -> list[int]:
+            self._plain.reap()
+            return process.children(own, meant)
+
+        process.kill_until_gone(left)
+
+    def _changed_now(self) -> None:
+        if self.state.phase == "Pending" and any(
+            c.running for c in self._containers if c.spec.role == "main"
+        ):
+            self.state.phase, self.state.started_at = "Running", time.time()
+        self._changed()

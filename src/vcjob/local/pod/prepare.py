@@ -1,0 +1,229 @@
+"""From a planned pod to what is run here: commands, environments, folders, mounts.
+
+This runs in the pod's shim. What is wrong with one container is that container's trouble and fails its pod
+with a sentence; what means something else here than on a cluster becomes a note.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from vcjob.local.pod import images, volumes
+from vcjob.local.pod.container import ContainerSpec
+from vcjob.local.pod.environment import MissingReference, Place, container_env, expand
+from vcjob.local.pod.launch import Mount
+from vcjob.local.pod.limits import Limits
+from vcjob.local.pod.pod import PodSpec
+from vcjob.local.pod.rank_delay import behind
+from vcjob.local.pod.threads import VARIABLE, cores, threads_of
+from vcjob.local.pod.volumes import Volume
+from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
+from vcjob.report.podstate import PodState, Role
+
+_SVC_FOLDER = "/etc/volcano"
+
+
+class Preparer:
+    """Prepares the pods of one run."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        cwd: str,
+        image_map: Mapping[str, list[str]],
+        claims: Callable[[str], str],
+        limits: Limits,
+        hide_gpus: bool,
+    ) -> None:
+        self._place = place
+        self._cwd = cwd
+        self._images = image_map
+        self._claims = claims
+        self._limits = limits
+        self._hide_gpus = hide_gpus
+
+    def prepare(self, pod: dict[str, Any], state: PodState, folder: str) -> PodSpec:
+        spec = pod["spec"]
+        notes = Notes(state.notes)
+        notes.about(spec)
+        trouble, made = "", dict[str, Volume]()
+        try:
+            made = volumes.make_volumes(pod, self._place, folder, self._claims)
+        except MissingReference as error:
+            trouble = str(error)
+        except OSError as error:
+            trouble = f"its volumes cannot be made: {error.strerror}: {error.filename}"
+        here = _Here(pod, state, made, trouble, notes)
+        found = [self._container(container, role, here) for role, container in in_order(spec)]
+        return PodSpec(
+            containers=found,
+            restart_policy=spec.get("restartPolicy") or "Always",
+            grace_seconds=float(_or(spec.get("terminationGracePeriodSeconds"), 30)),
+            deadline_seconds=spec.get("activeDeadlineSeconds"),
+            folder=folder,
+        )
+
+    def _container(self, container: dict[str, Any], role: Role, here: _Here) -> ContainerSpec:
+        argv: list[str] = []
+        env: dict[str, str] = {}
+        cwd = self._cwd
+        mounts: tuple[Mount, ...] = ()
+        trouble, notes = here.trouble, here.notes
+        try:
+            env, own = container_env(container, here.pod, self._place, self._gpu_env(container, here))
+            if not trouble:
+                wanted = volumes.mounts_of(container, here.volumes, own)
+                mounts = self._mountable(wanted, notes)
+                if wanted and not mounts:
+                    env.update(volumes.as_variables(wanted))
+            command = images.command_of(container, self._images)
+            if command is None:
+                raise MissingReference(
+                    f"nothing to run: no command, and image {container.get('image')!r} is not mapped"
+                )
+            argv = [self._place.hosts.sub("127.0.0.1", expand(word, own)) for word in command]
+            cwd = self._folder(container, mounts, notes)
+        except MissingReference as error:
+            trouble = trouble or str(error)
+        return ContainerSpec(
+            name=container["name"],
+            role=role,
+            argv=argv,
+            env=env,
+            cwd=cwd,
+            ports=self._ports(container),
+            probes={
+                kind: container[f"{kind}Probe"]
+                for kind in ("startup", "readiness", "liveness")
+                if container.get(f"{kind}Probe") and "grpc" not in container[f"{kind}Probe"]
+            },
+            mounts=mounts,
+            cgroups=self._cgroups(container, here),
+            post_start=(container.get("lifecycle") or {}).get("postStart"),
+            pre_stop=(container.get("lifecycle") or {}).get("preStop"),
+            threads=self._threads(container, argv, env, notes) if role == "main" else None,
+            behind=0.0 if role != "main" or _waits_for_master(here.pod) else behind(env, cores()),
+            trouble=trouble,
+        )
+
+    def oom_killed(self, pod: str, container: str) -> bool:
+        return self._limits.oom_killed(pod, container)
+
+    def _cgroups(self, container: Mapping[str, Any], here: _Here) -> tuple[str, ...]:
+        if container["name"] == WAIT_CONTAINER:
+            return ()  # its limits are for clusters; here they would only make it slow
+        resources = container.get("resources") or {}
+        cgroups, missed = self._limits.enter(here.pod["metadata"]["name"], container["name"], resources)
+        if missed:
+            here.notes.add(
+                f"limits of {' and '.join(missed)} are not held on this machine: no cgroup can be made"
+            )
+        return cgroups
+
+    def _gpu_env(self, container: Mapping[str, Any], here: _Here) -> dict[str, str]:
+        if here.state.gpus:
+            return {"CUDA_VISIBLE_DEVICES": ",".join(here.state.gpus)}
+        if not self._hide_gpus or any(
+            e["name"] == "CUDA_VISIBLE_DEVICES" for e in container.get("env") or []
+        ):
+            return {}
+        here.notes.add("pods that ask for no nvidia.com/gpu see none of this machine's GPUs")
+        return {"CUDA_VISIBLE_DEVICES": ""}
+
+    def _threads(
+        self, container: Mapping[str, Any], argv: list[str], env: Mapping[str, str], notes: Notes
+    ) -> int | None:
+        machine = cores()
+        threads = threads_of(container, argv, env, machine)
+        if threads is not None:
+            shared = f"{env['WORLD_SIZE']} ranks share {machine} {'core' if machine == 1 else 'cores'}"
+            notes.add(f"{shared}: {VARIABLE} is {threads} for each, unless you set it")
+        return threads
+
+    def _mountable(self, wanted: list[Mount], notes: Notes) -> tuple[Mount, ...]:
+        own = [mount for mount in wanted if mount.target != _SVC_FOLDER]
+        # A user namespace changes what a program may do; it is entered for volumes that the user asked for only.
+        if wanted and (os.geteuid() == 0 or own) and volumes.can_mount(wanted):
+            return tuple(wanted)
+        for mount in own:
+            name = next(iter(volumes.as_variables([mount])))
+            notes.add(f"{mount.target} cannot be mounted on this machine: the folder is in ${name} instead")
+        return ()
+
+    def _folder(self, container: Mapping[str, Any], mounts: Iterable[Mount], notes: Notes) -> str:
+        wanted = container.get("workingDir")
+        if not wanted:
+            return self._cwd
+        inside = any(wanted == m.target or wanted.startswith(m.target + "/") for m in mounts)
+        if inside or os.path.isdir(wanted):
+            return str(wanted)
+        notes.add(f"workingDir {wanted} is not on this machine: {container['name']} runs in {self._cwd}")
+        return self._cwd
+
+    def _ports(self, container: Mapping[str, Any]) -> dict[str, int]:
+        place = self._place
+        found: dict[str, int] = {}
+        for entry in container.get("ports") or []:
+            number = int(entry["containerPort"])
+            here = place.local_port if number == place.port and place.local_port else number
+            found[str(number)] = here
+            if entry.get("name"):
+                found[entry["name"]] = here
+        return found
+
+
+class _Here(NamedTuple):
+    """The pod whose containers are being prepared."""
+
+    pod: dict[str, Any]
+    state: PodState
+    volumes: Mapping[str, Volume]
+    trouble: str
+    notes: Notes
+
+
+class Notes:
+    """Notes of one pod, each once."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self._notes = notes
+
+    def add(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
+
+    def about(self, spec: Mapping[str, Any]) -> None:
+        containers = [container for _, container in in_order(spec)]
+        contexts = [
+            spec.get("securityContext"),
+            *(c.get("securityContext") for c in spec.get("containers") or []),
+        ]
+        if any(_or((context or {}).get("runAsUser"), os.geteuid()) != os.geteuid() for context in contexts):
+            self.add("runAsUser is not used on this machine: containers run as you")
+        if any(
+            "grpc" in (c.get(f"{kind}Probe") or {})
+            for c in containers
+            for kind in ("startup", "liveness", "readiness")
+        ):
+            self.add("gRPC probes are not made on this machine: such a container counts as healthy")
+        if spec.get("nodeSelector") or spec.get("affinity"):
+            self.add("nodeSelector and affinity mean nothing on one machine")
+
+
+def in_order(spec: Mapping[str, Any]) -> list[tuple[Role, dict[str, Any]]]:
+    initial: list[tuple[Role, dict[str, Any]]] = [
+        ("sidecar" if container.get("restartPolicy") == "Always" else "init", container)
+        for container in spec.get("initContainers") or []
+    ]
+    return initial + [("main", container) for container in spec.get("containers") or []]
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _waits_for_master(pod: Mapping[str, Any]) -> bool:
+    return any(step["name"] == WAIT_CONTAINER for step in pod["spec"].get("initContainers") or [])

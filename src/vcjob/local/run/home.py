@@ -1,0 +1,36 @@
+"""Where jobs live on this machine.
+
+::
+
+    VCJOB_HOME                     0700, default: vcjob under the XDG state folder
+    ├── claims/NAMESPACE/CLAIM    what stands for volume claims that Jobs name but do not make
+    ├── images.yaml | images.json  the user's image map (optional)
+    └── jobs/NAMESPACE/NAME/
+        ├── lock                   held while a run is created or removed
+        ├── current                symbolic link to the newest run's folder
+        └── UID/                   one run; see store.Run
+"""
+
+from __future__ import annotations
+
+import os
+
+
+def home_folder() -> str:
+    chosen = os.environ.get("VCJOB_HOME")
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "vcjob")
+
+
+def jobs_folder(home: str) -> str:
+    return os.path.join(home, "jobs")
+
+
+def make_home(home: str) -> None:
+    """The home folder, readable by its owner alone: environments and logs can hold secrets."""
+    from vcjob.local.machine.files import make_folder  # here, because others want no more than a name
+
+    make_folder(home)
+    make_folder(jobs_folder(home))

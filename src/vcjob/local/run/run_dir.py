@@ -1,0 +1,251 @@
+"""One run of a job: its folder, and the only code that knows the names of the files in it.
+
+::
+
+    UID/
+    ├── job.json        the Job as admitted, with its uid and creation time
+    ├── given.yaml      the file as the user wrote it
+    ├── setting.json    what the run needs of the caller: environment, folder, bundle, image map
+    ├── status.json     the Job's status, written before any step that follows from it
+    ├── pods.json       every pod of every attempt, as last seen
+    ├── events          one JSON line per event
+    ├── commands/       requests of other verbs, one file each, until they are recorded in the status
+    ├── wake            a FIFO: a byte in it makes the supervisor look at once
+    ├── lock            held by the supervisor as long as it lives
+    ├── settling        held by a verb while it writes what became of a run whose supervisor was killed
+    ├── trouble         room made in advance to say why the store cannot be written
+    ├── supervisor.log  what the supervisor itself had to say (normally empty)
+    └── pods/POD/ATTEMPT/CONTAINER.out .err and their time indexes
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from vcjob.errors import StoreError
+from vcjob.lifecycle.status import Status
+from vcjob.local.machine import files
+from vcjob.report.podstate import PodState
+from vcjob.spec.job import Job
+
+#: The descriptor on which a starter hands the run's lock to the supervisor.
+LOCK_DESCRIPTOR = 3
+_TROUBLE_ROOM = 4096
+
+
+class Setting(msgspec.Struct, omit_defaults=True):
+    """What a run takes from the shell that started it."""
+
+    env: dict[str, str] = {}
+    cwd: str = "/"
+    #: ConfigMaps, Secrets and PersistentVolumeClaims that stood beside the Job.
+    bundle: list[dict[str, Any]] = []
+    images: dict[str, list[str]] = {}
+    warm: bool = False
+    python: str = ""
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    time: float
+    type: str
+    reason: str
+    message: str
+
+
+class Command(msgspec.Struct, omit_defaults=True):
+    """A request of a verb. `uid` makes it count once, however often a supervisor sees it."""
+
+    uid: str
+    action: str
+    at: float
+    by: str = ""
+
+
+class Run:
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.folder, *names)
+
+    @property
+    def uid(self) -> str:
+        return os.path.basename(self.folder)
+
+    # The Job and its status
+
+    def job(self) -> Job:
+        doc = files.read_json(self.path("job.json"), dict[str, Any])
+        if doc is None:
+            raise StoreError(f"the job store is damaged: {self.path('job.json')} is missing")
+        return Job(doc)
+
+    def setting(self) -> Setting:
+        return files.read_json(self.path("setting.json"), Setting) or Setting()
+
+    def forget_setting(self) -> None:
+        """The run is over for good: the caller's environment and secrets have no business here any more."""
+        setting = self.setting()
+        files.write_json(
+            self.path("setting.json"), Setting(cwd=setting.cwd, warm=setting.warm, python=setting.python)
+        )
+
+    def status(self) -> Status | None:
+        document = files.read_json(self.path("status.json"), dict[str, Any])
+        return None if document is None else Status.from_kube(document)
+
+    def write_status(self, status: Status) -> None:
+        files.write_json(self.path("status.json"), status.to_kube())
+
+    def pods(self) -> list[PodState]:
+        return files.read_json(self.path("pods.json"), list[PodState]) or []
+
+    def write_pods(self, pods: list[PodState]) -> None:
+        files.write_json(self.path("pods.json"), pods, durable=False)
+
+    # Events and commands
+
+    def events(self) -> list[Event]:
+        return msgspec.convert(files.read_lines(self.path("events")), list[Event])
+
+    def add_event(self, event: Event) -> None:
+        files.append_line(self.path("events"), event)
+
+    def send(self, action: str, at: float, by: str = "") -> Command:
+        """Leave a request for the supervisor and wake it."""
+        command = Command(uid=str(uuid.uuid4()), action=action, at=at, by=by)
+        files.make_folder(self.path("commands"))
+        files.write_json(self.path("commands", f"{command.uid}.json"), command)
+        self.wake()
+        return command
+
+    def commands(self) -> list[Command]:
+        """The requests that wait, oldest first."""
+        try:
+            names = os.listdir(self.path("commands"))
+        except FileNotFoundError:
+            return []
+        found = [
+            files.read_json(self.path("commands", name), Command) for name in names if name.endswith(".json")
+        ]
+        return sorted((command for command in found if command), key=lambda c: (c.at, c.uid))
+
+    def forget_command(self, uid: str) -> None:
+        try:
+            os.unlink(self.path("commands", f"{uid}.json"))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise files.cannot_write(self.path("commands"), error) from error
+
+    def wake(self) -> None:
+        try:
+            descriptor = os.open(self.path("wake"), os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return  # nobody listens; a supervisor without a FIFO looks every second
+        try:
+            os.write(descriptor, b".")
+        except OSError:
+            pass
+        os.close(descriptor)
+
+    def open_wake(self) -> int | None:
+        """The reading end of the FIFO, for the supervisor; None where the file system has no FIFOs."""
+        path = self.path("wake")
+        try:
+            if not os.path.exists(path):
+                os.mkfifo(path, files.PRIVATE_FILE)
+            return os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        except OSError:
+            return None
+
+    def created(self) -> int:
+        """When it was made, in nanoseconds: runs are listed in this order."""
+        try:
+            return os.stat(self.path("given.yaml")).st_mtime_ns
+        except OSError:
+            return 0
+
+    # Who holds it
+
+    def lock(self) -> int | None:
+        """The lock of the one process that may act on this run, as a descriptor; None if it is taken."""
+        try:
+            descriptor = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
+        except OSError as error:
+            raise files.cannot_write(self.path("lock"), error) from error
+        for pause in (0.001, 0.005, 0.02, None):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            except BlockingIOError:
+                if pause is not None:
+                    time.sleep(pause)  # it may only be somebody who asks whether the run is supervised
+        os.close(descriptor)
+        return None
+
+    @contextlib.contextmanager
+    def settling(self) -> Iterator[None]:
+        """One verb at a time says what became of a run without a supervisor; the next one finds it said."""
+        try:
+            descriptor = os.open(self.path("settling"), os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
+        except OSError as error:
+            raise files.cannot_write(self.path("settling"), error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def supervised(self) -> bool:
+        """Does a supervisor live? A probe that takes nothing away from anybody."""
+        return _is_locked(self.path("lock"))
+
+    def being_settled(self) -> bool:
+        return _is_locked(self.path("settling"))
+
+    # Trouble with the store itself, which cannot be told by writing new files
+
+    def reserve_trouble(self) -> None:
+        try:
+            with open(self.path("trouble"), "wb") as file:
+                file.write(b" " * _TROUBLE_ROOM)
+        except OSError as error:
+            raise files.cannot_write(self.path("trouble"), error) from error
+
+    def set_trouble(self, text: str) -> None:
+        data = text.encode()[:_TROUBLE_ROOM].ljust(_TROUBLE_ROOM)
+        try:
+            descriptor = os.open(self.path("trouble"), os.O_WRONLY)
+            os.pwrite(descriptor, data, 0)
+            os.close(descriptor)
+        except OSError:
+            pass  # a store that has become read-only has no place left to say it
+
+    def trouble(self) -> str:
+        return (files.read_bytes(self.path("trouble")) or b"").decode(errors="replace").strip()
+
+    def pod_folder(self, pod: str, attempt: int) -> str:
+        return self.path("pods", pod, str(attempt))
+
+
+def _is_locked(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,31 @@
+"""Where a supervisor's process begins: it leaves its starter before it loads anything.
+
+python -P -m vcjob.local.supervisor [warm]     (descriptor 4 is the socket by which it is told its run; see seat.py)
+"""
+
+import os
+import sys
+
+
+def main() -> int:
+    if os.fork():
+        os._exit(0)
+    os.chdir("/")
+    # Pipes of the shell that started us, which somebody may wait for the end of.
+    os.closerange(5, os.sysconf("SC_OPEN_MAX"))
+    early = None
+    if "warm" in sys.argv[1:]:
+        from vcjob.local.warm.prestart import start_early
+
+        early = start_early()
+    from vcjob.local.supervisor import supervisor
+    from vcjob.local.supervisor.prestart import sit
+
+    folder = sit()
+    return 0 if folder is None else supervisor.main(folder, early)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # whoever waits for the lock need not wait for the interpreter to tidy up

@@ -1,0 +1,58 @@
+"""The GPUs of pods that start together: all of them or none, and the wait until they are free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from vcjob.lifecycle.observed import Blocked, Observed
+from vcjob.lifecycle.step import CreatePods
+from vcjob.local.machine import gpus
+from vcjob.local.machine.loop import Loop, Timer
+from vcjob.spec.job import Job
+
+_RETRY = 0.5
+
+
+class GpuGang:
+    """While GPUs are missing, `observed.held` says why no pod is created; `changed` is called when they are there."""
+
+    def __init__(
+        self, job: Job, env: Mapping[str, str], observed: Observed, loop: Loop, changed: Callable[[], None]
+    ) -> None:
+        self._job = job
+        self._observed = observed
+        self._loop = loop
+        self._changed = changed
+        self._pool = gpus.GpuPool(gpus.list_gpus(env) if gpus.gpus_at_once(job) else [])
+        self._waiting: dict[str, int] = {}
+        self._retry: Timer | None = None
+        self.of = self._pool.of
+        self.give_back = self._pool.give_back
+
+    def have(self, creations: Sequence[CreatePods], uid_of: Callable[[tuple[str, int, int]], str]) -> bool:
+        """Have these pods what they need? If not, they are given it as soon as it is free."""
+        wishes: dict[str, int] = {}
+        for step in creations:
+            task = self._job.task(step.task)
+            count = gpus.gpus_of(task.pod_spec) if task else 0
+            for index in step.indexes:
+                wishes[uid_of((step.task, index, step.attempt))] = count
+        for stale in self._waiting.keys() - wishes.keys():
+            self._pool.give_back(stale)  # the job was restarted while it waited: those pods will never be
+        self._waiting = wishes
+        if self._pool.take(wishes):
+            return True
+        needed, there = sum(wishes.values()), len(self._pool.devices)
+        self._observed.held = Blocked(
+            "InsufficientGPUs", f"the pods need {needed} GPUs at once; of the {there} here others hold some"
+        )
+        if self._retry is None or not self._retry.waiting:
+            self._retry = self._loop.after(_RETRY, self._again)
+        return False
+
+    def _again(self) -> None:
+        if self._pool.take(self._waiting):
+            self._observed.held = None
+            self._changed()
+        else:
+            self._retry = self._loop.after(_RETRY, self._again)

@@ -1,0 +1,93 @@
+"""What a run finds on this machine: a free port, the names of its hosts made local, its bundle, its GPUs."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vcjob.local.machine.claims import Claim
+from vcjob.local.machine.ports import take_port
+from vcjob.local.pod import environment
+from vcjob.local.pod.environment import Place
+from vcjob.local.run.run_dir import Run, Setting
+from vcjob.plan.plan import Plan
+from vcjob.plugins import hosts
+from vcjob.spec.job import Job
+
+
+def host_pattern(job: Job) -> re.Pattern[str]:
+    """Matches the address of every pod of the job, in its short and its longer forms."""
+    names = []
+    for task in job.tasks:
+        own = hosts.own_hostname(task)
+        name = re.escape(own) if own else re.escape(hosts.pod_name(job, task, "")) + r"\d+"
+        names.append(f"{name}\\.{re.escape(hosts.subdomain(job, task))}")
+    longer = rf"(?:\.{re.escape(job.namespace)}(?:\.svc(?:\.cluster\.local)?)?)?"
+    return re.compile(rf"(?<![\w.-])(?:{'|'.join(names) or '(?!)'}){longer}(?![\w-])")
+
+
+def planned_port(plan: Plan) -> int | None:
+    """The port that the ranks meet at, as the Job names it."""
+    for task in plan.job.tasks:
+        if not task.replicas:
+            continue
+        for container in plan.pod(task.name, 0)["spec"]["containers"]:
+            for entry in container.get("env") or []:
+                if entry["name"] == "MASTER_PORT" and str(entry.get("value", "")).isdigit():
+                    return int(entry["value"])
+    return None
+
+
+def find_port(plan: Plan) -> tuple[int | None, int | None, Claim | None]:
+    """The port of the Job, the one it has here, and the claim on that."""
+    port = planned_port(plan)
+    if port is None:
+        return None, None, None
+    here, held = take_port(port)
+    return port, here, held
+
+
+def make_place(run: Run, plan: Plan, setting: Setting, port: int | None, local_port: int | None) -> Place:
+    pattern = host_pattern(plan.job)
+    config_maps: dict[str, Mapping[str, str]] = {}
+    secrets: dict[str, Mapping[str, bytes]] = {}
+    for obj in setting.bundle:
+        name = (obj.get("metadata") or {}).get("name") or ""
+        if obj.get("kind") == "ConfigMap":
+            config_maps[name] = obj.get("data") or {}
+        elif obj.get("kind") == "Secret":
+            secrets[name] = environment.secret_data(obj)
+    for obj in plan.objects():
+        if obj["kind"] == "ConfigMap":
+            config_maps[obj["metadata"]["name"]] = _made_local(obj.get("data") or {}, pattern)
+    return Place(
+        env=environment.inherited(setting.env),
+        config_maps=config_maps,
+        secrets=secrets,
+        hosts=pattern,
+        port=port,
+        local_port=local_port,
+        node=socket.gethostname(),
+        run_uid=run.uid,
+    )
+
+
+def _made_local(data: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, str]:
+    return {key: pattern.sub(environment.LOCALHOST, value) for key, value in data.items()}
+
+
+def claim_folders(run: Run, plan: Plan) -> Callable[[str], str]:
+    """Where a volume claim is kept: with the run if the Job itself makes it, else for all jobs of the namespace."""
+    home = run.folder
+    for _ in range(4):
+        home = os.path.dirname(home)
+    shared = os.path.join(home, "claims", plan.job.namespace)
+    made = {obj["metadata"]["name"] for obj in plan.objects() if obj["kind"] == "PersistentVolumeClaim"}
+
+    def folder(name: str) -> str:
+        return run.path("claims", name) if name in made else os.path.join(shared, name)
+
+    return folder

@@ -1,0 +1,230 @@
+"""The pods of a run, living and gone: starts them, ends them, keeps their record."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from vcjob.errors import StoreError
+from vcjob.lifecycle.observed import Observed
+from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
+from vcjob.local.logs.index import LogIndex
+from vcjob.local.machine import files, process
+from vcjob.local.machine.loop import Loop
+from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.local.pod.prepare import Preparer
+from vcjob.local.pod.shim import Order, ShimHandle, ShimWork, start_shim
+from vcjob.local.run.run_dir import Run
+from vcjob.local.supervisor import pod_facts
+from vcjob.plan.plan import Plan
+from vcjob.report.podstate import PodState, mark_lost
+
+Key = tuple[str, int, int]
+_PATIENCE = 3.0
+
+
+class Pods:
+    """`changed` is called after every change, `noted` with the notes of a pod, `gone` with the uid of one that ended."""
+
+    def __init__(
+        self,
+        run: Run,
+        plan: Plan,
+        loop: Loop,
+        preparer: Preparer,
+        observed: Observed,
+        *,
+        launcher: Callable[[PlainLauncher, Callable[[str], None]], Launcher],
+        changed: Callable[[], None],
+        noted: Callable[[str], None],
+        gone: Callable[[str], None],
+        close_in_shim: Callable[[], None],
+    ) -> None:
+        self._run = run
+        self._plan = plan
+        self._loop = loop
+        self._preparer = preparer
+        self._observed = observed
+        self._launcher = launcher
+        self._changed = changed
+        self._noted = noted
+        #: Children of this process that are no shims and yet its own.
+        self.other_children: Callable[[], set[int]] = set
+        self._pod_gone = gone
+        self._close_in_shim = close_in_shim
+        self._shims: dict[Key, ShimHandle] = {}
+        self._index = LogIndex()
+        #: Every pod of every attempt, in the order of creation; the record that other verbs read.
+        self.record: dict[Key, PodState] = {}
+        self.dirty = False
+
+    def remember(self, pods: list[PodState]) -> None:
+        """Take over the record of an earlier supervisor; what has finished and was not deleted still counts."""
+        for pod in pods:
+            self.record[pod.task, pod.index, pod.attempt] = pod
+            if pod.deleted_at is None and pod.finished:
+                self._observed.put(pod_facts.fact(pod))
+
+    @property
+    def living(self) -> int:
+        return len(self._shims)
+
+    def create(self, step: CreatePods, gpus: Callable[[str], list[str]]) -> None:
+        for index in step.indexes:
+            key = (step.task, index, step.attempt)
+            if key not in self.record:
+                self._create(key, step, gpus(self.uid_of(key)))
+
+    def uid_of(self, key: Key) -> str:
+        """The same pod has the same uid, also for a supervisor that starts anew."""
+        return pod_uid(self._plan.job.uid, key)
+
+    def planned(self, key: Key, step: CreatePods) -> dict[str, Any]:
+        task, index, attempt = key
+        pod = self._plan.pod(task, index, version=step.version, attempt=attempt, retries=step.retries)
+        pod["metadata"]["uid"] = self.uid_of(key)
+        return pod
+
+    def _create(self, key: Key, step: CreatePods, gpus: list[str]) -> None:
+        pod = self.planned(key, step)
+        state = PodState(
+            task=step.task,
+            index=key[1],
+            name=pod["metadata"]["name"],
+            uid=pod["metadata"]["uid"],
+            version=step.version,
+            attempt=step.attempt,
+            rank=rank_of(pod),
+            created_at=time.time(),
+            gpus=gpus,
+        )
+        folder = self._run.pod_folder(state.name, state.attempt)
+        files.make_folder(folder)
+
+        def close() -> None:
+            for other in self._shims.values():
+                other.close()
+            self._close_in_shim()
+
+        work = ShimWork(state, lambda s: self._preparer.prepare(pod, s, folder), self._launcher, close)
+        work.oom_killed = lambda container: self._preparer.oom_killed(state.name, container)
+        shim = start_shim(work)
+        state.shim = shim.pid
+        self._shims[key] = shim
+        self.record[key] = state
+        self._loop.on_readable(shim, lambda: self._heard(key, shim))
+        self._put(state)
+
+    def kill(self, step: KillPods) -> None:
+        for key in self._present(step):
+            state = self.record[key]
+            if state.deleted_at is None:
+                state.deleted_at = time.time()
+                self.dirty = True
+            if key in self._shims:
+                self._shims[key].order(Order(stop=True))
+                self._observed.put(pod_facts.fact(state))
+            else:
+                self._observed.drop(state.uid)
+                self._changed()
+
+    def fail(self, step: FailPods) -> None:
+        for key in self._present(step):
+            if key in self._shims:
+                self._shims[key].order(Order(fail=step.reason))
+
+    def kill_now(self) -> None:
+        """No patience any more: the grace periods end here."""
+        for shim in self._shims.values():
+            shim.order(Order(stop=True, grace=0.0))
+        self._loop.after(_PATIENCE, self._kill_shims)
+
+    def _kill_shims(self) -> None:
+        """A shim that does not obey (somebody stopped it): its death ends the pod all the same."""
+        for shim in self._shims.values():
+            os.kill(shim.pid, signal.SIGKILL)
+
+    def _present(self, step: KillPods | FailPods) -> list[Key]:
+        keys = ((step.task, index, step.attempt) for index in step.indexes)
+        return [key for key in keys if key in self.record]
+
+    # What shims report
+
+    def _heard(self, key: Key, shim: ShimHandle) -> None:
+        states, there = shim.receive()
+        for state in states:
+            known = self.record[key]
+            state.deleted_at = known.deleted_at
+            for note in state.notes:
+                self._noted(note)
+            self.record[key] = state
+        if not there:
+            self._gone(key, shim)
+        elif states:
+            self._put(self.record[key])
+
+    def _gone(self, key: Key, shim: ShimHandle) -> None:
+        self._loop.forget(shim)
+        shim.close()
+        del self._shims[key]
+        state = self.record[key]
+        self._pod_gone(state.uid)
+        if not state.finished:
+            self._lost(state)
+        self._index.sample(self.log_files(state), time.time(), last=True)
+        self._put(state)
+        if state.deleted_at is not None:
+            self._observed.drop(state.uid)
+
+    def _lost(self, state: PodState) -> None:
+        """Its shim was killed. Its containers died with it; what they had detached is our child now."""
+        ours = {handle.pid for handle in self._shims.values()} | self.other_children()
+        process.kill_until_gone(lambda: process.children(os.getpid(), lambda pid: pid not in ours))
+        mark_lost(state, "the process that looked after this pod was killed")
+
+    def _put(self, state: PodState) -> None:
+        self._observed.put(pod_facts.fact(state))
+        self.dirty = True
+        self._changed()
+
+    # Files
+
+    def log_files(self, state: PodState) -> list[str]:
+        folder = self._run.pod_folder(state.name, state.attempt)
+        return [
+            os.path.join(folder, f"{container.name}.{container.restarts}.{stream}")
+            for container in state.containers
+            for stream in ("out", "err")
+        ]
+
+    def sample_logs(self) -> bool:
+        now = time.time()
+        paths = [path for key in self._shims for path in self.log_files(self.record[key])]
+        return self._index.sample(paths, now)
+
+    def write(self) -> None:
+        if self.dirty:
+            self._run.write_pods(list(self.record.values()))
+            self.dirty = False
+
+    def try_write(self) -> None:
+        try:
+            self.write()
+        except StoreError as error:
+            self._run.set_trouble(error.message)
+
+
+def pod_uid(job_uid: str, key: Key) -> str:
+    return str(uuid.uuid5(uuid.UUID(job_uid), "/".join(map(str, key))))
+
+
+def rank_of(pod: dict[str, Any]) -> int | None:
+    for container in pod["spec"]["containers"]:
+        for entry in container.get("env") or []:
+            if entry["name"] == "RANK" and str(entry.get("value", "")).isdigit():
+                return int(entry["value"])
+    return None

@@ -1,0 +1,293 @@
+"""The supervisor: one small process per job, detached from the shell that started it.
+
+It observes the job's pods, asks `decide()` what follows, writes the status, then does the steps. It owns
+nothing that a crash could lose: what it knows stands in the run's folder, what it started ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vcjob.errors import StoreError, VcjobError
+from vcjob.lifecycle.decide import decide
+from vcjob.lifecycle.observed import Blocked, Command, Observed
+from vcjob.lifecycle.status import Phase, Status
+from vcjob.lifecycle.step import CreatePods, DeleteCommand, EmitEvent, FailPods, KillPods, Step
+from vcjob.local.logs.retention import LogRoom, limit_of
+from vcjob.local.machine import gpus, linux
+from vcjob.local.machine.loop import Loop, Timer
+from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.local.pod.limits import Limits
+from vcjob.local.pod.prepare import Preparer
+from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, Run
+from vcjob.local.supervisor import host_setup
+from vcjob.local.supervisor.gpu_allocator import GpuGang
+from vcjob.local.supervisor.pods import Pods
+from vcjob.local.warm.policy import Warmth
+from vcjob.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from vcjob.local.warm.prestart import Early
+
+PORT_RESOURCE = "vcjob.io/master-port"
+
+_LOOK_FOR_COMMANDS = 1.0
+_RETRY_STORE = 1.0
+_RETRY_PODS = 1.0
+_WRITE_PODS = 0.1
+_SAMPLE_LOGS, _SAMPLE_QUIET_LOGS = 0.1, 0.5
+
+
+class Supervisor:
+    def __init__(self, run: Run, early: Early | None = None) -> None:
+        self.run = run
+        self.job = run.job()
+        self.status = run.status() or Status()
+        setting = run.setting()
+        self.loop = Loop()
+        self.observed = Observed()
+        self._notes: set[str] = set()
+        plan = Plan(self.job)
+        port, local_port, self._port_claim = host_setup.find_port(plan)
+        place = host_setup.make_place(run, plan, setting, port, local_port)
+        self._say_port(port, local_port)
+        self._gpus = GpuGang(self.job, setting.env, self.observed, self.loop, self._soon)
+        limits = Limits(run.uid, self._note)
+        self._warmth = Warmth(setting, self.job, run.uid, self._note, early)
+        self.pods = Pods(
+            run,
+            plan,
+            self.loop,
+            Preparer(
+                place,
+                cwd=setting.cwd,
+                image_map=setting.images,
+                claims=host_setup.claim_folders(run, plan),
+                limits=limits,
+                hide_gpus="CUDA_VISIBLE_DEVICES" not in setting.env and gpus.has_nvidia(setting.env),
+            ),
+            self.observed,
+            launcher=self._launcher,
+            changed=self._soon,
+            noted=self._note,
+            gone=self._gpus.give_back,
+            close_in_shim=self._close_in_shim,
+        )
+        self._limits = limits
+        self._log_room = LogRoom(run.path("pods"), limit_of(setting.env), self._say_room)
+        self.pods.other_children = self._warmth.pids
+        self.pods.remember(run.pods())
+        self._turn_timer: Timer | None = None
+        self._wake_timer: Timer | None = None
+        self._write_timer: Timer | None = None
+        self._wake_fd = run.open_wake()
+
+    def serve(self) -> None:
+        linux.become_subreaper()
+        self.loop.on_signals((signal.SIGTERM, signal.SIGCHLD), self._signalled)
+        if self._wake_fd is not None:
+            self.loop.on_readable(self._wake_fd, self._woken)
+        self._look_for_commands()
+        self._sample_logs()
+        self._soon()
+        self.loop.run()
+        self._limits.remove()
+        self._warmth.end()
+
+    # Deciding
+
+    def _soon(self) -> None:
+        """Decide after everything that has happened by now was heard."""
+        if self._turn_timer is None or not self._turn_timer.waiting:
+            self._turn_timer = self.loop.after(0, self._turn)
+
+    def _turn(self) -> None:
+        decision = decide(self.job, self.status, self.observed, time.time())
+        try:
+            if decision.status is not self.status:
+                self.pods.write()  # first: whoever reads how many pods run also reads which
+                self.run.write_status(decision.status)
+                self.status = decision.status
+            self._do(decision.steps)
+            if self._done():
+                self._leave()
+                return
+        except StoreError as error:
+            self._store_trouble(error)
+            return
+        self._write_pods_soon()
+        if self._wake_timer:
+            self._wake_timer.cancel()
+        if decision.wake_at is not None:
+            self._wake_timer = self.loop.after(decision.wake_at - time.time() + 0.001, self._soon)
+
+    def _leave(self) -> None:
+        self.pods.write()
+        if self.status.over:
+            self.run.forget_setting()
+        self.loop.stop()
+
+    def _done(self) -> bool:
+        ended = self.status.over or self.status.phase is Phase.ABORTED
+        return ended and not self.pods.living and not self.observed.commands
+
+    def _do(self, steps: tuple[Step, ...]) -> None:
+        if not self._gpus.have([step for step in steps if isinstance(step, CreatePods)], self.pods.uid_of):
+            self._soon()
+            return
+        for step in steps:
+            match step:
+                case CreatePods():
+                    self._create(step)
+                case KillPods():
+                    self.pods.kill(step)
+                case FailPods():
+                    self.pods.fail(step)
+                case DeleteCommand():
+                    self.run.forget_command(step.uid)
+                    self.observed.commands.pop(step.uid, None)
+                    self._soon()
+                case EmitEvent():
+                    self.run.add_event(Event(time.time(), step.type, step.reason, step.message))
+                case _:
+                    pass  # no PodGroup here; the next verb removes what outlived its TTL
+
+    def _create(self, step: CreatePods) -> None:
+        try:
+            self.pods.create(step, self._gpus.of)
+            self.observed.blocked = None
+        except OSError as error:  # no process or memory to be had just now
+            self.observed.blocked = Blocked(
+                "CannotStartProcess", f"a pod cannot be started: {error.strerror}"
+            )
+            self.loop.after(_RETRY_PODS, self._soon)
+
+    def _store_trouble(self, error: StoreError) -> None:
+        """The store takes nothing just now: what runs goes on, nothing is decided until it does again."""
+        self.run.set_trouble(error.message + (f" ({error.hint})" if error.hint else ""))
+
+        def again() -> None:
+            self.run.set_trouble("")
+            self._soon()
+
+        self.loop.after(_RETRY_STORE, again)
+
+    def _write_pods_soon(self) -> None:
+        if self.pods.dirty and (self._write_timer is None or not self._write_timer.waiting):
+            self._write_timer = self.loop.after(_WRITE_PODS, self.pods.try_write)
+
+    # What comes from outside
+
+    def _woken(self) -> None:
+        assert self._wake_fd is not None
+        try:
+            os.read(self._wake_fd, 4096)
+        except BlockingIOError:
+            pass
+        self._read_commands()
+
+    def _look_for_commands(self) -> None:
+        if not os.path.isdir(self.run.folder):
+            self.loop.stop()  # somebody removed the run: nobody will ever ask for it again, so all of it ends
+            return
+        self._read_commands()
+        self.loop.after(_LOOK_FOR_COMMANDS, self._look_for_commands)
+
+    def _read_commands(self) -> None:
+        try:
+            found = self.run.commands()
+        except StoreError:
+            return
+        for command in found:
+            if command.action == "Kill":
+                self.run.forget_command(command.uid)
+                self.pods.kill_now()
+            elif command.uid not in self.observed.commands:
+                self.observed.commands[command.uid] = Command(command.uid, command.action)
+                self._soon()
+
+    def _signalled(self, number: int) -> None:
+        if number == signal.SIGTERM:
+            try:
+                self.run.send("TerminateJob", time.time(), by="SIGTERM to the supervisor")
+            except StoreError:
+                self.pods.kill_now()  # what cannot be written down can still be ended
+            self._read_commands()
+        else:
+            _reap()
+
+    def _sample_logs(self) -> None:
+        grown = self.pods.sample_logs()
+        if grown:
+            self._log_room.look()
+        self.loop.after(_SAMPLE_LOGS if grown else _SAMPLE_QUIET_LOGS, self._sample_logs)
+
+    # What users are told
+
+    def _note(self, note: str) -> None:
+        """Tell something once per job."""
+        if note not in self._notes:
+            self._notes.add(note)
+            self._tell("Warning", "NotAsOnACluster", note)
+
+    def _say_room(self, sentence: str) -> None:
+        if sentence not in self._notes:
+            self._notes.add(sentence)
+            self._tell("Warning", "LogsTooLong", sentence)
+
+    def _tell(self, kind: str, reason: str, message: str) -> None:
+        try:
+            self.run.add_event(Event(time.time(), kind, reason, message))
+        except StoreError as error:
+            self.run.set_trouble(error.message)
+
+    def _say_port(self, port: int | None, local_port: int | None) -> None:
+        if port is None:
+            return
+        self.status = msgspec.structs.replace(
+            self.status, resources={**self.status.resources, PORT_RESOURCE: str(local_port)}
+        )
+        if port != local_port:
+            self._tell(
+                "Normal", "PortReplaced", f"port {port} is in use here; this job meets at {local_port}"
+            )
+
+    # Processes
+
+    def _launcher(self, plain: PlainLauncher, say: Callable[[str], None]) -> Launcher:
+        return self._warmth.launcher(plain, say)
+
+    def _close_in_shim(self) -> None:
+        """A shim keeps the claims (they end with the last of the job's processes), but not the run's lock."""
+        self.loop.close()
+        os.close(LOCK_DESCRIPTOR)
+        if self._wake_fd is not None:
+            os.close(self._wake_fd)
+
+
+def _reap() -> None:
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                return
+        except ChildProcessError:
+            return
+
+
+def main(folder: str, early: Early | None = None) -> int:
+    run = Run(folder)
+    linux.set_process_name("vcjob-supervise")
+    try:
+        Supervisor(run, early).serve()
+    except VcjobError as error:
+        run.set_trouble(error.message)
+        sys.stderr.write(f"{error.message}\n")
+        return error.exit_code
+    return 0

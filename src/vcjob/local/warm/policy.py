@@ -1,0 +1,89 @@
+"""Whether a run starts its ranks warm: forked from a process that has already imported torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vcjob.local.machine import process
+from vcjob.local.pod import environment, images
+from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.local.run.run_dir import Setting
+from vcjob.local.warm.prestart import servers_there
+from vcjob.spec.job import Job
+
+if TYPE_CHECKING:
+    from vcjob.local.warm.prestart import Early
+
+#: "true": as with --warm; "false": never, not even from a kept-warm server.
+ANNOTATION = "vcjob.io/warm"
+#: Modules to import beforehand, separated by commas, in place of torch and numpy.
+IMPORTS_ANNOTATION = "vcjob.io/warm-imports"
+
+
+class Warmth:
+    """Chooses the launcher of the pods of one run.
+
+    Warm on request; from a kept-warm server, which somebody has started on purpose, unless it is forbidden.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        job: Job,
+        run_uid: str,
+        say: Callable[[str], None],
+        early: Early | None = None,
+    ) -> None:
+        annotations = job.metadata.annotations
+        choice = annotations.get(ANNOTATION, "").lower()
+        self.wanted = setting.warm or choice == "true"
+        self._warm: Any = None
+        if self.wanted or (choice != "false" and servers_there()):
+            # Loaded only here: a plain run does without this code.
+            from vcjob.local.warm.client import WarmLauncher
+
+            self._warm = WarmLauncher(
+                env=setting.env, imports=_imports(annotations), may_start=self.wanted, say=say
+            )
+            if early is not None:
+                self._warm.adopt(early)
+            for argv, env, cwd in _commands(setting, job):
+                self._warm.prepare(argv, {**env, process.MARK_RUN: run_uid}, cwd)
+            self._warm.give_up_unused()
+
+    def launcher(self, plain: PlainLauncher, say: Callable[[str], None]) -> Launcher:
+        """In a shim: `say` reaches the user once, however many shims say the same."""
+        if self._warm is None:
+            return plain
+        launcher: Launcher = self._warm.with_fallback(plain, say)
+        return launcher
+
+    def pids(self) -> set[int]:
+        """The processes of this run that ranks are forked from."""
+        return set() if self._warm is None else set(self._warm.pids())
+
+    def end(self) -> None:
+        """The run is over: whoever waited for it finds nothing of it left."""
+        if self._warm is not None:
+            self._warm.end()
+
+
+def _imports(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
+    names = annotations.get(IMPORTS_ANNOTATION)
+    return None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _commands(setting: Setting, job: Job) -> Iterator[tuple[list[str], dict[str, str], str]]:
+    """Command, environment and folder of each main container, as far as they matter for what is imported."""
+    for task in job.tasks:
+        for container in task.pod_spec.get("containers") or []:
+            argv = images.command_of(container, setting.images)
+            if argv is None or not task.replicas:
+                continue
+            env = environment.inherited(setting.env)
+            for entry in container.get("env") or []:
+                if entry.get("valueFrom") is None:
+                    env[entry["name"]] = str(entry.get("value") or "")
+            env.setdefault("PYTHONUNBUFFERED", "1")
+            yield list(argv), env, container.get("workingDir") or setting.cwd

@@ -1,0 +1,199 @@
+"""The zygote's life: import, say that it is ready, fork a nest for every client, end."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from . import protocol, rank_parent
+from .loaded import Loaded
+from .program import Rank
+
+_PATIENCE = 10.0  # seconds that a client has to say what it wants
+
+
+class Config:
+    """What the zygote is told at its start, as JSON in its only argument."""
+
+    def __init__(self, text: str) -> None:
+        given: dict[str, Any] = json.loads(text)
+        #: A socket by which the one who started us sends connections, and by which we say that we are ready.
+        self.control = socket.socket(fileno=int(given["control"]))
+        #: The listening socket of a kept-warm server.
+        self.listening = socket.socket(fileno=int(given["listening"])) if "listening" in given else None
+        self.imports: list[str] = given["imports"]
+        self.folder: str = given["folder"]
+        self.idle: float | None = given.get("idle")
+
+
+def serve(text: str, baseline: frozenset[str]) -> Rank:
+    """Never returns in the zygote itself; returns in each rank what it is to run."""
+    config = Config(text)
+    _close_others({config.control.fileno(), *([config.listening.fileno()] if config.listening else [])})
+    os.chdir(config.folder)
+    loaded = Loaded(baseline)
+    started = time.monotonic()
+    gc.disable()  # nothing that an import makes is garbage; looking for it costs a tenth of the time
+    loaded.import_all(config.imports)
+    _settle()
+    loaded.remember_files()
+    unfit = loaded.unfit()
+    ready = {
+        "unfit": unfit,
+        "seconds": time.monotonic() - started,
+        "modules": [name for name in config.imports if name in sys.modules],
+    }
+    try:
+        protocol.send(config.control, ready)
+    except OSError:
+        os._exit(1)
+    rank_parent.own_orphans()
+    return _Zygote(config, loaded).run()
+
+
+def _close_others(ours: set[int]) -> None:
+    """What a careless shell has left open must not live on in the ranks."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in ours:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _settle() -> None:
+    """Leave nothing running, nothing written twice, and as little as possible to be copied.
+
+    OpenBLAS starts threads when it is loaded, ends them before every fork and starts them anew when it computes:
+    one fork for nothing leaves it without threads, here and in the ranks. What the imports left as garbage is
+    kept: looking for it takes longer than a rank needs to start.
+    """
+    gc.freeze()
+    gc.enable()
+    if len(os.listdir("/proc/self/task")) > 1:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+
+
+class _Zygote:
+    def __init__(self, config: Config, loaded: Loaded) -> None:
+        self._config = config
+        self._loaded = loaded
+        self._nests: set[int] = set()
+        self._wake = rank_parent.wake_on_signals()
+        self._open = {config.control.fileno(), *([config.listening.fileno()] if config.listening else [])}
+        self._ending = False
+        self._busy_at = time.monotonic()
+
+    def run(self) -> Rank:
+        while not (self._ending and not self._nests):
+            ready = self._wait()
+            if self._wake[0] in ready:
+                self._on_signal()
+            for source in (self._config.control, self._config.listening):
+                if source is not None and source.fileno() in ready:
+                    rank = self._serve_one(source)
+                    if rank is not None:
+                        return rank
+        os._exit(0)
+
+    def _wait(self) -> list[int]:
+        waiting = select.poll()
+        for descriptor in (self._wake[0], *self._open):
+            waiting.register(descriptor, select.POLLIN)
+        left = None
+        if self._config.idle is not None and not self._nests:
+            left = max(0.0, self._busy_at + self._config.idle - time.monotonic())
+        ready = [descriptor for descriptor, _ in waiting.poll(None if left is None else left * 1000 + 1)]
+        if not ready and left is not None:
+            self._end()
+        return ready
+
+    def _serve_one(self, source: socket.socket) -> Rank | None:
+        connection = self._connection(source)
+        if connection is None:
+            return None
+        refused = self._loaded.unfit()
+        stale = self._loaded.stale()
+        if stale:
+            refused = f"{stale} has changed since the imports were done"
+            if self._config.listening:
+                self._end()  # it will not get better; the next start has a server that is not stale
+        if refused:
+            with contextlib.suppress(OSError):
+                protocol.send(connection, {"refused": refused})
+            connection.close()
+            return None
+        self._busy_at = time.monotonic()
+        zygote = os.getpid()
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM))
+        pid = os.fork()
+        if pid:
+            self._nests.add(pid)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD, signal.SIGTERM))
+            connection.close()
+            return None
+        signal.set_wakeup_fd(-1)
+        for descriptor in self._wake:
+            os.close(descriptor)
+        self._config.control.close()
+        if self._config.listening:
+            self._config.listening.close()
+        connection.settimeout(_PATIENCE)
+        return rank_parent.tend(connection, self._loaded, zygote)
+
+    def _connection(self, source: socket.socket) -> socket.socket | None:
+        if source is self._config.listening:
+            try:
+                connection, _ = source.accept()
+            except OSError:
+                return None
+            if protocol.peer_uid(connection) != os.getuid():
+                connection.close()
+                return None
+            return connection
+        try:
+            data, descriptors, _, _ = socket.recv_fds(source, 1, 1)
+        except OSError:
+            data, descriptors = b"", []
+        if descriptors:
+            return socket.socket(fileno=descriptors[0])
+        if not data:
+            self._open.discard(source.fileno())
+            if not self._config.listening:
+                self._end()
+        return None
+
+    def _on_signal(self) -> None:
+        if signal.SIGTERM in os.read(self._wake[0], 512):
+            self._end()
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            self._nests.discard(pid)
+            self._busy_at = time.monotonic()
+        for orphan in rank_parent.children():  # of a nest that was killed: nobody else would end it
+            if orphan not in self._nests:
+                with contextlib.suppress(OSError):
+                    os.kill(orphan, signal.SIGKILL)
+
+    def _end(self) -> None:
+        """Take no more clients; those that are served are served to their end."""
+        self._ending = True
+        self._open.clear()
+        if self._config.listening:
+            self._config.listening.close()
