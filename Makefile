@@ -52,13 +52,13 @@ test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of thi
 	@scripts/test-every-python
 
 storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can be killed
-	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/test_kills.py -k storm
+	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/supervisor/test_kills.py -k storm
 
 cluster-storm: $(VENV)/.dev  ## three hundred Jobs on the testbed while everything fails: VCJOB_STORM_SEED=n for the same again
-	VCJOB_STORM_JOBS=300 $(PYTEST) -q tests/controller/test_storm.py
+	VCJOB_STORM_JOBS=300 $(PYTEST) -q tests/cluster/controller/test_storm.py
 
 scale: $(VENV)/.dev  ## ten thousand pods on the testbed: bare, in one Job and in two thousand
-	VCJOB_FAKE_PODS=10000 VCJOB_SCALE_PODS=10000 $(PYTEST) -q tests/cluster_ground/test_testbed_fake_nodes.py tests/controller/test_work.py tests/controller/test_scale.py
+	VCJOB_FAKE_PODS=10000 VCJOB_SCALE_PODS=10000 $(PYTEST) -q tests/testbed/tests/test_fake_nodes.py tests/cluster/controller/test_event_cost.py tests/cluster/controller/test_scale.py
 
 conformance: $(VENV)/.dev  ## Volcano's own end-to-end specs about Jobs: AGAINST=both|volcano|ours SUITE=all|jobp,... FOCUS=regex
 	@scripts/test-packages

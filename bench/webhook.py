@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import aiohttp
 
-from tests.webhook.reviews import long_job, review
+from tests.cluster.webhook.reviews import long_job, review
 from vcjob.cluster.webhook.certificates import issue, make_authority
 from vcjob.cluster.webhook.review import answer
 from vcjob.cluster.webhook.server import serve_webhook

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.controller.real_process import run_controller
+from tests.cluster.controller.controller_part import run_controller
 from tests.testbed.build import program
 from tests.testbed.cluster import Cluster
 from tests.testbed.part import Part

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.render import job as wide_job
-from tests.controller.jobs import job, task
-from tests.controller.stage import UID, Stage
+from tests.cluster.controller.harness import UID, Stage
+from tests.cluster.controller.jobs import job, task
 from vcjob.plan.plan import Plan
 
 from .local_store import fill

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.controller.real_process import peak_memory
+from tests.cluster.controller.controller_part import peak_memory
 from tests.testbed.cluster import Cluster
 from tests.testbed.part import Part
 

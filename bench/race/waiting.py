@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.wait_for_master.images import Image, build, plain
-from tests.wait_for_master.namespace import BLACK_HOLE, inside
+from tests.plugins.wait_for_master.images import Image, build, plain
+from tests.plugins.wait_for_master.namespace import BLACK_HOLE, inside
 from vcjob.plugins.wait import WAIT_TIMEOUT_EXIT_CODE, program
 
 from .results import Round, Row, earlier, limit_row, one_round, row, write

@@ -13,16 +13,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.conformance.grounds import GROUNDS, ground
+from tests.conformance.known import known_differences
+from tests.conformance.running import Outcome, Runner
+from tests.conformance.specs import SUITES, Spec, find_specs
 from tests.testbed import support
 from tests.testbed.build import build_all
 from tests.testbed.cluster import Cluster
 from tests.testbed.paths import REPOSITORY
 from vcjob.cluster.install.settings import NAMESPACE as HOME
-
-from .grounds import GROUNDS, ground
-from .known import known_differences
-from .running import Outcome, Runner
-from .specs import SUITES, Spec, find_specs
 
 REPORTS = REPOSITORY / "dist" / "conformance"
 LIMIT = 240.0

@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conformance.specs import Spec, leaves_of, place_of
 from tests.testbed.api import Api, ApiError
 from tests.testbed.build import program
 from tests.testbed.cluster import Cluster
-
-from .specs import Spec, leaves_of, place_of
 
 AT_ONCE = 4
 GRACE = 5

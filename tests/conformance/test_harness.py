@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from .known import known_differences
-from .running import groups, judged
-from .specs import FILES_ABOUT_JOBS, SUITES, Spec
+from tests.conformance.known import known_differences
+from tests.conformance.running import groups, judged
+from tests.conformance.specs import FILES_ABOUT_JOBS, SUITES, Spec
 
 
 def leaf(file: str, line: int, state: str, **more: Any) -> dict[str, Any]:

@@ -4,13 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
+from tests.kube.fake_api import FakeApi
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import PODS
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.http.transport import Transport
-
-from .fake_api import FakeApi
 
 
 @pytest_asyncio.fixture

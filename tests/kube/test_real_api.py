@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from tests.kube.cutting_proxy import CuttingProxy
 from tests.testbed.cluster import Cluster
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.objects import Meta
@@ -25,8 +26,6 @@ from vcjob.kube.controller.lease import Election, LeaseSettings
 from vcjob.kube.controller.watch import Batch, Follower, Snapshot, WatchSettings
 from vcjob.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from vcjob.kube.http.transport import Transport
-
-from .cutting_proxy import CuttingProxy
 
 pytestmark = pytest.mark.cluster
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.lifecycle.world import job, task
+from tests.lifecycle.simulation import job, task
 from vcjob.admission.policies import EVENTS
 from vcjob.lifecycle.actions import ACTIONS
 

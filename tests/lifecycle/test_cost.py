@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from tests.lifecycle.world import START, job, task
+from tests.lifecycle.simulation import START, job, task
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.pod import Failure, PodFact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.world import START, World, job, task, torch_job
+from tests.lifecycle.simulation import START, World, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, DeleteJob, KillPods

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.world import START, policy, world_with
+from tests.lifecycle.simulation import START, policy, world_with
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.pod import Failure
 from vcjob.lifecycle.status import Phase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.world import START, World, job, policy, task, torch_job, world_with
+from tests.lifecycle.simulation import START, World, job, policy, task, torch_job, world_with
 from vcjob.lifecycle.status import Phase
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.world import World, job, task, torch_job
+from tests.lifecycle.simulation import World, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.pod import Failure
 from vcjob.lifecycle.status import Phase

@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.lifecycle.simulation import START, World, job, task
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.recover import presumed, recover
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.lifecycle.step import CreatePods
-
-from .world import START, World, job, task
 
 
 def created(status: Status, observed: Observed) -> list[CreatePods]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lifecycle.world import START, World, job, task
+from tests.lifecycle.simulation import START, World, job, task
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.world import World, job, task
+from tests.lifecycle.simulation import World, job, task
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, KillPods
 

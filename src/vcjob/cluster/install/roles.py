@@ -1,7 +1,7 @@
 """What the controller may do: no wildcards, no Secret but its own, nothing that it does not use.
 
 Everything about Jobs stands in one list, which is granted in the whole cluster or in the served
-namespaces only. `tests/install/rights.txt` shows the sum as `kubectl auth can-i --list` does.
+namespaces only. `tests/cluster/install/rights.txt` shows the sum as `kubectl auth can-i --list` does.
 """
 
 from __future__ import annotations

@@ -1,0 +1,128 @@
+"""The verbs as a user types them, against a real node and a controller of ours."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.cluster.controller.conftest import Controller, Ground, crds
+from tests.kube.conftest import api
+from tests.testbed.cluster import Cluster
+from tests.testbed.node import Node
+from tests.testbed.part import Part
+from vcjob.cli.main import main
+
+__all__ = ["api", "crds"]
+PATIENCE = 90
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Shell:
+    """A user's shell: `shell("status", "job")` is `vcjob status job --on cluster`, in this process, for speed;
+    `shell.start` makes a process of it, to be interrupted or read as it writes."""
+
+    def __init__(self, ground: Ground, folder: Path) -> None:
+        self.ground = ground
+        self._folder = folder
+        self._environment = {**os.environ, "KUBECONFIG": str(ground.cluster.kubeconfig), "NO_COLOR": "1"}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "vcjob.cli.main", *words, "--on", "cluster"]
+        return subprocess.Popen(
+            [*command, "-n", self.ground.namespace],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment,
+        )
+
+    def __call__(self, *words: str) -> Result:
+        out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", self._environment["KUBECONFIG"])
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            code = main([*words, "--on", "cluster", "-n", self.ground.namespace])
+        return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+    def file(self, job: dict[str, Any]) -> str:
+        path = self._folder / f"{job['metadata']['name']}.yaml"
+        path.write_text(yaml.safe_dump(job))
+        return str(path)
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    """Its next line of output, and not a byte more: what ``readline`` buffers, ``finish`` would never see."""
+    assert process.stdout is not None
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):
+        line += byte
+    return line.decode()
+
+
+def finish(process: subprocess.Popen[str]) -> Result:
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"the verb did not end; it said:\n{out}\n{err}")
+    return Result(process.returncode, out, err)
+
+
+@pytest.fixture(scope="module")
+def ground(api_server: Cluster, node: Node, dns: Part, crds: None) -> Iterator[Ground]:
+    """A namespace of the real cluster with a controller of ours that serves it."""
+    name = f"verbs-{secrets.token_hex(3)}"
+    api_server.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    api_server.api.wait(account, lambda seen: seen is not None, what="made by the controller manager")
+    controller = Controller(api_server.kubeconfig, name, gang="none")
+    yield Ground(api_server, name)
+    controller.stop()
+    api_server.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def shell(ground: Ground, tmp_path: Path) -> Shell:
+    return Shell(ground, tmp_path)
+
+
+def container(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": "busybox:1.36.1", "command": ["sh", "-c", script], **fields}
+
+
+def task(
+    name: str, *containers: dict[str, Any], replicas: int = 1, restart: str = "Never", **pod: Any
+) -> dict[str, Any]:
+    spec = {
+        "restartPolicy": restart,
+        "terminationGracePeriodSeconds": 1,
+        "containers": list(containers),
+        **pod,
+    }
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}}
+
+
+def job(name: str, *tasks: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"tasks": list(tasks), **spec},
+    }

@@ -1,0 +1,114 @@
+"""Following, waiting for and acting on jobs of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+import vcjob
+from tests.cluster.client.conftest import Shell, container, finish, job, next_line, task
+
+pytestmark = pytest.mark.cluster
+SLEEP = "trap 'exit 0' TERM; echo up; while true; do sleep 0.1; done"
+
+
+def test_logs_are_followed_through_a_restart_of_the_container(shell: Shell) -> None:
+    second = f"echo second; {SLEEP}"
+    script = f"[ -e /kept/x ] && {{ {second}; }}; echo first; touch /kept/x; exit 4"
+    main = container(script, volumeMounts=[{"name": "kept", "mountPath": "/kept"}])
+    beside = container("echo beside", "sidecar")
+    pods = task("a", main, beside, restart="OnFailure", volumes=[{"name": "kept", "emptyDir": {}}])
+    assert shell("run", "--detach", shell.file(job("again", pods))).code == 0
+    follower = shell.start("logs", "-f", "again")
+    said = [next_line(follower) for _ in range(3)]
+    assert said == ["[- a-0] first\n", "[- a-0] second\n", "[- a-0] up\n"], "the rank's own container alone"
+    assert shell("logs", "again", "--tail", "1").out == "[- a-0] up\n"
+    assert shell("logs", "again", "--previous").out == "[- a-0] first\n"
+    assert shell("logs", "again", "-c", "sidecar").out == "[- a-0 sidecar] beside\n"
+    unknown = shell("logs", "again", "-c", "nobody")
+    assert unknown.code == 2
+    assert "their containers are: main, sidecar" in unknown.err
+    assert shell("complete", "again").out == "again: is being completed\n"
+    assert shell("wait", "again").code == 0
+    assert finish(follower) == (0, "", ""), "it ends with the job"
+
+
+def test_a_job_is_suspended_resumed_waited_for_and_stopped(shell: Shell) -> None:
+    assert shell("run", "-d", shell.file(job("busy", task("a", container(SLEEP), replicas=2)))).code == 0
+    shell.ground.wait_phase("busy", "Running")
+    late = shell("wait", "busy", "--timeout", "1")
+    assert late.code == 124
+    assert "still Running after 1 s" in late.err
+    assert shell("suspend", "busy").out == "busy: is being suspended\n"
+    shell.ground.wait_phase("busy", "Aborted")
+    assert shell("logs", "-f", "busy") == (0, "", ""), "there is nothing to follow"
+    assert shell("resume", "busy").code == 0
+    shell.ground.wait_phase("busy", "Running")
+    follower = shell.start("logs", "-f", "busy", "--tail", "1")
+    assert {next_line(follower), next_line(follower)} == {"[- a-0] up\n", "[- a-1] up\n"}
+    assert shell("stop", "busy").out == "busy: Terminated\n"
+    assert finish(follower).code == 0, "it ends with the job"
+    ended = shell("wait", "busy")
+    assert ended.code == 1
+    over = shell("suspend", "busy")
+    assert over.code == 2
+    assert "is over (Terminated)" in over.err
+
+
+def test_the_same_handle_from_python(shell: Shell) -> None:
+    kubeconfig = str(shell.ground.cluster.kubeconfig)
+    handle = vcjob.run(
+        job("from-python", task("a", container("echo hello; sleep 1; echo end"))),
+        on="cluster",
+        kubeconfig=kubeconfig,
+        namespace=shell.ground.namespace,
+    )
+    assert [line.text for line in handle.logs(follow=True)] == ["hello", "end"]
+    assert asyncio.run(handle.wait_async(60, check=True)) == "Completed"
+    assert handle.done
+    assert [pod.phase for pod in handle.pods()] == ["Succeeded"]
+    found = vcjob.find("from-python", kubeconfig=kubeconfig, namespace=shell.ground.namespace)
+    assert found.uid == handle.uid
+    assert found.status()["status"]["succeeded"] == 1
+    assert "managedFields" not in found.status()["metadata"]
+    assert "from-python" in [j.name for j in vcjob.jobs(shell.ground.namespace, kubeconfig=kubeconfig)]
+    everywhere = vcjob.jobs(on="cluster", kubeconfig=kubeconfig, all_namespaces=True)
+    assert (handle.namespace, handle.name) in [(found.namespace, found.name) for found in everywhere]
+    handle.delete()
+    with pytest.raises(vcjob.NoSuchJob):
+        handle.status()
+
+
+def test_a_restart_replaces_the_pods(shell: Shell) -> None:
+    assert shell("run", "-d", shell.file(job("told", task("a", container(SLEEP))))).code == 0
+    shell.ground.wait_phase("told", "Running")
+    restarted = shell("restart", "told", "-o", "json")
+    assert json.loads(restarted.out)["metadata"]["name"] == "told"
+    shell.ground.wait_pods(
+        lambda pods: [p for p in pods if p["metadata"]["name"] == "told-a-0" and attempt(p) == "1"]
+    )
+    assert shell("delete", "told").code == 0
+
+
+def attempt(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["labels"]["vcjob.io/attempt"])
+
+
+def test_stop_now_does_not_wait_for_those_who_will_not_end(shell: Shell) -> None:
+    deaf = task("a", container("trap '' TERM; echo up; while true; do sleep 0.1; done"))
+    deaf["template"]["spec"]["terminationGracePeriodSeconds"] = 600
+    assert shell("run", "-d", shell.file(job("deaf", deaf))).code == 0
+    shell.ground.wait_phase("deaf", "Running")
+    assert shell("stop", "deaf", "--now").out == "deaf: Terminated\n"
+
+
+def test_a_job_that_is_made_suspended_is_shown_as_such(shell: Shell) -> None:
+    ran = shell("run", shell.file(job("later", task("a", container("true")), suspend=True)))
+    assert ran.code == 1
+    assert f"resume it with `vcjob resume later --on cluster -n {shell.ground.namespace}`" in ran.out
+    refused = shell("run", shell.file(job("later", task("a", container("true")))))
+    assert refused.code == 2
+    assert "it is Aborted" in refused.err

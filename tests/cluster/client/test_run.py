@@ -1,0 +1,190 @@
+"""`run --on cluster` and what can be seen of a job afterwards."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.client.conftest import Result, Shell, container, finish, job, next_line, task
+from tests.cluster.controller.conftest import Ground
+from tests.testbed.node import Node
+from tests.testbed.paths import REPOSITORY
+
+pytestmark = pytest.mark.cluster
+GUIDE = REPOSITORY / "tests/guides/guide.en.yaml"
+SAY_RANK = container("echo rank $RANK of $WORLD_SIZE; sleep 1")
+TRIO = job("trio", task("master", SAY_RANK), task("worker", SAY_RANK, replicas=2), plugins={"pytorch": []})
+
+
+def test_the_guides_file_is_followed_to_its_end(shell: Shell, node: Node) -> None:
+    node.load_image("guide")
+    ran = shell("run", str(GUIDE))
+    assert ran.code == 0, ran
+    assert "[0 master-0] rank 0 got 1 back from rank 1" in ran.out
+    assert "[0 master-0] rank 0 got 2 back from rank 2" in ran.out
+    assert "[1 worker-0] rank 1 has received 1 from rank 0" in ran.out
+    assert "[1 worker-0 wait-for-master]" in ran.out, "init steps are part of the story"
+    assert "pytorch-job: Completed in" in ran.out
+    ranks = [line.split()[:2] for line in ran.out.splitlines()[-3:]]
+    assert ranks == [
+        ["0", "pytorch-job-master-0"],
+        ["1", "pytorch-job-worker-0"],
+        ["2", "pytorch-job-worker-1"],
+    ], "also those that were ended with the job and are gone"
+    assert "pytorch-job Running" in ran.err
+    assert "Volcano's scheduler does not run here" in ran.err
+
+
+class TestAJobThatIsOver:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def ran(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Result:
+        shell = Shell(ground, tmp_path_factory.mktemp("trio"))
+        return shell("run", shell.file(TRIO))
+
+    def test_it_was_told_of_as_it_happened(self, ran: Result) -> None:
+        assert ran.code == 0, ran
+        assert sorted(line for line in ran.out.splitlines() if line.startswith("[")) == [
+            "[0 master-0] rank 0 of 3",
+            "[1 worker-0] rank 1 of 3",
+            "[2 worker-1] rank 2 of 3",
+        ]
+        assert "rank 2 worker-1 Succeeded" in ran.err
+
+    def test_its_logs_are_those_of_all_ranks(self, ran: Result, shell: Shell) -> None:
+        logs = shell("logs", "trio")
+        assert sorted(logs.out.splitlines()) == sorted(
+            line for line in ran.out.splitlines() if line.startswith("[")
+        )
+        one = shell("logs", "trio", "--rank", "2", "-o", "json")
+        line = json.loads(one.out)
+        assert (line["rank"], line["task"], line["index"], line["text"]) == (2, "worker", 1, "rank 2 of 3")
+        assert shell("logs", "trio", "--since", "1s", "--tail", "1").out == ""
+
+    def test_its_status_is_the_job_object(self, ran: Result, shell: Shell) -> None:
+        shown = json.loads(shell("status", "trio", "-o", "json").out)
+        assert shown["kind"] == "Job"
+        assert shown["status"]["state"]["phase"] == "Completed"
+        table = shell("status", "trio").out
+        assert "trio: Completed" in table
+        assert [line.split()[:4] for line in table.splitlines()[-3:]] == [
+            ["0", "trio-master-0", "Succeeded", "0"],
+            ["1", "trio-worker-0", "Succeeded", "0"],
+            ["2", "trio-worker-1", "Succeeded", "0"],
+        ]
+
+    def test_it_is_listed(self, ran: Result, shell: Shell) -> None:
+        listed = json.loads(shell("list", "-o", "json").out)
+        assert listed["kind"] == "List"
+        assert "trio" in [found["metadata"]["name"] for found in listed["items"]]
+        rows = [line.split() for line in shell("list").out.splitlines()]
+        assert ["trio", "Completed", "3/3"] in [row[:3] for row in rows]
+
+    def test_its_events_are_those_of_the_job_and_its_pods(self, ran: Result, shell: Shell) -> None:
+        said = shell("events", "trio").out
+        assert "SchedulerReplaced" in said
+        assert "pod trio-master-0: " in said
+
+    def test_run_again_it_starts_anew_and_deleted_it_is_gone(self, ran: Result, shell: Shell) -> None:
+        before = shell.ground.job("trio")["metadata"]["uid"]
+        again = shell("run", "--detach", shell.file(TRIO))
+        assert again.code == 0, again
+        assert f"vcjob logs -f trio --on cluster -n {shell.ground.namespace}" in again.out
+        uid = shell.ground.job("trio")["metadata"]["uid"]
+        assert uid != before
+        refused = shell("run", "--detach", shell.file(TRIO))
+        assert refused.code == 2
+        assert "is there already" in refused.err
+        assert shell("delete", "trio").out == "trio: deleted\n"
+        # Those of the Job before it go when the garbage collector comes to them.
+        owners = {owner["uid"] for pod in shell.ground.pods() for owner in pod["metadata"]["ownerReferences"]}
+        assert uid not in owners
+        gone = shell("status", "trio")
+        assert gone.code == 2
+        assert "no job 'trio'" in gone.err
+
+
+def test_a_failing_rank_is_named_with_its_last_words_through_all_tries(shell: Shell) -> None:
+    """Its pods are made anew in between: what the first ones wrote is seen all the same."""
+    script = (
+        'echo "try of $HOSTNAME"; sleep 1; test "$RANK" = 1 && { echo "no more data"; exit 3; }; sleep 60'
+    )
+    worker = task("worker", container(script))
+    spec = {
+        "maxRetry": 2,
+        "plugins": {"pytorch": []},
+        "policies": [{"event": "PodFailed", "action": "RestartJob"}],
+    }
+    ran = shell("run", shell.file(job("unlucky", task("master", container(script)), worker, **spec)))
+    assert ran.code == 1, ran
+    lines = ran.out.splitlines()
+    assert lines.count("[0 master-0] try of unlucky-master-0") == 2
+    assert lines.count("[1 worker-0] try of unlucky-worker-0") == 2
+    assert lines.count("[1 worker-0] no more data") == 2
+    assert "Restarting" in ran.err
+    assert "rank 1 (worker-0) ended with exit code 3, in container main" in ran.out
+    assert "    | no more data" in ran.out
+    gone = shell("logs", "unlucky", "--attempt", "0")
+    assert gone.code == 2
+    assert "attempts that are there: 1" in gone.err
+
+
+def test_ctrl_c_ends_the_job(shell: Shell) -> None:
+    script = "trap 'echo bye; exit 0' TERM; echo up; while true; do sleep 0.1; done"
+    process = shell.start("run", shell.file(job("broken-off", task("a", container(script)))))
+    shell.ground.wait_phase("broken-off", "Running")
+    assert next_line(process) == "[- a-0] up\n"
+    process.send_signal(signal.SIGINT)
+    ended = finish(process)
+    assert ended.code == 130, ended
+    assert "[- a-0] bye" in ended.out
+    assert "broken-off: Terminated" in ended.out
+    assert shell.ground.phase("broken-off") == "Terminated"
+
+
+def test_a_second_ctrl_c_does_not_wait_for_those_who_will_not_end(shell: Shell) -> None:
+    script = "trap '' TERM; echo up; while true; do sleep 0.1; done"
+    stubborn = task("a", container(script), terminationGracePeriodSeconds=600)
+    process = shell.start("run", shell.file(job("stubborn", stubborn)))
+    assert next_line(process) == "[- a-0] up\n"
+    process.send_signal(signal.SIGINT)
+    shell.ground.wait_phase("stubborn", "Terminating")
+    process.send_signal(signal.SIGINT)
+    ended = finish(process)
+    assert ended.code == 130, ended
+    assert "left; the cluster goes on ending the job 'stubborn'" in ended.err
+    assert "vcjob status stubborn --on cluster -n" in ended.err
+    shell.ground.api.delete(f"{shell.ground.core}/pods/stubborn-a-0", gracePeriodSeconds=0)
+
+
+def test_what_stands_beside_the_job_is_made_too(shell: Shell, tmp_path: Path) -> None:
+    with_env = container("echo $GREETING", envFrom=[{"configMapRef": {"name": "words"}}])
+    words = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "words"},
+        "data": {"GREETING": "hello"},
+    }
+    file = tmp_path / "both.json"
+    file.write_text(json.dumps(words) + "\n---\n" + json.dumps(job("companions", task("a", with_env))))
+    ran = shell("run", str(file))
+    assert ran.code == 0, ran
+    assert "[- a-0] hello" in ran.out
+
+
+def test_an_api_server_that_dies_costs_no_line_and_repeats_none(shell: Shell) -> None:
+    count = 'i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo "line $i"; sleep 0.1; done'
+    process = shell.start("run", shell.file(job("counting", task("a", container(count), replicas=2))))
+    first = next_line(process)
+    api_server = shell.ground.cluster.part("kube-apiserver")
+    api_server.kill()
+    api_server.restart()
+    ran = finish(process)
+    assert ran.code == 0, ran
+    lines = (first + ran.out).splitlines()
+    for index in (0, 1):
+        own = [line for line in lines if line.startswith(f"[- a-{index}]")]
+        assert own == [f"[- a-{index}] line {number}" for number in range(1, 61)]

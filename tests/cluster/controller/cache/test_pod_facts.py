@@ -1,0 +1,122 @@
+"""What a pod shows, in the lifecycle's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.controller.pods import EPOCH, at, ended, pod
+from vcjob.cluster.controller.cache.pod_facts import fact_of
+
+
+def test_a_new_pod_says_who_it_is_and_since_when() -> None:
+    fact = fact_of(pod(task="worker", index=12, attempt=3))
+    assert fact is not None
+    assert (fact.task, fact.index, fact.attempt, fact.phase) == ("worker", 12, 3, "Pending")
+    assert (fact.created, fact.since) == (EPOCH, EPOCH)
+    assert not fact.terminating and fact.failure is None
+
+
+@pytest.mark.parametrize("marks", [{}, {"volcano.sh/task-spec": "a", "volcano.sh/task-index": "-1"}])
+def test_a_pod_without_its_marks_is_no_pod_of_the_job(marks: dict[str, str]) -> None:
+    assert fact_of(pod(metadata={"annotations": marks})) is None
+
+
+def test_a_running_pod_is_ready_by_its_condition_and_runs_since_its_first_container_started() -> None:
+    running = {"name": "c", "state": {"running": {"startedAt": at(7)}}}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": at(9)}
+    fact = fact_of(pod("Running", containerStatuses=[running], conditions=[ready]))
+    assert fact is not None
+    assert (fact.ready, fact.since, fact.started) == (True, EPOCH + 7, EPOCH + 7)
+
+
+def test_a_pod_told_to_go_counts_from_when_it_was_told() -> None:
+    fact = fact_of(pod("Running", metadata={"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30}))
+    assert fact is not None
+    assert fact.terminating and fact.since == EPOCH + 10
+
+
+@pytest.mark.parametrize(("second", "phase"), [(9, "Succeeded"), (10, "Failed"), (12, "Failed")])
+def test_an_end_in_good_order_after_being_told_to_go_is_no_success(second: int, phase: str) -> None:
+    for grace in (30, 0):  # 0 is the kubelet's last word
+        told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": grace}
+        fact = fact_of(pod("Succeeded", metadata=told, containerStatuses=[ended("c", 0, second)]))
+        assert fact is not None
+        assert (fact.phase, fact.failure) == (phase, None)
+
+
+def test_of_two_failed_containers_the_first_counts() -> None:
+    fact = fact_of(pod("Failed", containerStatuses=[ended("late", 1, 9), ended("early", 42, 3)]))
+    assert fact is not None and fact.failure is not None
+    assert (fact.failure.container, fact.failure.exit_code, fact.failure.init) == ("early", 42, False)
+    assert (fact.since, fact.finished) == (EPOCH + 9, EPOCH + 9)
+
+
+def test_in_one_second_what_failed_by_itself_goes_before_what_was_killed() -> None:
+    fact = fact_of(pod("Failed", containerStatuses=[ended("victim", 137, 3), ended("cause", 1, 3)]))
+    assert fact is not None and fact.failure is not None
+    assert fact.failure.container == "cause"
+
+
+def test_an_init_container_that_failed_is_named_as_one() -> None:
+    init = [ended("fetch", 0, 1), ended("check", 5, 2, message="no disk")]
+    fact = fact_of(pod("Failed", initContainerStatuses=init))
+    assert fact is not None and fact.failure is not None
+    assert (fact.failure.container, fact.failure.init, fact.failure.message) == ("check", True, "no disk")
+
+
+def test_a_container_that_is_started_again_still_shows_how_it_failed() -> None:
+    fact = fact_of(
+        pod("Pending", initContainerStatuses=[ended("wait-for-master", 91, 5, last=True, restarts=2)])
+    )
+    assert fact is not None and fact.failure is not None
+    assert (fact.failure.exit_code, fact.restarts, fact.phase) == (91, 2, "Pending")
+
+
+def test_a_signal_is_read_from_the_exit_code() -> None:
+    fact = fact_of(pod("Failed", containerStatuses=[ended("c", 139, 3)]))
+    assert fact is not None and fact.failure is not None
+    assert fact.failure.signal == 11
+
+
+def test_a_pod_that_failed_as_a_whole_gives_its_own_reason() -> None:
+    fact = fact_of(pod("Failed", reason="DeadlineExceeded", message="too long"))
+    assert fact is not None and fact.failure is not None
+    assert (fact.failure.reason, fact.failure.message, fact.failure.exit_code) == (
+        "DeadlineExceeded",
+        "too long",
+        None,
+    )
+    assert not fact.evicted
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "Preempting", "NodeLost", "Shutdown"])
+def test_an_eviction_is_told_from_a_crash(reason: str) -> None:
+    fact = fact_of(pod("Failed", reason=reason, containerStatuses=[ended("c", 137, 3)]))
+    assert fact is not None and fact.evicted
+
+
+def test_a_disruption_target_that_failed_was_evicted() -> None:
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    fact = fact_of(pod("Failed", conditions=[target], containerStatuses=[ended("c", 143, 3)]))
+    assert fact is not None and fact.evicted
+
+
+def test_a_pod_that_succeeded_has_no_failure_whatever_its_containers_did_before() -> None:
+    fact = fact_of(
+        pod("Succeeded", containerStatuses=[{**ended("c", 0, 9), "lastState": ended("c", 1, 3)["state"]}])
+    )
+    assert fact is not None
+    assert fact.failure is None and not fact.evicted and fact.finished == EPOCH + 9
+
+
+def test_a_pod_that_is_cleared_away_with_its_node_is_going_and_has_not_failed_for_good() -> None:
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "lastTransitionTime": at(7),
+    }
+    fact = fact_of(pod("Failed", conditions=[target]))
+    assert fact is not None
+    assert fact.terminating and fact.evicted
+    assert fact.since == EPOCH + 7

@@ -1,0 +1,160 @@
+"""What a pod event costs, counted and not timed: the same in a Job of a hundred pods and of ten thousand."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from tests.cluster.controller.harness import KEY, OWNER, Stage
+from tests.cluster.controller.jobs import job, task
+from vcjob.cluster.controller.cache.job_cache import Board
+from vcjob.cluster.resources import LeanGroup, LeanJob, LeanPod, LeanSpecced
+from vcjob.plan import names
+
+#: `make scale` counts ten thousand too.
+SIZES = (100, 1000, 10_000) if int(os.environ.get("VCJOB_SCALE_PODS", "0")) >= 10_000 else (100, 1000)
+#: A few calls may differ; a cost that grows with the Job would be ten times as high at each size.
+SLACK = 1.1
+
+
+class Work(msgspec.Struct):
+    """Sums over the events of one Job's life."""
+
+    events: int = 0
+    calls: int = 0
+    requests: int = 0
+
+    def per_event(self) -> tuple[float, float]:
+        return self.calls / self.events, self.requests / self.events
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count every function that is called, Python's own ones included."""
+
+        def count(_frame: object, event: str, _arg: object) -> None:
+            self.calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+
+async def test_the_work_of_a_pod_event_does_not_grow_with_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    calls, requests = zip(*[(await _life(size)).per_event() for size in SIZES], strict=True)
+    with capsys.disabled():
+        told = ", ".join(f"{size} pods: {number:.0f}" for size, number in zip(SIZES, calls, strict=True))
+        print(f"\n  calls of functions per pod event: {told}", end="")
+    assert max(calls) <= min(calls) * SLACK, calls
+    assert max(requests) <= 0.5, requests
+
+
+async def _life(size: int) -> Work:
+    """Every pod is made, seen, runs and ends, in no order, and the Job is looked at after each event."""
+    stage = Stage(
+        job("j", task("a", size), plugins={"svc": []}), status_delay=60.0, creation_chunk=size, gang="none"
+    )
+    work = Work()
+    await stage.look()
+    shuffled = random.Random(size)
+    for phase in ("Pending", "Running", "Succeeded"):
+        names = stage.pods()
+        shuffled.shuffle(names)
+        for name in names:
+            event = stage.next_sight(name, phase)
+            before = stage.api.requests.total()
+            with work.counted():
+                stage.board.pod_changed(event)
+                await stage.reconciler.reconcile(KEY)
+            work.events += 1
+            work.requests += stage.api.requests.total() - before
+    await stage.look()
+    assert stage.stored["state"]["phase"] == "Completed"
+    return work
+
+
+def test_a_known_pod_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that is kept of it, the informer's copy and the Job's view, after a whole life; on a real process with
+    its buffers see test_scale.py."""
+    count = 2000
+    board, cache = Board(lambda key, seconds: None), {}
+    texts = [
+        [_as_sent(index, phase) for index in range(count)] for phase in ("Pending", "Running", "Succeeded")
+    ]
+    decode = msgspec.json.Decoder(LeanPod).decode
+    tracemalloc.start()
+    try:
+        for phase in texts:
+            for text in phase:
+                seen = decode(text)
+                cache[seen.metadata.namespace, seen.metadata.name] = seen
+                board.pod_changed(seen)
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0] / count
+    finally:
+        tracemalloc.stop()
+    with capsys.disabled():
+        print(f"\n  {size:.0f} bytes for each pod", end="")
+    assert size <= 6000
+
+
+def _as_sent(index: int, phase: str) -> bytes:
+    """As an API server sends it, all that a node says included."""
+    at = "2026-01-01T00:00:00Z"
+    ran = {"startedAt": at, "finishedAt": at, "exitCode": 0, "reason": "Completed"}
+    state = {
+        "Pending": {"waiting": {"reason": "ContainerCreating"}},
+        "Running": {"running": {"startedAt": at}},
+    }
+    conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    marks = {
+        names.TASK_SPEC: "worker",
+        names.TASK_INDEX: str(index),
+        names.JOB_VERSION: "0",
+        names.ATTEMPT: "0",
+    }
+    document = {
+        "metadata": {
+            "name": f"j-worker-{index}", "namespace": "n", "uid": f"5e7e8c1c-6ae0-4b43-b1c3-{index:012}",
+            "resourceVersion": str(1000 + index), "creationTimestamp": at, "annotations": marks,
+            "ownerReferences": [OWNER],
+        },
+        "spec": {"nodeName": "node-1", "schedulerName": "default-scheduler"},
+        "status": {
+            "phase": phase, "startTime": at,
+            "conditions": [{"type": t, "status": "True", "lastTransitionTime": at} for t in conditions],
+            "containerStatuses": [{"name": "main", "state": state.get(phase, {"terminated": ran}), "lastState": {}}],
+        },
+    }  # fmt: skip
+    return msgspec.json.encode(document)
+
+
+@pytest.mark.parametrize("kind", [LeanJob, LeanSpecced, LeanGroup])
+def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
+    fields = {f"f:{number}": {} for number in range(1000)}
+    message = msgspec.json.encode(
+        {"metadata": {"name": "j", "managedFields": [fields]}, "spec": {"a": 1}, "status": {"phase": "x"}}
+    )
+    before = sys.getrefcount(message)
+    found = msgspec.json.decode(message, type=kind)
+    assert sys.getrefcount(message) == before
+    assert bytes(found.spec) == b'{"a":1}'
+
+
+async def test_how_pods_look_is_not_kept_once_they_are_made_and_known_again_when_one_is_lost() -> None:
+    stage = Stage(job("j", task("a", 2, after=None)))
+    await stage.look()
+    assert stage.entry.plan is not None and not stage.entry.plan._stencils
+    stage.caches.pods.resource_version = stage.api.version
+    del stage.api.objects["pods", "j-a-1"]
+    await stage.look()
+    assert stage.pods() == ["j-a-0", "j-a-1"]

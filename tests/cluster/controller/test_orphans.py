@@ -1,0 +1,160 @@
+"""What outlives its Job: the cluster's garbage collector has its turn, and what it forgets is ended here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cluster.controller.conftest import Controller, Ground, establish
+from tests.cluster.controller.harness import KEY, Stage
+from tests.cluster.controller.jobs import job, task, trio
+from tests.cluster.controller.storm.users import insist
+from tests.testbed.cluster import Cluster
+from vcjob.cluster.controller import orphans
+from vcjob.kube.errors import NotFound
+
+LONG_AGO = float("-inf")
+
+
+async def _deleted(*, claim: bool = False) -> Stage:
+    """A Job with one pod that runs and one that has ended, deleted a moment ago."""
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    more = {"volumes": [{"mountPath": "/data", "volumeClaim": wanted}]} if claim else {}
+    stage = Stage(job("j", task("a", 2, after=None), plugins={"svc": []}, **more))
+    await stage.look()
+    stage.show("j-a-0", "Running")
+    stage.show("j-a-1", "Succeeded")
+    stage.delete_job()
+    await stage.look()
+    return stage
+
+
+def _left(stage: Stage) -> set[str]:
+    return {plural for plural, _ in stage.api.objects if plural != "events"}
+
+
+async def test_the_garbage_collector_has_its_turn_first() -> None:
+    stage = await _deleted()
+    assert _left(stage) == {"pods", "services", "configmaps", "networkpolicies"}
+    assert 0 < max(stage.wishes.later) <= orphans.PATIENCE
+
+
+async def test_what_it_leaves_behind_is_deleted() -> None:
+    stage = await _deleted()
+    stage.entry.left_at = LONG_AGO
+    await stage.look()
+    assert _left(stage) == set()
+
+
+async def test_so_it_is_when_another_job_has_the_name_by_now() -> None:
+    stage = await _deleted()
+    stage.api.put("jobs", {"metadata": {"name": "j", "uid": "another"}, "spec": {}})
+    stage.entry.left_at = LONG_AGO
+    await stage.look()
+    assert _left(stage) == {"jobs"}
+
+
+async def test_a_controller_that_never_saw_the_job_sees_to_it_too() -> None:
+    stage = await _deleted()
+    stage.take_over()
+    stage.show("j-a-1", "Succeeded")
+    await stage.look()
+    stage.entry.left_at = LONG_AGO
+    await stage.look()
+    assert stage.pods() == []
+
+
+async def test_nothing_is_deleted_while_the_server_still_has_the_job() -> None:
+    stage = await _deleted()
+    stage.api.put("jobs", {"metadata": {"name": "j", "uid": stage.entry.uid}, "spec": {}})
+    before = _left(stage)
+    stage.entry.left_at = LONG_AGO
+    await stage.reconciler.reconcile(KEY)
+    assert _left(stage) == before
+    assert stage.entry.lean is not None and stage.entry.left_at is None, "it is looked after again"
+
+
+async def test_nothing_is_deleted_while_the_server_does_not_know_jobs() -> None:
+    """As while an API server comes up."""
+    stage = await _deleted()
+    before = _left(stage)
+    unknown = NotFound(404, server_message="the server could not find the requested resource")
+    stage.api.refuse = lambda verb, plural, name: unknown if plural == "jobs" else None
+    stage.entry.left_at = LONG_AGO
+    with pytest.raises(NotFound):
+        await stage.look()
+    assert _left(stage) == before
+
+
+async def test_what_was_given_to_another_meanwhile_is_left_alone() -> None:
+    stage = await _deleted()
+    service = stage.api.objects["services", "j"]
+    stage.api.put("services", {**service, "metadata": {**service["metadata"], "ownerReferences": []}})
+    stage.entry.left_at = LONG_AGO
+    await stage.look()
+    assert _left(stage) == {"services"}
+
+
+async def test_claims_are_left_to_the_garbage_collector() -> None:
+    stage = await _deleted(claim=True)
+    stage.entry.left_at = LONG_AGO
+    await stage.look()
+    assert _left(stage) == {"persistentvolumeclaims"}
+
+
+@pytest.mark.cluster
+def test_what_a_garbage_collector_forgot_is_deleted(
+    fresh_cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Job is deleted and made anew while the collector's watch is broken: it takes the one for the other."""
+    monkeypatch.setattr(orphans, "PATIENCE", 5.0)
+    cluster = fresh_cluster()
+    establish(cluster)
+    cluster.fakes(2)
+    ground = Ground(cluster, "default")
+
+    def serving() -> Controller:
+        return Controller(cluster.kubeconfig, "default", gang="none")
+
+    controller = serving()
+    ground.create(trio("again", after=None))
+    old = ground.wait_phase("again", "Running")["metadata"]["uid"]
+    _wait_until_collected(ground)
+    controller.stop()
+    collector = cluster.part("kube-controller-manager")
+    collector.pause()
+    _restart_api_server(ground)  # the collector's watches are cut
+    ground.api.delete(f"{ground.jobs}/again")
+    ground.create(job("again", task("a", 1), plugins={"svc": []}))
+    _restart_api_server(ground)  # it remembers no change from before
+    collector.resume()
+
+    controller = serving()
+    ground.wait_phase("again", "Completed", patience=90)
+    ground.wait_pods(lambda pods: {p["metadata"]["ownerReferences"][0]["uid"] for p in pods} - {old})
+    ground.wait_pods(lambda pods: all(p["metadata"]["ownerReferences"][0]["uid"] != old for p in pods))
+    assert controller.writes()["delete", "services"] == 1
+    controller.stop()
+
+
+def _restart_api_server(ground: Ground) -> None:
+    part = ground.cluster.part("kube-apiserver")
+    part.kill()
+    part.start()
+    insist(lambda: ground.phase("again"))
+
+
+def _wait_until_collected(ground: Ground) -> None:
+    """The garbage collector of a new cluster knows Jobs only after a while."""
+    config: dict[str, Any] = {
+        "metadata": {
+            "name": "of-nobody",
+            "ownerReferences": [
+                {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "nobody", "uid": "nobody"}
+            ],
+        }
+    }
+    ground.api.create(f"{ground.core}/configmaps", config)
+    ground.api.wait(f"{ground.core}/configmaps/of-nobody", lambda seen: seen is None, 90, "collected")

@@ -1,0 +1,163 @@
+"""One storm, one seed: whatever goes wrong, every Job ends as it would have ended anyway."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.controller.conftest import establish
+from tests.cluster.controller.storm.audit import AUDIT, Witness
+from tests.cluster.controller.storm.faults import Weather
+from tests.cluster.controller.storm.foreign import Foreign
+from tests.cluster.controller.storm.jobs import SHAPES
+from tests.cluster.controller.storm.users import Person, Resident, Village, controller_of, culprits, insist
+from tests.testbed import support
+from tests.testbed.cluster import Cluster
+from tests.testbed.fixtures import need
+from vcjob.cluster.install.roles import roles, service_account
+from vcjob.cluster.install.settings import NAMESPACE, Settings
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+LONG = "VCJOB_STORM_JOBS" in os.environ
+JOBS = int(os.environ.get("VCJOB_STORM_JOBS", "40"))
+#: The short storm, which every change must pass, is the same for all of them; a long one is new each time.
+SEED = int(os.environ.get("VCJOB_STORM_SEED", "0")) or (secrets.randbelow(10**6) if LONG else 373912)
+OWNED = ("pods", "services", "configmaps", "networkpolicies", "persistentvolumeclaims", "commands")
+HOMES = ("storm-east", "storm-west")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster of its own, with the rights that `vcjob install` gives and no more."""
+    need(support.control_plane_problem())
+    with Cluster.start(audit=AUDIT) as cluster:
+        establish(cluster)
+        for name in (NAMESPACE, *HOMES):
+            cluster.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        settings = Settings(webhook=False)
+        for document in (service_account(settings), *roles(settings)):
+            cluster.api.create(_collection(document), document)
+        cluster.fakes(max(4, JOBS // 20))
+        safe = cluster.fakes(1, prefix="safe")
+        cluster.api.patch(f"/api/v1/nodes/{safe[0]}", {"metadata": {"labels": {"storm": "safe"}}})
+        yield cluster
+
+
+def _collection(document: dict[str, object]) -> str:
+    version, plural = str(document["apiVersion"]), f"{str(document['kind']).lower()}s"
+    root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    metadata = document["metadata"]
+    assert isinstance(metadata, dict)
+    namespace = metadata.get("namespace")
+    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    began = time.monotonic()
+
+    def speak(words: str) -> None:
+        with capsys.disabled():
+            print(f"  {time.monotonic() - began:6.1f} s  {words}", flush=True)
+
+    return speak
+
+
+def test_every_job_ends_as_it_would_have_without_the_storm(
+    cluster: Cluster, tmp_path: Path, say: Callable[[str], None]
+) -> None:
+    say(f"{JOBS} Jobs, VCJOB_STORM_SEED={SEED}; the controllers' logs are in {tmp_path}")
+    chance = random.Random(SEED)
+    people = [Person(cluster.api, home) for home in HOMES]
+    foreign = Foreign(people)
+    witness = Witness(cluster.api, cluster.control_plane.audit_log)
+    rounds = max(1, JOBS // 75)
+    with Weather(cluster, people, tmp_path, SEED, say) as weather:
+        # Each shape once without a fault, so that the ends that are expected are those that are.
+        calm = [Resident(people[0], shape, 0) for shape in SHAPES]
+        settle(Village(calm, [0.0] * len(calm)), patience=120)
+        say("every shape has ended as expected in calm weather")
+
+        shapes = [*SHAPES, *chance.choices(sorted(SHAPES), k=max(0, JOBS - len(SHAPES)))]
+        residents = [Resident(chance.choice(people), shape, at) for at, shape in enumerate(shapes, 1)]
+        chance.shuffle(residents)
+        village = Village(residents, [chance.uniform(0, 30.0 * rounds) for _ in residents])
+        # A short storm has half of what can go wrong, another half with each seed.
+        weather.rise(rounds, kinds=len(weather.faults) if rounds > 1 else len(weather.faults) // 2)
+        while weather.raging or not village.all_are_here:
+            village.live()
+            weather.mend()
+            time.sleep(0.3)
+        weather.calm()
+        say(f"the storm is over: {weather.counts}")
+        settle(village, patience=240, meanwhile=weather.mend)
+        say("every Job has ended as expected")
+
+        twice = [f"{life}: {uids}" for life, uids in witness.births().items() if len(uids) != 1]
+        assert not twice, "two pods for one attempt\n" + "\n".join(twice)
+        blamed = {life for person in people for found in person.list("jobs") for life in culprits(found)}
+        assert blamed <= witness.failed, "restarted for what did not fail"
+        nothing_is_orphaned(people, weather)
+        say("nothing is orphaned")
+        foreign.stand_untouched()
+        for person in people:
+            insist(lambda person=person: cluster.api.request("DELETE", person.path("jobs")))
+        nothing_is_left(people)
+        say("nothing is left")
+        foreign.stand_untouched()
+
+
+def settle(village: Village, patience: float, meanwhile: Callable[[], None] | None = None) -> None:
+    deadline = time.monotonic() + patience
+    while problems := village.live():
+        assert time.monotonic() < deadline, "\n".join(problems)
+        if meanwhile is not None:
+            meanwhile()
+        time.sleep(0.3)
+
+
+def nothing_is_orphaned(people: list[Person], weather: Weather, patience: float = 240) -> None:
+    """What a Job owns is there with its Job, or goes; and nothing runs for a Job that is over. The cluster's garbage
+    collector begins anew after the API server was away: it looks around only every half a minute."""
+    deadline = time.monotonic() + patience
+    while left := [*_orphans(people), *_runaways(people)]:
+        assert time.monotonic() < deadline, "\n".join(left)
+        weather.mend()
+        time.sleep(0.5)
+
+
+def _orphans(people: list[Person]) -> Iterator[str]:
+    for person in people:
+        uids = {job["metadata"]["uid"] for job in person.list("jobs")}
+        for plural in OWNED:
+            for thing in person.list(plural):
+                owner = controller_of(thing)
+                if owner is not None and owner["uid"] not in uids:
+                    yield f"{person.namespace}/{plural}/{thing['metadata']['name']} of {owner['name']}"
+
+
+def _runaways(people: list[Person]) -> Iterator[str]:
+    for person in people:
+        yield from (f"command {found['metadata']['name']}" for found in person.list("commands"))
+        for pod in person.list("pods"):
+            if controller_of(pod) and pod["status"]["phase"] not in ("Succeeded", "Failed"):
+                yield f"{person.namespace}/{pod['metadata']['name']} is {pod['status']['phase']}"
+
+
+def nothing_is_left(people: list[Person], patience: float = 90) -> None:
+    deadline = time.monotonic() + patience
+    while left := [
+        thing["metadata"]["name"]
+        for person in people
+        for plural in OWNED
+        for thing in person.list(plural)
+        if controller_of(thing)
+    ]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.5)

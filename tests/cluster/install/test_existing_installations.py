@@ -1,0 +1,169 @@
+"""Installing into clusters where somebody else is already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.install.conftest import CRDS, GUIDE, JOBS, Ground
+from tests.testbed.build import data
+
+pytestmark = pytest.mark.cluster
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
+ROLES = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture
+def ground(bare: Ground) -> Iterator[Ground]:
+    yield bare
+    assert bare.vcjob("uninstall", "--delete-jobs").returncode == 0
+    for item in bare.api.list(CRDS):
+        bare.api.delete(f"{CRDS}/{item['metadata']['name']}")
+        bare.api.wait(f"{CRDS}/{item['metadata']['name']}", lambda seen: seen is None, 30, "gone")
+
+
+def volcanos(name: str = "batch.volcano.sh_jobs.yaml") -> dict[str, object]:
+    found: dict[str, object] = yaml.safe_load((data("volcano", "crds") / name).read_text())
+    return found
+
+
+def test_volcanos_definition_is_kept_with_a_word_about_what_it_lacks(ground: Ground) -> None:
+    ground.api.create(CRDS, volcanos())
+    version = ground.api.get(f"{CRDS}/jobs.batch.volcano.sh")["metadata"]["generation"]
+    done = ground.install("--wait", "0")
+    assert done.returncode == 0, done.stderr
+    assert "CustomResourceDefinition jobs.batch.volcano.sh: kept" in done.stdout
+    assert "spec.activeDeadlineSeconds, spec.suspend" in done.stderr
+    found = ground.api.get(f"{CRDS}/jobs.batch.volcano.sh")["metadata"]
+    assert found["generation"] == version
+    assert "app.kubernetes.io/managed-by" not in found.get("labels", {})
+    assert ground.vcjob("uninstall").returncode == 0
+    assert ground.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
+    assert ground.api.find(f"{CRDS}/commands.bus.volcano.sh") is None
+
+
+def test_a_job_with_a_field_that_volcanos_definition_lacks_is_refused_not_lost(
+    ground: Ground, tmp_path: Path
+) -> None:
+    ground.api.create(CRDS, volcanos())
+    ground.api.wait(f"{CRDS}/jobs.batch.volcano.sh", _serves, 30, "served")
+    job = yaml.safe_load(GUIDE.read_text())
+    job["spec"]["suspend"] = True
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    refused = ground.vcjob("run", str(file), "--on", "cluster", "--detach")
+    assert refused.returncode == 3, refused.stderr
+    assert "have no spec.suspend, so it would be lost there without a word" in refused.stderr
+    assert "hint: leave it out, or have the cluster's definition of Jobs renewed" in refused.stderr
+    assert ground.api.list(JOBS) == []
+
+
+def _serves(definition: Any) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def test_a_definition_with_fewer_fields_is_refused_and_can_be_replaced(ground: Ground) -> None:
+    old = volcanos()
+    schema = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]  # type: ignore[index]
+    del schema["properties"]["spec"]["properties"]["networkTopology"]
+    ground.api.create(CRDS, old)
+    refused = ground.install("--wait", "0")
+    assert refused.returncode == 3
+    assert "spec.networkTopology" in refused.stderr
+    assert "hint:" in refused.stderr
+    assert ground.api.find("/api/v1/namespaces/vcjob-system") is None
+    done = ground.install("--wait", "0", "--replace-crds")
+    assert done.returncode == 0, done.stderr
+    assert ground.install("--wait", "0").returncode == 0
+    gone = ground.vcjob("uninstall")
+    assert "took the place of another one and stays" in gone.stderr
+    assert ground.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
+
+
+def test_a_live_job_controller_of_volcanos_is_a_reason_to_refuse(ground: Ground) -> None:
+    ground.api.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 600, "renewTime": now, "acquireTime": now}
+    ground.api.create(LEASES, {"metadata": {"name": "vc-controller-manager"}, "spec": spec})
+    refused = ground.install("--wait", "0")
+    assert refused.returncode == 3
+    assert "--controllers=*,-job-controller" in refused.stderr
+    assert ground.api.find("/api/v1/namespaces/vcjob-system") is None
+    assert ground.install("--wait", "0", "--beside-volcano").returncode == 0
+    ground.api.delete(f"{LEASES}/vc-controller-manager")
+    assert ground.install("--wait", "0").returncode == 0
+
+
+def test_an_object_of_our_name_that_is_not_ours_is_left_alone(ground: Ground) -> None:
+    ground.api.create(f"{ROLES}/clusterroles", {"metadata": {"name": "vcjob-controller"}, "rules": []})
+    refused = ground.install("--wait", "0")
+    assert refused.returncode == 3
+    assert "ClusterRole vcjob-controller is there already" in refused.stderr
+    assert ground.vcjob("uninstall").returncode == 0
+    assert ground.api.get(f"{ROLES}/clusterroles/vcjob-controller")["rules"] is None
+    ground.api.delete(f"{ROLES}/clusterroles/vcjob-controller")
+
+
+def test_rights_that_are_no_longer_needed_go(ground: Ground) -> None:
+    assert ground.install("--wait", "0").returncode == 0
+    done = ground.install("--wait", "0", "--watch-namespace", "default")
+    assert done.returncode == 0, done.stderr
+    assert "ClusterRoleBinding vcjob-controller-jobs: removed" in done.stdout
+    account = "--as=system:serviceaccount:vcjob-system:vcjob-controller"
+    assert ground.kubectl("auth", "can-i", "create", "pods", "-n", "default", account).stdout == "yes\n"
+    assert ground.kubectl("auth", "can-i", "create", "pods", "-n", "kube-system", account).stdout == "no\n"
+
+
+def test_a_namespace_to_serve_must_be_there(ground: Ground) -> None:
+    refused = ground.install("--wait", "0", "--watch-namespace", "nowhere")
+    assert refused.returncode == 3
+    assert "there is no namespace nowhere" in refused.stderr
+    assert ground.api.find("/api/v1/namespaces/vcjob-system") is None
+
+
+def test_a_second_home_is_refused(ground: Ground) -> None:
+    assert ground.install("--wait", "0").returncode == 0
+    refused = ground.install("--wait", "0", "-n", "elsewhere")
+    assert refused.returncode == 3
+    assert "installed in namespace vcjob-system already" in refused.stderr
+
+
+def test_a_change_by_somebody_else_is_told_and_can_be_taken_back(ground: Ground) -> None:
+    assert ground.install("--wait", "0").returncode == 0
+    ground.kubectl("scale", "-n", "vcjob-system", "deploy/vcjob-controller", "--replicas=5")
+    refused = ground.install("--wait", "0")
+    assert refused.returncode == 3
+    assert ".spec.replicas" in refused.stderr
+    assert "--force-conflicts" in refused.stderr
+    assert ground.install("--wait", "0", "--force-conflicts").returncode == 0
+
+
+def test_somebody_without_rights_is_told_which_one_is_lacking(ground: Ground) -> None:
+    alice = ground.cluster.identity("alice")
+    done = ground.vcjob("install", "--kubeconfig", str(alice))
+    assert done.returncode == 3
+    assert "alice" in done.stderr
+    assert "hint:" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_real_volcano_is_seen(bare: Ground) -> None:
+    volcano = bare.cluster.start_volcano("full")
+    try:
+        refused = bare.install("--wait", "0")
+        assert refused.returncode == 3
+        assert "--controllers=*,-job-controller" in refused.stderr
+        beside = bare.install("--wait", "0", "--beside-volcano")
+        assert beside.returncode == 0, beside.stderr
+        assert "volcano-admission-service-jobs-mutate" in beside.stderr
+        assert "CustomResourceDefinition jobs.batch.volcano.sh: kept" in beside.stdout
+        assert bare.vcjob("uninstall").returncode == 0
+        assert bare.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
+    finally:
+        volcano.stop()

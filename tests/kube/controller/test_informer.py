@@ -1,0 +1,241 @@
+"""The cache: true, indexed, and honest about what it has seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from tests.kube.fake_api import FakeApi, refuse
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.controller.informer import Informer
+from vcjob.kube.controller.watch import WatchSettings
+
+QUICK = WatchSettings(first_delay=0.01, most_delay=0.05, silence=5.0)
+
+
+class PodMeta(Meta):
+    labels: dict[str, str] = {}
+
+
+class Pod(msgspec.Struct, gc=False):
+    metadata: PodMeta
+    x: str = ""
+
+
+def owner(pod: Pod) -> list[str]:
+    return [pod.metadata.labels["job"]] if "job" in pod.metadata.labels else []
+
+
+class Told:
+    """What the handlers heard, and a way to wait for it."""
+
+    def __init__(self, informer: Informer[Pod]) -> None:
+        self.heard: list[str] = []
+        self.news = asyncio.Event()
+        informer.on_change(
+            add=lambda new: self.note(f"add {new.metadata.name} {new.x}"),
+            update=lambda old, new: self.note(f"update {new.metadata.name} {old.x}>{new.x}"),
+            delete=lambda old: self.note(f"delete {old.metadata.name} {old.x}"),
+        )
+
+    def note(self, text: str) -> None:
+        self.heard.append(text.strip())
+        self.news.set()
+
+    async def until(self, *wanted: str) -> None:
+        async with asyncio.timeout(5):
+            while self.heard[-len(wanted) :] != list(wanted):
+                self.news.clear()
+                await self.news.wait()
+
+
+@asynccontextmanager
+async def running(client: Client, **options: object) -> AsyncIterator[tuple[Informer[Pod], Told]]:
+    informer = Informer(client, PODS.read_as(Pod), indexes={"job": owner}, settings=QUICK, **options)  # type: ignore[arg-type]
+    told = Told(informer)
+    task = asyncio.create_task(informer.run())
+    try:
+        await asyncio.wait_for(informer.synced.wait(), 5)
+        yield informer, told
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_handlers_hear_of_additions_updates_and_deletions_with_old_and_new(
+    api: FakeApi, client: Client
+) -> None:
+    await api.put("pods", "a", x="1")
+    async with running(client) as (informer, told):
+        assert told.heard == ["add a 1"]
+        await api.put("pods", "a", x="2")
+        await api.put("pods", "b", x="1")
+        await api.drop("pods", "a")
+        await told.until("update a 1>2", "add b 1", "delete a 2")
+        assert [pod.metadata.name for pod in informer] == ["b"]
+        assert informer.get("a", "default") is None
+        assert informer.get("b", "default") is not None
+
+
+async def test_an_index_follows_its_objects(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a", metadata={"labels": {"job": "j1"}})
+    await api.put("pods", "b", metadata={"labels": {"job": "j1"}})
+    await api.put("pods", "c")
+    async with running(client) as (informer, told):
+        assert {pod.metadata.name for pod in informer.by_index("job", "j1")} == {"a", "b"}
+        await api.put("pods", "a", metadata={"labels": {"job": "j2"}})
+        await told.until("update a >")
+        assert {pod.metadata.name for pod in informer.by_index("job", "j1")} == {"b"}
+        assert {pod.metadata.name for pod in informer.by_index("job", "j2")} == {"a"}
+        await api.put("pods", "a", x="new", metadata={"labels": {"job": "j2"}})
+        await told.until("update a >new")
+        assert [pod.x for pod in informer.by_index("job", "j2")] == ["new"]
+        await api.drop("pods", "a")
+        await told.until("delete a new")
+        assert list(informer.by_index("job", "j2")) == []
+        assert list(informer.index_values("job")) == ["j1"]
+
+
+async def test_a_relist_tells_only_the_differences(api: FakeApi, client: Client) -> None:
+    for name in ("same", "changed", "gone"):
+        await api.put("pods", name, x="1")
+    async with running(client) as (_, told):
+        told.heard.clear()
+        watching = asyncio.Event()
+
+        async def behind_its_back(_: object) -> None:
+            watching.set()
+
+        api.on_next("GET", "sendInitialEvents", behind_its_back)
+        api.mangle = lambda line: b"" if not watching.is_set() else line
+        await api.put("pods", "changed", x="2")
+        await api.drop("pods", "gone")
+        await api.put("pods", "new", x="1")
+        api.forget_history()
+        await api.cut_watches()
+        api.mangle = None
+        await told.until("delete gone 1", "update changed 1>2", "add new 1")
+        assert len(told.heard) == 3
+
+
+async def test_a_namesake_with_another_uid_is_a_deletion_and_an_addition(
+    api: FakeApi, client: Client
+) -> None:
+    await api.put("pods", "a", x="1")
+    async with running(client) as (informer, told):
+        api.mangle = lambda line: b""
+        await api.drop("pods", "a")
+        await api.put("pods", "a", x="2")
+        api.forget_history()
+        api.mangle = None
+        await api.cut_watches()
+        await told.until("delete a 1", "add a 2")
+        assert len(informer) == 1
+
+
+async def test_a_late_word_of_a_namesakes_end_removes_nothing(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a", x="1")
+    async with running(client) as (informer, told):
+        stale = {
+            "metadata": {"name": "a", "namespace": "default", "uid": "long-gone", "resourceVersion": "101"}
+        }
+        await api.emit("pods", {"type": "DELETED", "object": stale})
+        await api.put("pods", "b")
+        await told.until("add b")
+        assert informer.get("a", "default") is not None
+
+
+async def test_our_own_write_is_waited_for(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    async with running(client) as (informer, _):
+        made = await client.create(PODS, PODS.manifest("mine", "default"), "default")
+        version = made["metadata"]["resourceVersion"]
+        await asyncio.wait_for(informer.wait_seen(version), 5)
+        assert informer.has_seen(version)
+        assert informer.get("mine", "default") is not None
+        assert not informer.has_seen(str(int(version) + 1))
+
+
+async def test_a_bookmark_counts_as_seen(api: FakeApi, client: Client) -> None:
+    async with running(client) as (informer, _):
+        waiter = asyncio.create_task(informer.wait_seen(str(api.version + 1)))
+        await api.bookmark("pods")
+        await asyncio.wait_for(waiter, 5)
+
+
+async def test_a_handler_that_fails_stops_nothing(
+    api: FakeApi, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: Pod) -> None:
+        raise RuntimeError("broken handler")
+
+    async with running(client) as (informer, told):
+        informer.on_change(add=fails)
+        await api.put("pods", "a")
+        await api.put("pods", "b")
+        await told.until("add a", "add b")
+    assert "broken handler" in caplog.text
+
+
+async def test_a_late_handler_hears_of_everything_there(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    async with running(client) as (informer, _):
+        heard: list[str] = []
+        informer.on_change(add=lambda pod: heard.append(pod.metadata.name))
+        assert heard == ["a"]
+
+
+async def test_the_reason_for_an_old_cache_can_be_read(api: FakeApi, client: Client) -> None:
+    api.on_next("GET", "pods", refuse(403, "Forbidden", "not you"))
+    errors: list[Exception] = []
+    async with running(client, on_error=errors.append) as (informer, _):
+        assert informer.last_error is None
+    assert [str(error).count("not you") for error in errors] == [1]
+
+
+async def test_a_cache_of_one_namespace_holds_nothing_else(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a", "one")
+    await api.put("pods", "b", "two")
+    async with running(client, namespace="one") as (informer, told):
+        await api.put("pods", "c", "two")
+        await api.put("pods", "d", "one")
+        await told.until("add d")
+        assert {pod.metadata.name for pod in informer} == {"a", "d"}
+
+
+async def test_the_cache_is_true_after_a_storm_of_cuts(api: FakeApi, client: Client) -> None:
+    import random
+
+    dice = random.Random(7)
+    async with running(client) as (informer, told):
+        for number in range(300):
+            name = f"p{dice.randrange(20)}"
+            if ("pods", "default", name) in api.objects and dice.random() < 0.3:
+                await api.drop("pods", name)
+            else:
+                await api.put(
+                    "pods", name, x=str(number), metadata={"labels": {"job": f"j{dice.randrange(3)}"}}
+                )
+            if dice.random() < 0.05:
+                if dice.random() < 0.4:
+                    api.forget_history()
+                await api.cut_watches()
+            if dice.random() < 0.1:
+                await asyncio.sleep(0.002)
+        await asyncio.wait_for(informer.wait_seen(str(api.version)), 10)
+        truth = {name: o["x"] for (_, _, name), o in api.objects.items()}
+        assert {pod.metadata.name: pod.x for pod in informer} == truth
+        filed = {pod.metadata.name for job in ("j0", "j1", "j2") for pod in informer.by_index("job", job)}
+        assert filed == set(truth)
+        standing: set[str] = set()
+        for line in told.heard:
+            verb, name, *_ = line.split()
+            assert (name in standing) == (verb != "add"), line
+            standing.add(name) if verb == "add" else standing.discard(name) if verb == "delete" else None
+        assert standing == set(truth)

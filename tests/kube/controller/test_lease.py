@@ -1,0 +1,263 @@
+"""Leader election: at most one acts, whatever happens to clocks, answers and processes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.kube.fake_api import FakeApi, refuse
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import LEASES, PODS
+from vcjob.kube.controller.lease import Election, LeaseSettings
+from vcjob.kube.errors import LeaseLost
+
+QUICK = LeaseSettings(lease_seconds=1.0, renew_seconds=0.6, retry_seconds=0.05)
+
+
+def election(client: Client, identity: str, settings: LeaseSettings = QUICK, **options: Any) -> Election:
+    return Election(client, "leader", "default", identity=identity, settings=settings, **options)
+
+
+def holder(api: FakeApi) -> str:
+    return str(api.objects["leases", "default", "leader"]["spec"]["holderIdentity"])
+
+
+class Work:
+    """Something that only a leader does."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.stopped = asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.set()
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_first_leads_and_the_second_waits_until_it_is_given_back(
+    api: FakeApi, client: Client
+) -> None:
+    first, second = Work(), Work()
+    a = asyncio.create_task(election(client, "a").run(first))
+    await asyncio.wait_for(first.started.wait(), 5)
+    b = asyncio.create_task(election(client, "b").run(second))
+    await asyncio.sleep(1.5)  # longer than a lease lasts: it is renewed
+    assert not second.started.is_set()
+    assert holder(api) == "a"
+    await stop(a)
+    assert first.stopped.is_set()
+    assert holder(api) == ""  # given back, so nobody waits for it to run out
+    await asyncio.wait_for(second.started.wait(), 0.5)
+    assert holder(api) == "b"
+    assert api.objects["leases", "default", "leader"]["spec"]["leaseTransitions"] == 1
+    await stop(b)
+
+
+async def test_a_holder_that_died_is_followed_only_after_its_lease_ran_out_by_our_clock(
+    api: FakeApi, client: Client
+) -> None:
+    spec = {"holderIdentity": "dead", "leaseDurationSeconds": 1, "renewTime": "1999-01-01T00:00:00.000000Z"}
+    await api.put("leases", "leader", spec=spec)
+    work = Work()
+    began = asyncio.get_running_loop().time()
+    task = asyncio.create_task(election(client, "b").run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    assert asyncio.get_running_loop().time() - began >= 1.0  # its renewTime, however old, counts for nothing
+    await stop(task)
+
+
+async def test_the_holder_stops_before_others_may_start_when_the_server_is_gone(
+    api: FakeApi, client: Client
+) -> None:
+    work = Work()
+    one = election(client, "a")
+    task = asyncio.create_task(one.run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    renewed = asyncio.get_running_loop().time()
+    api.on_next("PUT", "leases", refuse(500, "InternalError"), times=1000)
+    await asyncio.wait_for(work.stopped.wait(), 5)
+    assert asyncio.get_running_loop().time() - renewed < QUICK.lease_seconds
+    assert not one.is_leader
+    with pytest.raises(LeaseLost):
+        await task
+
+
+async def test_a_renewal_that_hangs_does_not_keep_the_holder_acting(api: FakeApi, client: Client) -> None:
+    work = Work()
+    one = election(client, "a")
+    task = asyncio.create_task(one.run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+
+    async def hang(_: object) -> None:
+        await asyncio.sleep(30)
+
+    renewed = asyncio.get_running_loop().time()
+    api.on_next("PUT", "leases", hang, times=1000)
+    await asyncio.wait_for(work.stopped.wait(), 5)
+    assert asyncio.get_running_loop().time() - renewed < QUICK.lease_seconds
+    with pytest.raises(LeaseLost):
+        await task
+
+
+async def test_one_failed_renewal_is_no_loss(api: FakeApi, client: Client) -> None:
+    work = Work()
+    task = asyncio.create_task(election(client, "a").run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    puts = api.count("PUT")
+    api.on_next("PUT", "leases", refuse(500, "InternalError"))
+    api.on_next("PUT", "leases", api.work_then_hang_up)
+    api.on_next("PUT", "leases", refuse(409, "Conflict"))
+    while api.count("PUT") < puts + 6:
+        await asyncio.sleep(0.02)
+    assert not work.stopped.is_set()
+    await stop(task)
+
+
+async def test_a_frozen_holder_finds_its_lease_lost_before_it_writes(api: FakeApi, client: Client) -> None:
+    """A stopped process, a sleeping laptop: the clock went on, the tasks did not."""
+    ahead = 0.0
+
+    def clock() -> float:
+        return asyncio.get_running_loop().time() + ahead
+
+    work = Work()
+    one = election(client, "a", clock=clock)
+    task = asyncio.create_task(one.run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    leader = client.guarded(one.check)
+    await leader.create(PODS, PODS.manifest("before", "default"), "default")
+    ahead = 3600.0
+    with pytest.raises(LeaseLost):
+        await leader.create(PODS, PODS.manifest("after", "default"), "default")
+    assert ("pods", "default", "after") not in api.objects
+    with pytest.raises(LeaseLost):
+        await task
+    assert work.stopped.is_set()
+
+
+async def test_a_lease_taken_by_another_ends_the_work(api: FakeApi, client: Client) -> None:
+    work = Work()
+    task = asyncio.create_task(election(client, "a").run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    spec = {**api.objects["leases", "default", "leader"]["spec"], "holderIdentity": "usurper"}
+    await api.put("leases", "leader", spec=spec)
+    with pytest.raises(LeaseLost):
+        await asyncio.wait_for(task, 5)
+    assert work.stopped.is_set()
+    assert holder(api) == "usurper"  # what is not ours is not given back
+
+
+async def test_work_that_ends_or_fails_gives_the_lease_back(api: FakeApi, client: Client) -> None:
+    async def done() -> None:
+        return
+
+    async def broken() -> None:
+        raise RuntimeError("broken work")
+
+    await election(client, "a").run(done)
+    assert holder(api) == ""
+    with pytest.raises(RuntimeError, match="broken work"):
+        await election(client, "b").run(broken)
+    assert holder(api) == ""
+
+
+async def test_a_renewal_under_way_at_the_end_does_not_keep_the_lease_from_being_given_back(
+    api: FakeApi, client: Client
+) -> None:
+    renewing = asyncio.Event()
+
+    async def done_but_unheard(request: Any) -> Any:
+        answer = await api._serve(request)
+        renewing.set()
+        await asyncio.sleep(0.3)
+        return answer
+
+    work = Work()
+    task = asyncio.create_task(election(client, "a").run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    api.on_next("PUT", "leases", done_but_unheard)
+    await asyncio.wait_for(renewing.wait(), 5)
+    await stop(task)
+    assert holder(api) == ""
+
+
+async def test_the_lease_is_kept_while_the_work_winds_down(api: FakeApi, client: Client) -> None:
+    release = asyncio.Event()
+    started = asyncio.Event()
+
+    async def slow_to_stop() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await release.wait()
+
+    task = asyncio.create_task(election(client, "a").run(slow_to_stop))
+    await asyncio.wait_for(started.wait(), 5)
+    task.cancel()
+    puts = api.count("PUT")
+    while api.count("PUT") < puts + 3:
+        await asyncio.sleep(0.02)
+    assert holder(api) == "a"
+    release.set()
+    await asyncio.gather(task, return_exceptions=True)
+    assert holder(api) == ""
+
+
+async def test_of_many_at_once_exactly_one_leads_at_any_time(api: FakeApi, client: Client) -> None:
+    acting = 0
+    most = 0
+    turns = 0
+
+    async def short() -> None:
+        nonlocal acting, most, turns
+        acting += 1
+        turns += 1
+        most = max(most, acting)
+        try:
+            await asyncio.sleep(0.1)
+        finally:
+            acting -= 1
+
+    await asyncio.wait_for(asyncio.gather(*(election(client, f"e{n}").run(short) for n in range(6))), 20)
+    assert (most, turns) == (1, 6)
+
+
+async def test_a_busy_window_does_not_delay_the_renewal(api: FakeApi, client: Client) -> None:
+    work = Work()
+    task = asyncio.create_task(election(client, "a").run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    places = [await client.transport.window.acquire() for _ in range(client.transport.window.size)]
+    puts = api.count("PUT")
+    while api.count("PUT") < puts + 3:
+        await asyncio.sleep(0.02)
+    for place in places:
+        client.transport.window.release(place)
+    await stop(task)
+
+
+async def test_a_lease_deleted_under_the_holder_is_made_anew(api: FakeApi, client: Client) -> None:
+    work = Work()
+    task = asyncio.create_task(election(client, "a").run(work))
+    await asyncio.wait_for(work.started.wait(), 5)
+    await api.drop("leases", "leader")
+    while ("leases", "default", "leader") not in api.objects:
+        await asyncio.sleep(0.02)
+    assert not work.stopped.is_set()
+    assert (await client.get(LEASES, "leader", "default"))["spec"]["holderIdentity"] == "a"
+    await stop(task)
+
+
+def test_times_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="retry"):
+        LeaseSettings(lease_seconds=5, renew_seconds=10)

@@ -1,0 +1,294 @@
+"""Watches: they resume, they notice silence, they never lose or invent a change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.kube.fake_api import FakeApi, refuse, status
+from vcjob.kube.api.client import Client
+from vcjob.kube.api.lines import LineSplitter
+from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import PODS
+from vcjob.kube.controller.watch import Batch, Change, Follower, Snapshot, WatchSettings, follow
+from vcjob.kube.errors import Forbidden, KubeError, NotFound, Unreachable
+
+QUICK = WatchSettings(first_delay=0.01, most_delay=0.05, silence=5.0)
+PAGED = WatchSettings(first_delay=0.01, most_delay=0.05, silence=5.0, stream_first_list=False, page=2)
+
+
+class Strict(msgspec.Struct):
+    metadata: Meta
+    x: str = ""
+
+
+class Reader:
+    """Reads a watch step by step and keeps what it shows, as a cache would."""
+
+    def __init__(self, steps: AsyncIterator[Any]) -> None:
+        self.steps = steps
+        self.state: dict[str, str] = {}
+        self.snapshots = 0
+        self.version = ""
+
+    async def until(self, wanted: dict[str, str] | None) -> None:
+        async with asyncio.timeout(5):
+            while self.state != wanted:
+                await self.step()
+
+    async def step(self) -> Snapshot[Any] | Batch[Any]:
+        step = await anext(self.steps)
+        if isinstance(step, Snapshot):
+            self.snapshots += 1
+            self.state = {o["metadata"]["name"]: o.get("x", "") for o in step.items}
+        else:
+            for change in step.changes:
+                name = change.object["metadata"]["name"]
+                if change.type == "DELETED":
+                    del self.state[name]
+                else:
+                    self.state[name] = change.object.get("x", "")
+        self.version = step.resource_version
+        return step
+
+
+@pytest.mark.parametrize("settings", [QUICK, PAGED], ids=["streamed", "paged"])
+async def test_a_watch_shows_what_is_there_and_what_changes(
+    api: FakeApi, client: Client, settings: WatchSettings
+) -> None:
+    for name in "abc":
+        await api.put("pods", name, x="1")
+    async with aclosing(follow(client, PODS, settings=settings)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": "1", "b": "1", "c": "1"})
+        await api.put("pods", "a", x="2")
+        await api.drop("pods", "b")
+        await api.put("pods", "d", x="1")
+        await reader.until({"a": "2", "c": "1", "d": "1"})
+    assert reader.snapshots == 1
+    assert reader.version == str(api.version)
+
+
+async def test_a_server_without_streamed_lists_is_asked_in_pages(api: FakeApi, client: Client) -> None:
+    api.watch_list = False
+    await api.put("pods", "a")
+    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": ""})
+        await api.put("pods", "b")
+        await reader.until({"a": "", "b": ""})
+    assert api.count("GET", limit="500") == 1
+
+
+async def test_a_cut_watch_goes_on_where_it_was(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": ""})
+        for round_ in range(3):
+            await api.cut_watches()
+            await api.put("pods", f"new{round_}")
+        await reader.until({"a": "", "new0": "", "new1": "", "new2": ""})
+    assert reader.snapshots == 1
+    assert api.count("GET", sendInitialEvents="true") == 1
+
+
+async def test_a_line_cut_in_the_middle_is_no_event_and_is_not_lost(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": ""})
+        cuts = 0
+
+        def cut_once(line: bytes) -> bytes | None:
+            nonlocal cuts
+            cuts += 1
+            return None if cuts == 1 else line
+
+        api.mangle = cut_once
+        await api.put("pods", "b", x="whole")
+        await reader.until({"a": "", "b": "whole"})
+    assert cuts == 2
+    assert reader.snapshots == 1
+
+
+async def test_a_forgotten_version_gives_a_new_snapshot(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    await api.put("pods", "b")
+    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": "", "b": ""})
+        await api.drop("pods", "b")
+        api.forget_history()
+        await api.cut_watches()
+        await reader.until({"a": ""})
+        await api.put("pods", "c")
+        await reader.until({"a": "", "c": ""})
+
+
+async def test_a_bookmark_moves_the_point_to_go_on_from(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": ""})
+        await api.bookmark("pods")
+        while reader.version != str(api.version):
+            await reader.step()
+        api.forget_history()  # all but what the bookmark has told
+        await api.cut_watches()
+        await api.put("pods", "b")
+        await reader.until({"a": "", "b": ""})
+    assert reader.snapshots == 1
+
+
+async def test_events_before_an_error_in_the_same_chunk_are_not_lost(api: FakeApi, client: Client) -> None:
+    await api.put("pods", "a")
+    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": ""})
+
+        def with_error(line: bytes) -> bytes:
+            api.mangle = None
+            return (
+                line
+                + json.dumps({"type": "ERROR", "object": status(500, "InternalError", "storage")}).encode()
+                + b"\n"
+            )
+
+        api.mangle = with_error
+        await api.put("pods", "b")
+        await reader.until({"a": "", "b": ""})
+        await api.cut_watches()
+        await api.put("pods", "c")
+        await reader.until({"a": "", "b": "", "c": ""})
+    assert reader.snapshots == 1
+
+
+async def test_a_silent_watch_is_given_up_for_a_new_list(api: FakeApi, client: Client) -> None:
+    """After a restored backup our version may lie in the server's future: no watch from there says a word."""
+    await api.put("pods", "a")
+    settings = WatchSettings(first_delay=0.01, most_delay=0.05, silence=0.2)
+    async with aclosing(follow(client, PODS, settings=settings)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": ""})
+
+        def only_lists(line: bytes) -> bytes:
+            return line if api.count("GET", "pods") > 1 else b""
+
+        api.mangle = only_lists
+        await api.put("pods", "b")
+        await reader.until({"a": "", "b": ""})
+    assert reader.snapshots == 2
+
+
+async def test_what_a_user_must_mend_is_raised(api: FakeApi, client: Client) -> None:
+    api.on_next("GET", "pods", refuse(403, "Forbidden", "user cannot list pods"))
+    with pytest.raises(Forbidden, match="user cannot list pods"):
+        await anext(follow(client, PODS, settings=QUICK))
+    api.on_next("GET", "pods", refuse(404, "NotFound", "no such kind"))
+    with pytest.raises(NotFound):
+        await anext(follow(client, PODS, settings=QUICK))
+    await api.__aexit__()
+    with pytest.raises(Unreachable):
+        await anext(follow(client, PODS, settings=QUICK))
+
+
+async def test_a_controllers_watch_outlives_every_error(api: FakeApi, client: Client) -> None:
+    errors: list[Exception] = []
+    await api.put("pods", "a")
+    for answer in (
+        refuse(403, "Forbidden"),
+        refuse(500, "InternalError"),
+        refuse(429, "TooManyRequests"),
+        refuse(401, "Unauthorized"),
+    ):
+        api.on_next("GET", "pods", answer)
+    async with aclosing(follow(client, PODS, settings=QUICK, on_error=errors.append)) as steps:
+        await Reader(steps).until({"a": ""})
+    assert [getattr(error, "status", None) for error in errors] == [403, 500, 429, 401]
+
+
+async def test_a_server_that_only_sends_errors_is_asked_less_and_less(api: FakeApi, client: Client) -> None:
+    errors: list[Exception] = []
+    await api.put("pods", "a")
+    settings = WatchSettings(first_delay=0.02, most_delay=5.0)
+    async with aclosing(follow(client, PODS, settings=settings, on_error=errors.append)) as steps:
+        reader = Reader(steps)
+        await reader.until({"a": ""})
+        broken = (
+            json.dumps({"type": "ERROR", "object": status(500, "InternalError", "storage")}).encode() + b"\n"
+        )
+        api.mangle = lambda line: broken
+        await api.put("pods", "b")
+        waiting = asyncio.create_task(reader.until(None))
+        await asyncio.sleep(0.6)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    assert 3 <= len(errors) <= 7  # 0.02, 0.04, 0.08, 0.16, 0.32 seconds apart
+
+
+async def test_the_pause_between_tries_grows_and_starts_anew_after_success(
+    api: FakeApi, client: Client
+) -> None:
+    follower = Follower(client, PODS, settings=WatchSettings(first_delay=1.0, most_delay=8.0))
+    delays = [follower._next_delay() for _ in range(8)]
+    for number, delay in enumerate(delays):
+        assert 0.5 * min(8.0, 2**number) <= delay <= 1.5 * min(8.0, 2**number)
+
+
+async def test_one_object_that_cannot_be_read_does_not_hide_the_others(api: FakeApi, client: Client) -> None:
+    errors: list[KubeError] = []
+    lean = PODS.read_as(Strict)
+    await api.put("pods", "good", x="1")
+    await api.put("pods", "odd", x={"not": "a string"})
+    seen: list[str] = []
+    for settings in (QUICK, PAGED):
+        async with aclosing(follow(client, lean, settings=settings, on_error=errors.append)) as steps:
+            step = await anext(steps)
+            seen += [found.metadata.name for found in step.items]
+    assert seen == ["good", "good"]
+    assert len(errors) == 2
+    assert "default/odd" in str(errors[0])
+
+
+async def test_changes_that_fall_into_a_streamed_list_are_part_of_it(client: Client) -> None:
+    def pod(name: str, x: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "namespace": "n"}, "x": x}
+
+    changes = [
+        Change("ADDED", pod("a", "1")),
+        Change("ADDED", pod("b", "1")),
+        Change("MODIFIED", pod("a", "2")),
+        Change("DELETED", pod("b", "1")),
+    ]
+    assert Follower(client, PODS)._fold(changes) == [pod("a", "2")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_lines_are_the_same_whatever_the_chunks(size: int) -> None:
+    text = b"first\n\nthird line\n" + b"x" * 50 + b"\nrest"
+    splitter = LineSplitter()
+    lines = [line for at in range(0, len(text), size) for line in splitter.feed(text[at : at + size])]
+    assert [*lines, splitter.rest()] == text.split(b"\n")
+
+
+async def test_a_watch_that_rests_shows_at_once_what_has_come_meanwhile(api: FakeApi, client: Client) -> None:
+    settings = msgspec.structs.replace(QUICK, rest=0.5)
+    async with aclosing(follow(client, PODS, settings=settings)) as steps:
+        reader = Reader(steps)
+        assert isinstance(await reader.step(), Snapshot)
+        await api.put("pods", "alone")
+        await reader.until({"alone": ""})
+        coming = asyncio.ensure_future(reader.step())
+        await asyncio.sleep(0)  # it rests now
+        for number in range(20):
+            await api.put("pods", f"p{number}")
+            await asyncio.sleep(0.005)  # one that did not rest would see them one by one
+        rush = await coming
+        assert isinstance(rush, Batch) and len(rush.changes) == 20

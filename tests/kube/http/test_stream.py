@@ -1,0 +1,225 @@
+"""Our own streams: what comes is handed out at once; how one can end badly is in test_stream_failures.py."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from tests.kube.scripted_server import HEAD, LAST, Beside, all_of, chunk, failure, on_loop, says, waits
+from vcjob.kube.api.client import Client
+from vcjob.kube.config.auth import bearer
+from vcjob.kube.errors import TooManyRequests
+from vcjob.kube.http.base import READ_BUFFER
+from vcjob.kube.http.stream import Streaming
+
+
+async def test_a_request_has_its_path_host_and_headers() -> None:
+    async with Beside(says(HEAD + LAST)) as server, server.stream() as stream:
+        assert await all_of(stream) == b""
+    lines = server.asked[0].decode().split("\r\n")
+    assert lines[:2] == ["GET /api?watch=true HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
+    assert {"Authorization: Bearer token", "Accept: application/json", "Accept-Encoding: identity"} < set(
+        lines
+    )
+
+
+async def test_events_come_as_they_happen(secure: bool = False) -> None:
+    go_on = asyncio.Event()
+
+    async def handler(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD)
+        for number in range(3):
+            await go_on.wait()
+            go_on.clear()
+            writer.write(chunk(b"event %d\n" % number))
+        writer.write(LAST)
+
+    async with Beside(handler, secure=secure) as server, server.stream() as stream:
+        assert (stream.status, stream.retry_after) == (200, None)
+        for number in range(3):
+            go_on.set()
+            assert await anext(stream.chunks) == b"event %d\n" % number
+        assert await all_of(stream) == b""
+
+
+async def test_what_has_come_till_the_reader_comes_is_one_piece() -> None:
+    events = [b"event %d\n" % number for number in range(100)]
+    async with Beside(says(HEAD, *map(chunk, events), then=waits)) as server, server.stream() as stream:
+        await asyncio.sleep(0.1)
+        assert await anext(stream.chunks) == b"".join(events)
+
+
+@pytest.mark.parametrize("cut", [1, 3, 50])
+@pytest.mark.parametrize("head", ["chunks", "length", "until close"])
+async def test_a_body_is_read_in_whatever_form_and_pieces_it_comes(head: str, cut: int) -> None:
+    body = b"".join(b"event %d\n" % number for number in range(20))
+    text = {
+        "chunks": HEAD + chunk(body[:70]) + chunk(body[70:]) + LAST,
+        "length": b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
+        "until close": b"HTTP/1.1 200 OK\r\n\r\n" + body,
+    }[head]
+    pieces = [text[at : at + cut] for at in range(0, len(text), cut)]
+    async with Beside(says(*pieces)) as server, server.stream() as stream:
+        assert await all_of(stream) == body
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 429 Too Many\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy",
+        b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbusy\r\n0\r\n\r\n",
+        b"HTTP/1.0 429 Too Many\r\nRetry-After: 7\r\n\r\nbusy",
+    ],
+)
+async def test_a_refusal_has_its_status_and_words(head: bytes) -> None:
+    async with Beside(says(head)) as server, server.stream() as stream:
+        assert (stream.status, stream.retry_after) == (429, "7")
+        assert await all_of(stream) == b"busy"
+
+
+async def test_a_clients_stream_tells_a_refusal_by_its_words() -> None:
+    body = b'{"kind":"Status","reason":"TooManyRequests","message":"too many logs"}'
+    head = b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: %d\r\n\r\n" % len(body)
+    async with Beside(says(head + body)) as server, Client(server.config) as client:
+        with pytest.raises(TooManyRequests, match="too many logs") as caught:
+            async with aclosing(client.logs("a", "default")) as lines:
+                await anext(lines)
+    assert caught.value.retry_after == 7
+
+
+async def test_a_reader_that_stops_early_leaves_no_connection(secure: bool = False) -> None:
+    async def floods(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(chunk(b"x" * 10_000))
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with Beside(says(HEAD, then=floods), secure=secure) as server:
+        async with server.stream() as stream:
+            await anext(stream.chunks)
+            assert server.open == 1
+        await asyncio.wait_for(server.ended.wait(), 5)
+        assert server.open == 0
+
+
+@pytest.mark.parametrize("head", [b"", HEAD], ids=["before the head", "in the body"])
+async def test_a_cancelled_reader_leaves_no_connection(head: bytes) -> None:
+    async with Beside(says(head, then=waits)) as server:
+
+        async def read() -> None:
+            async with server.stream() as stream:
+                await all_of(stream)
+
+        reading = asyncio.create_task(read())
+        while not server.asked:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.02)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await asyncio.wait_for(server.ended.wait(), 5)
+
+
+async def test_an_ended_stream_leaves_no_connection(secure: bool = False) -> None:
+    async with Beside(says(HEAD + chunk(b"all") + LAST, then=waits), secure=secure) as server:
+        async with server.stream() as stream:
+            assert await all_of(stream) == b"all"
+            kept = weakref.ref(stream.chunks)
+        del stream
+        await asyncio.wait_for(server.ended.wait(), 5)
+        await asyncio.sleep(0.02)
+        gc.collect()
+        assert kept() is None, "nor a timer that keeps its memory"
+
+
+async def test_a_closed_wire_ends_its_streams() -> None:
+    async with Beside(says(HEAD, then=waits)) as server:
+        reading = asyncio.create_task(failure(server))
+        while not server.asked:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.02)
+        await server.wire.close()
+        await asyncio.wait_for(reading, 5)
+        await asyncio.wait_for(server.ended.wait(), 5)
+
+
+async def test_a_slow_reader_slows_the_server_and_not_the_memory(secure: bool = False) -> None:
+    size, sent = 2**20, 0
+
+    async def floods(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        for _number in range(24):
+            writer.write(chunk(b"x" * size))
+            await writer.drain()
+            sent += size
+        writer.write(LAST)
+
+    async with Beside(says(HEAD, then=floods), secure=secure) as server, server.stream(0.5) as stream:
+        await asyncio.sleep(0.8)  # longer than the silence that is suffered: it is ours, not the server's
+        assert sent < 20 * size, "the rest waits at the server"
+        pieces = [len(part) async for part in stream.chunks]
+    assert sum(pieces) == 24 * size
+    assert max(pieces) < 4 * READ_BUFFER
+
+
+async def test_a_reader_that_keeps_up_is_never_paused_for_and_one_that_is_away_is() -> None:
+    orders: list[str] = []
+
+    class Transport(asyncio.Transport):
+        def is_closing(self) -> bool:
+            return False
+
+        def pause_reading(self) -> None:
+            orders.append("pause")
+
+        def resume_reading(self) -> None:
+            orders.append("resume")
+
+    stream = Streaming(None)
+    with socket.socket() as made:
+        stream.connection_made(Transport({"socket": made}))
+    stream.data_received(HEAD)
+    piece = chunk(b"x" * (READ_BUFFER * 2 // 3))
+    for _ in range(3):
+        reading = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0)
+        stream.data_received(piece)
+        await reading
+    assert orders == []
+    for _ in range(3):  # what a transport has still read when it is told to pause is taken, too
+        stream.data_received(piece)
+    assert orders == ["pause"]
+    assert len(await anext(stream)) == READ_BUFFER * 2 // 3 * 3
+    assert orders == ["pause", "resume"]
+
+
+async def test_a_new_credential_speaks_from_the_next_stream_on() -> None:
+    async with Beside(says(HEAD + LAST)) as server:
+        for token in ("old", "new"):
+            async with server.wire.stream("/", bearer(token), 5.0) as stream:
+                await all_of(stream)
+    assert [b"Bearer old" in server.asked[0], b"Bearer new" in server.asked[1]] == [True, True]
+
+
+@pytest.mark.parametrize(("loop", "secure"), [("asyncio", True), ("uvloop", False), ("uvloop", True)])
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        test_events_come_as_they_happen,
+        test_a_reader_that_stops_early_leaves_no_connection,
+        test_an_ended_stream_leaves_no_connection,
+        test_a_slow_reader_slows_the_server_and_not_the_memory,
+    ],
+    ids=lambda behaviour: behaviour.__name__.removeprefix("test_"),
+)
+def test_it_is_the_same_with_tls_and_on_the_faster_loop_of_the_controller(
+    behaviour: Callable[..., Coroutine[Any, Any, None]], loop: str, secure: bool
+) -> None:
+    on_loop(loop, behaviour(secure=secure))

@@ -1,0 +1,187 @@
+"""Every way in which a stream can end badly, and how it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tests.kube.certificates import Authority
+from tests.kube.scripted_server import (
+    HEAD,
+    LAST,
+    Beside,
+    Handler,
+    all_of,
+    chunk,
+    failure,
+    on_loop,
+    resets,
+    says,
+    waits,
+)
+from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.http.base import AiohttpWire
+from vcjob.kube.http.pooled import KeptWire
+
+
+async def test_silence_ends_a_stream_in_time(secure: bool = False) -> None:
+    loop = asyncio.get_running_loop()
+    for pieces in ((), (HEAD[:9],), (HEAD, chunk(b"one"), b"9\r\nhal")):
+        async with Beside(says(*pieces, then=waits), secure=secure) as server:
+            began = loop.time()
+            came, error = await failure(server, 0.15)
+            assert 0.14 <= loop.time() - began < 2
+            assert str(error) == "no answer in 0.15 s"
+            assert (error.sent, error.again, error.slow) == (True, True, True)
+            assert came == (b"onehal" if pieces[1:] else b"")
+            await asyncio.wait_for(server.ended.wait(), 5)
+
+
+async def test_whoever_speaks_now_and_then_is_not_silent() -> None:
+    async def speaks(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _number in range(8):
+            writer.write(chunk(b"."))
+            await asyncio.sleep(0.1)
+        writer.write(LAST)
+
+    async with Beside(says(HEAD, then=speaks)) as server, server.stream(0.4) as stream:
+        assert await all_of(stream) == b"." * 8
+
+
+async def test_a_log_may_be_silent_for_as_long_as_it_likes() -> None:
+    async def pauses(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.2)
+        writer.write(chunk(b"at last") + LAST)
+
+    async with Beside(says(HEAD, then=pauses)) as server, server.stream(None) as stream:
+        assert await all_of(stream) == b"at last"
+
+
+async def test_half_an_answer_is_an_error_after_what_came(secure: bool = False) -> None:
+    with_length = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
+    for text, came in (
+        (b"", b""),
+        (HEAD[:-2], b""),
+        (HEAD, b""),
+        (HEAD + chunk(b"one"), b"one"),
+        (HEAD + chunk(b"one") + b"9\r\nhalf", b"onehalf"),
+        (HEAD + chunk(b"one") + b"0\r\n", b"one"),
+        (with_length + b"half", b"half"),
+    ):
+        async with Beside(says(text), secure=secure) as server:
+            found, error = await failure(server)
+        assert (found, str(error)) == (came, "it closed the connection")
+        assert (error.sent, error.again, error.slow) == (True, True, False)
+
+
+async def test_a_reset_is_told_by_its_name() -> None:
+    async with Beside(says(HEAD, then=resets)) as server:
+        _, error = await failure(server)
+    assert "reset" in str(error)
+
+
+async def test_what_is_no_http_is_told() -> None:
+    for text in (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", HEAD + chunk(b"one") + b"no size\r\n"):
+        async with Beside(says(text, then=waits)) as server:
+            _, error = await failure(server)
+            assert str(error) == "it does not speak HTTP"
+            await asyncio.wait_for(server.ended.wait(), 5)
+
+
+async def test_a_server_of_another_ca_is_refused_with_the_reason() -> None:
+    async with Beside(waits, secure=True) as server:
+        server.config.ca = Authority("other").pem
+        _, error = await failure(server)
+    assert str(error).startswith("its certificate is not trusted: ")
+    assert (error.sent, error.again, error.slow) == (False, False, False)
+
+
+def refused(config: ClusterConfig) -> None:
+    config.server = "http://127.0.0.1:1"
+
+
+def unknown(config: ClusterConfig) -> None:
+    config.server = "http://nowhere.invalid"
+
+
+def untrusted(config: ClusterConfig) -> None:
+    config.ca = Authority("other").pem
+
+
+def no_tls(config: ClusterConfig) -> None:
+    config.server = config.server.replace("http:", "https:")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "handler", "secure"),
+    [
+        (refused, waits, False),
+        (unknown, waits, False),
+        (untrusted, waits, True),
+        (no_tls, says(b"what?\r\n\r\n"), False),
+        (None, waits, False),
+        (None, says(HEAD, then=waits), False),
+        (None, says(), False),
+        (None, says(HEAD + b"9\r\nhalf"), False),
+        (None, says(HEAD, then=resets), False),
+    ],
+    ids="refused unknown untrusted no-tls no-head silence no-answer half reset".split(),
+)
+async def test_a_failure_is_told_as_the_library_tells_it(
+    spoil: Callable[[ClusterConfig], None] | None,
+    handler: Handler,
+    secure: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that it does not matter whether there is a proxy. Only what broke off is told in other words."""
+
+    def no_such_name(*_: object, **__: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    errors = []
+    for wire in (AiohttpWire, KeptWire):
+        async with Beside(handler, secure=secure, hasty=spoil is no_tls, wire=wire) as server:
+            if spoil is not None:
+                spoil(server.config)
+                server.wire = wire(server.config)
+            with monkeypatch.context() as patch:
+                if spoil is unknown:
+                    patch.setattr(socket, "getaddrinfo", no_such_name)
+                errors.append((await failure(server, 0.2))[1])
+    library, ours = errors
+    assert (ours.sent, ours.again, ours.slow) == (library.sent, library.again, library.slow)
+    if library.slow or not library.sent:
+        assert str(ours).split(":")[0] == str(library).split(":")[0]
+
+
+async def test_a_server_that_never_shakes_hands_was_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vcjob.kube.http.endpoint.CONNECT_SECONDS", 0.1)
+    async with Beside(waits, hasty=True) as server:
+        no_tls(server.config)
+        server.wire = KeptWire(server.config)
+        _, error = await failure(server)
+    assert str(error) == "no answer in 0.1 s"
+    assert (error.sent, error.again, error.slow) == (False, True, True)
+
+
+@pytest.mark.parametrize(("loop", "secure"), [("asyncio", True), ("uvloop", False), ("uvloop", True)])
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        test_silence_ends_a_stream_in_time,
+        test_half_an_answer_is_an_error_after_what_came,
+    ],
+    ids=lambda behaviour: behaviour.__name__.removeprefix("test_"),
+)
+def test_it_is_the_same_with_tls_and_on_the_faster_loop_of_the_controller(
+    behaviour: Callable[..., Coroutine[Any, Any, None]], loop: str, secure: bool
+) -> None:
+    on_loop(loop, behaviour(secure=secure))
+
+
+def test_another_ca_is_refused_on_the_faster_loop_too() -> None:
+    on_loop("uvloop", test_a_server_of_another_ca_is_refused_with_the_reason())
