@@ -67,14 +67,14 @@ class PodStatus(msgspec.Struct, gc=False):
     reason: str = ""
 
 
-class LeanPod(msgspec.Struct, gc=False):
+class PartialPod(msgspec.Struct, gc=False):
     metadata: PodMeta
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
-class LeanEvent(msgspec.Struct):
+class PartialEvent(msgspec.Struct):
     type: str
-    object: LeanPod
+    object: PartialPod
 
 
 class Server(asyncio.Protocol):
@@ -158,8 +158,8 @@ async def our_create(url: str) -> None:
 
 
 async def bare_watch(url: str) -> None:
-    decode = msgspec.json.Decoder(LeanEvent).decode
-    cache: dict[str, LeanPod] = {}
+    decode = msgspec.json.Decoder(PartialEvent).decode
+    cache: dict[str, PartialPod] = {}
     async with (
         aiohttp.ClientSession() as session,
         session.get(f"{url}/api/v1/pods", read_bufsize=2**18) as response,
@@ -178,7 +178,7 @@ async def our_watch(url: str) -> None:
     async with Client(config) as client:
         informer = Informer(
             client,
-            PODS.read_as(LeanPod),
+            PODS.read_as(PartialPod),
             indexes={"job": lambda found: (found.metadata.labels["volcano.sh/job-name"],)},
         )
         task = asyncio.create_task(informer.run())

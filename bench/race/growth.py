@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.render import job as wide_job
-from tests.cluster.controller.harness import UID, Stage
+from tests.cluster.controller.harness import UID, Harness
 from tests.cluster.controller.jobs import job, task
 from vcjob.plan.plan import Plan
 
@@ -107,7 +107,7 @@ def _reconcile(size: int) -> Iterator[Work]:
 
     async def life() -> float:
         document = job("j", task("a", size), plugins={"svc": []})
-        stage = Stage(document, status_delay=60.0, creation_chunk=size, gang="none")
+        stage = Harness(document, status_delay=60.0, creation_chunk=size, gang="none")
         await stage.look()
         order, spent = random.Random(size), 0.0
         for phase in ("Pending", "Running", "Succeeded"):

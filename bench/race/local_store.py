@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.local.jobs.store import Store
-from vcjob.local.run.run_dir import Setting
+from vcjob.local.run.run_dir import RunConfig
 from vcjob.report.podstate import ContainerState, Ended, PodState
 
 LINES = "".join(f"step {step} loss 0.1234 tokens per second 123456\n" for step in range(10))
@@ -34,7 +34,7 @@ def _job(store: Store, name: str, pods: int) -> None:
             "tasks": [{"name": "worker", "replicas": pods, "minAvailable": pods, "template": template}],
         },
     }
-    run, lock = store.create(document, Setting(), "")
+    run, lock = store.create(document, RunConfig(), "")
     run.write_status(Status(State(Phase.COMPLETED), succeeded=pods, started=now, finished=now))
     run.write_pods([_pod(name, index, now) for index in range(pods)])
     for index in range(pods):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from vcjob._version import __version__
 from vcjob.errors import (
-    GroundError,
+    BackendError,
     Interrupted,
     InvalidJob,
     JobExists,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "GroundError",
+    "BackendError",
     "Handle",
     "Interrupted",
     "InvalidJob",

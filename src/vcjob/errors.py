@@ -9,12 +9,12 @@
     │   ├── NoSuchJob              no job of that name here
     │   └── JobExists              a job of that name is running
     ├── JobFailed                  1: the job ran and did not complete
-    ├── GroundError                3: the ground (this machine, the cluster) is not usable
+    ├── BackendError                3: the ground (this machine, the cluster) is not usable
     │   └── StoreError             the job store cannot be read or written
     ├── WaitTimeout                124: `wait --timeout` ran out
     └── Interrupted                130: the user pressed Ctrl-C
 
-``vcjob.kube.errors`` hangs its own branch under GroundError.
+``vcjob.kube.errors`` hangs its own branch under BackendError.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class JobFailed(VcjobError):
     exit_code = 1
 
 
-class GroundError(VcjobError):
+class BackendError(VcjobError):
     exit_code = 3
 
 
-class StoreError(GroundError):
+class StoreError(BackendError):
     pass
 
 

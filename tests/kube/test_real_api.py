@@ -45,12 +45,12 @@ class LabelledMeta(Meta):
     labels: dict[str, str] = {}
 
 
-class LeanMap(msgspec.Struct, gc=False):
+class PartialMap(msgspec.Struct, gc=False):
     metadata: LabelledMeta
     data: dict[str, str] = {}
 
 
-MAPS = CONFIG_MAPS.read_as(LeanMap)
+MAPS = CONFIG_MAPS.read_as(PartialMap)
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def policy(event: str | None = None, action: str = "TerminateJob", **fields: Any
     return {"action": action, **({"event": event} if event else {}), **fields}
 
 
-class World:
+class Simulation:
     """Pods by (task, index, attempt); every pod that ever was is remembered, so that none comes twice."""
 
     def __init__(self, the_job: Job | None = None) -> None:
@@ -189,7 +189,7 @@ class World:
         ]
         self.change(tasks=tasks)
 
-    def running(self) -> World:
+    def running(self) -> Simulation:
         """Every pod is up."""
         self.settle()
         self.all("Running")
@@ -204,7 +204,9 @@ class World:
         return {f"{pod.task}-{pod.index}": pod.attempt for pod in self.observed.pods.values()}
 
 
-def world_with(*policies: dict[str, Any], task_policies: Iterable[dict[str, Any]] = (), **spec: Any) -> World:
+def world_with(
+    *policies: dict[str, Any], task_policies: Iterable[dict[str, Any]] = (), **spec: Any
+) -> Simulation:
     """A Job of two tasks that runs, with these policies of its own and of its task `worker`."""
     worker = task("worker", 3, policies=list(task_policies))
-    return World(job(worker, task("other", 1), policies=list(policies), **spec)).running()
+    return Simulation(job(worker, task("other", 1), policies=list(policies), **spec)).running()

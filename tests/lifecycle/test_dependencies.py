@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.simulation import World, job, task
+from tests.lifecycle.simulation import Simulation, job, task
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, KillPods, UpdateGang
 
 
-def chain(iteration="all", **spec) -> World:
+def chain(iteration="all", **spec) -> Simulation:
     depends = {"name": ["a", "b"], "iteration": iteration}
     tasks = task("a", 2, minAvailable=1), task("b", 1), task("c", 2, dependsOn=depends)
-    return World(job(*tasks, **spec))
+    return Simulation(job(*tasks, **spec))
 
 
-def created(world: World) -> set[str]:
+def created(world: Simulation) -> set[str]:
     return {name for name, _, _ in world.born}
 
 
@@ -46,7 +46,7 @@ def test_running_but_not_ready_does_not_count():
 
 def test_a_dependency_needs_its_min_available():
     tasks = task("a", 3, minAvailable=2), task("b", 1, dependsOn={"name": ["a"]})
-    world = World(job(*tasks))
+    world = Simulation(job(*tasks))
     world.settle()
     world.set("a", 0, "Running")
     world.settle()
@@ -58,7 +58,7 @@ def test_a_dependency_needs_its_min_available():
 
 def test_waiting_alone_is_said_as_the_reason():
     tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]})
-    world = World(job(*tasks))
+    world = Simulation(job(*tasks))
     world.settle()
     world.set("a", 0, "Running", ready=False)
     assert world.settle().state.reason == "WaitingForDependsOn"
@@ -124,7 +124,7 @@ def test_any_of_two_dependencies_is_enough_to_go_on():
 
 def test_a_chain_behind_a_failed_dependency_ends_too():
     tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]}), task("c", 1, dependsOn={"name": ["b"]})
-    world = World(job(*tasks))
+    world = Simulation(job(*tasks))
     world.settle()
     world.set("a", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
@@ -132,7 +132,7 @@ def test_a_chain_behind_a_failed_dependency_ends_too():
 
 
 def test_scaling_up_creates_the_new_indexes_alone():
-    world = World(job(task("worker", 2))).running()
+    world = Simulation(job(task("worker", 2))).running()
     world.scale(worker=4)
     decision = world.tick()
     assert [s for s in decision.steps if isinstance(s, CreatePods)] == [
@@ -141,7 +141,7 @@ def test_scaling_up_creates_the_new_indexes_alone():
 
 
 def test_scaling_down_kills_the_highest_indexes_and_a_later_scale_up_is_their_next_attempt():
-    world = World(job(task("worker", 4, minAvailable=1), minAvailable=1)).running()
+    world = Simulation(job(task("worker", 4, minAvailable=1), minAvailable=1)).running()
     world.set("worker", 3, "Succeeded")
     world.settle()
     world.scale(worker=2)
@@ -159,7 +159,7 @@ def test_scaling_down_kills_the_highest_indexes_and_a_later_scale_up_is_their_ne
 
 def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then():
     policies = [{"event": "JobUpdated", "action": "TerminateJob"}]
-    world = World(job(task("worker", 3), policies=policies)).running()
+    world = Simulation(job(task("worker", 3), policies=policies)).running()
     world.command("AbortJob")
     world.settle()
     world.scale(worker=2)
@@ -171,7 +171,7 @@ def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then():
 
 def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_on():
     """It was being created while the job was scaled down."""
-    world = World(job(task("worker", 2))).running()
+    world = Simulation(job(task("worker", 2))).running()
     world.do(CreatePods("worker", IndexSet.of([2]), 0, 0, 0))
     decision = world.tick()
     assert [s for s in decision.steps if isinstance(s, KillPods)] == [
@@ -185,7 +185,7 @@ def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_o
 
 def test_a_dependency_that_did_its_least_lets_the_next_task_begin():
     tasks = task("a", 2, minAvailable=1), task("b", 1, dependsOn={"name": ["a"]})
-    world = World(job(*tasks))
+    world = Simulation(job(*tasks))
     world.settle()
     world.set("a", 0, "Failed", 1)
     world.set("a", 1, "Succeeded")

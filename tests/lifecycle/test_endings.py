@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.simulation import START, World, job, task, torch_job
+from tests.lifecycle.simulation import START, Simulation, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, DeleteJob, KillPods
 
 
-def finished(world: World, *endings: str) -> World:
+def finished(world: Simulation, *endings: str) -> Simulation:
     """The workers end so, in turn."""
     for index, ending in enumerate(endings):
         world.set("worker", index, ending, 1 if ending == "Failed" else None)
@@ -19,7 +19,7 @@ def finished(world: World, *endings: str) -> World:
 
 
 def test_min_success_ends_the_job_early_and_kills_the_rest():
-    world = World(job(minSuccess=2)).running()
+    world = Simulation(job(minSuccess=2)).running()
     world.set("worker", 0, "Succeeded")
     assert world.settle().phase is Phase.RUNNING
     world.set("worker", 1, "Succeeded")
@@ -33,19 +33,19 @@ def test_min_success_ends_the_job_early_and_kills_the_rest():
 
 def test_min_success_goes_before_a_policy_that_would_undo_it():
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
-    world = World(job(minSuccess=2, policies=policies)).running()
+    world = Simulation(job(minSuccess=2, policies=policies)).running()
     assert finished(world, "Succeeded", "Succeeded", "Failed").phase == "Completed"
 
 
 def test_all_pods_finished_with_min_success_unmet_fails():
-    world = World(job(task("worker", 3, minAvailable=1), minAvailable=1, minSuccess=3)).running()
+    world = Simulation(job(task("worker", 3, minAvailable=1), minAvailable=1, minSuccess=3)).running()
     assert finished(world, "Succeeded", "Succeeded", "Failed").phase == "Failed"
     assert "2 pods succeeded, minSuccess is 3" in world.status.state.message
 
 
 def test_a_task_below_its_own_min_available_fails_the_job():
     tasks = task("worker", 2, minAvailable=1), task("other", 2, minAvailable=2)
-    world = World(job(*tasks, minAvailable=3)).running()
+    world = Simulation(job(*tasks, minAvailable=3)).running()
     world.set("other", 0, "Failed", 7)
     world.set("other", 1, "Succeeded")
     finished(world, "Succeeded", "Succeeded")
@@ -57,7 +57,7 @@ def test_a_task_below_its_own_min_available_fails_the_job():
 
 def test_a_task_below_its_min_available_does_not_matter_when_the_job_asks_for_less():
     tasks = task("worker", 2, minAvailable=2), task("other", 1, minAvailable=1)
-    world = World(job(*tasks, minAvailable=2)).running()
+    world = Simulation(job(*tasks, minAvailable=2)).running()
     world.set("other", 0, "Failed", 7)
     assert finished(world, "Succeeded", "Succeeded").phase == "Completed"
 
@@ -72,7 +72,7 @@ def test_a_task_below_its_min_available_does_not_matter_when_the_job_asks_for_le
     ],
 )
 def test_all_finished_completes_when_min_available_pods_succeeded(endings, end):
-    world = World(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
+    world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     assert finished(world, *endings).phase == end
     assert world.status.succeeded == endings.count("Succeeded")
     assert world.status.failed == endings.count("Failed")
@@ -80,7 +80,7 @@ def test_all_finished_completes_when_min_available_pods_succeeded(endings, end):
 
 
 def test_pods_that_end_before_anyone_saw_them_run_still_end_the_job():
-    world = World(job())
+    world = Simulation(job())
     world.settle()
     assert finished(world, "Succeeded", "Succeeded", "Succeeded").phase == "Completed"
     phases = [str(condition.phase) for condition in world.status.conditions]
@@ -88,10 +88,10 @@ def test_pods_that_end_before_anyone_saw_them_run_still_end_the_job():
 
 
 def test_a_job_without_replicas_stays_as_it_is():
-    world = World(job(task("worker", 0)))
+    world = Simulation(job(task("worker", 0)))
     assert world.settle().phase is Phase.PENDING
     assert world.status.state.reason == "NoReplicas"
-    running = World(job(task("worker", 1))).running()
+    running = Simulation(job(task("worker", 1))).running()
     running.scale(worker=0)
     assert running.settle().phase is Phase.RUNNING
     assert running.observed.pods == {}
@@ -100,7 +100,9 @@ def test_a_job_without_replicas_stays_as_it_is():
 @pytest.mark.parametrize(("max_retry", "runs"), [(0, 1), (1, 1), (2, 2), (3, 3), (None, 3)])
 def test_row_19_max_retry_is_the_number_of_runs(max_retry, runs):
     spec = {} if max_retry is None else {"maxRetry": max_retry}
-    world = World(job(task("worker", 2), policies=[{"event": "PodFailed", "action": "RestartJob"}], **spec))
+    world = Simulation(
+        job(task("worker", 2), policies=[{"event": "PodFailed", "action": "RestartJob"}], **spec)
+    )
     for run in range(1, runs + 1):
         world.running()
         assert world.status.retry_count == run - 1
@@ -115,7 +117,7 @@ def test_row_19_max_retry_is_the_number_of_runs(max_retry, runs):
 
 
 def test_row_22_the_last_run_is_killed_soft_so_its_logs_stay():
-    world = World(job(maxRetry=1, policies=[{"event": "PodFailed", "action": "RestartJob"}])).running()
+    world = Simulation(job(maxRetry=1, policies=[{"event": "PodFailed", "action": "RestartJob"}])).running()
     world.set("worker", 0, "Succeeded")
     world.set("worker", 1, "Failed", 1)
     decision = world.tick()
@@ -129,7 +131,7 @@ def test_row_22_the_last_run_is_killed_soft_so_its_logs_stay():
 
 
 def test_history_keeps_every_restart_with_its_culprit_and_is_bounded():
-    world = World(job(maxRetry=60, policies=[{"event": "PodFailed", "action": "RestartJob"}]))
+    world = Simulation(job(maxRetry=60, policies=[{"event": "PodFailed", "action": "RestartJob"}]))
     for run in range(30):
         world.running()
         world.now += 1
@@ -145,7 +147,7 @@ def test_history_keeps_every_restart_with_its_culprit_and_is_bounded():
 
 
 def test_the_active_deadline_fails_the_job_and_counts_anew_after_a_resume():
-    world = World(job(activeDeadlineSeconds=100)).running()
+    world = Simulation(job(activeDeadlineSeconds=100)).running()
     assert world.wake_at == START + 100
     world.now += 60
     world.change(suspend=True)
@@ -167,7 +169,7 @@ def test_the_active_deadline_fails_the_job_and_counts_anew_after_a_resume():
 
 @pytest.mark.parametrize("phase", ["Pending", "Restarting"])
 def test_the_active_deadline_also_counts_before_and_between_runs(phase):
-    world = World(job(activeDeadlineSeconds=10))
+    world = Simulation(job(activeDeadlineSeconds=10))
     world.settle()
     if phase == "Restarting":
         world.command("RestartJob")
@@ -180,7 +182,7 @@ def test_the_active_deadline_also_counts_before_and_between_runs(phase):
 
 @pytest.mark.parametrize("action", ["CompleteJob", "TerminateJob", "AbortJob"])
 def test_row_22_time_to_live_counts_from_the_end_and_covers_aborted(action):
-    world = World(job(ttlSecondsAfterFinished=30)).running()
+    world = Simulation(job(ttlSecondsAfterFinished=30)).running()
     world.command(action)
     world.tick()
     world.now += 100
@@ -202,7 +204,7 @@ def test_time_to_live_covers_failed_and_a_ttl_of_zero_is_at_once():
 
 
 def torch_failed(**spec):
-    world = World(torch_job(**spec)).running()
+    world = Simulation(torch_job(**spec)).running()
     world.set("worker", 0, "Failed", 1)
     world.settle()
     assert world.phase == "Failed"
@@ -210,7 +212,7 @@ def torch_failed(**spec):
 
 
 def test_a_job_that_its_spec_suspends_is_kept_however_long():
-    world = World(job(ttlSecondsAfterFinished=0, suspend=True))
+    world = Simulation(job(ttlSecondsAfterFinished=0, suspend=True))
     world.settle()
     world.now += 10_000
     world.settle()
@@ -223,7 +225,7 @@ def test_without_a_time_to_live_the_job_stays():
 
 
 def test_running_duration_is_from_first_running_to_the_end():
-    world = World(job())
+    world = Simulation(job())
     world.settle()
     world.now += 100
     world.running()
@@ -237,7 +239,7 @@ def test_running_duration_is_from_first_running_to_the_end():
 
 
 def test_counters_stay_true_when_finished_pods_are_removed_after_the_end():
-    world = World(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
+    world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     finished(world, "Succeeded", "Failed", "Succeeded")
     for index in range(3):
         world.vanish("worker", index)
@@ -247,7 +249,7 @@ def test_counters_stay_true_when_finished_pods_are_removed_after_the_end():
 
 
 def test_a_second_restart_cannot_slip_in_behind_the_last_one():
-    world = World(job(maxRetry=1)).running()
+    world = Simulation(job(maxRetry=1)).running()
     world.command("RestartJob")
     world.command("RestartJob")
     world.command("AbortJob")

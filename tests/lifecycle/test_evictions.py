@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.lifecycle.simulation import START, World, job, task, torch_job
+from tests.lifecycle.simulation import START, Simulation, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods
 from vcjob.spec.job import Job
 
 
-def terminating(world: World, name: str, index: int, **fields) -> None:
+def terminating(world: Simulation, name: str, index: int, **fields) -> None:
     pod = world.at(name, index)
     world.observed.put(msgspec.structs.replace(pod, terminating=True, since=world.now, **fields))
 
@@ -23,7 +23,7 @@ def test_row_16_an_eviction_and_a_failure_are_told_apart(evicted):
         {"event": "PodEvicted", "action": "RestartJob"},
         {"event": "PodFailed", "action": "TerminateJob"},
     ]
-    world = World(job(policies=policies)).running()
+    world = Simulation(job(policies=policies)).running()
     world.set("worker", 0, "Failed", 137, evicted=evicted)
     decision = world.tick()
     assert decision.status.phase is (Phase.RESTARTING if evicted else Phase.TERMINATING)
@@ -31,20 +31,20 @@ def test_row_16_an_eviction_and_a_failure_are_told_apart(evicted):
 
 
 def test_row_16_the_exit_code_of_an_evicted_pod_answers_no_exit_code_policy():
-    world = World(job(policies=[{"exitCode": 137, "action": "TerminateJob"}])).running()
+    world = Simulation(job(policies=[{"exitCode": 137, "action": "TerminateJob"}])).running()
     world.set("worker", 0, "Failed", 137, evicted=True)
     assert world.settle().phase is Phase.RUNNING
 
 
 def test_a_pod_that_someone_deletes_counts_as_evicted_at_once_not_only_when_it_is_gone():
-    world = World(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
+    world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
     terminating(world, "worker", 1)
     assert world.tick().status.phase is Phase.RESTARTING
     assert world.status.culprit.index == 1
 
 
 def test_row_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_its_next_attempt():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.vanish("worker", 1)
     decision = world.tick()
     assert [s for s in decision.steps if isinstance(s, CreatePods)] == [
@@ -63,14 +63,14 @@ def test_row_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_i
 
 
 def test_row_14_a_pod_lost_while_nobody_watched_still_answers_its_policy():
-    world = World(job(policies=[{"event": "PodEvicted", "action": "AbortJob"}])).running()
+    world = Simulation(job(policies=[{"event": "PodEvicted", "action": "AbortJob"}])).running()
     world.vanish("worker", 2)
     assert world.settle().phase is Phase.ABORTED
     assert "worker-2 was evicted" in world.status.state.message
 
 
 def test_a_replacement_waits_until_the_old_pod_is_gone():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     terminating(world, "worker", 1)
     decision = world.tick()
     assert not [s for s in decision.steps if isinstance(s, CreatePods)]
@@ -81,7 +81,7 @@ def test_a_replacement_waits_until_the_old_pod_is_gone():
 
 
 def test_a_pod_that_succeeds_while_it_is_going_has_succeeded():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     terminating(world, "worker", 1)
     world.tick()
     world.set("worker", 1, "Succeeded")
@@ -92,7 +92,7 @@ def test_a_pod_that_succeeds_while_it_is_going_has_succeeded():
 
 
 def test_row_22_what_succeeded_is_not_run_again_after_its_node_is_lost():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.set("worker", 0, "Succeeded")
     world.settle()
     world.vanish("worker", 0)
@@ -104,7 +104,7 @@ def test_row_22_what_succeeded_is_not_run_again_after_its_node_is_lost():
 
 
 def test_a_restart_of_the_whole_job_runs_what_succeeded_again():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.set("worker", 0, "Succeeded")
     world.settle()
     world.command("RestartJob")
@@ -114,7 +114,7 @@ def test_a_restart_of_the_whole_job_runs_what_succeeded_again():
 
 
 def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in_time():
-    world = World(
+    world = Simulation(
         job(policies=[{"event": "PodEvicted", "action": "TerminateJob", "timeout": "30s"}])
     ).running()
     world.vanish("worker", 0)
@@ -137,11 +137,11 @@ def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in
 
 
 def test_row_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goes_is_replaced():
-    world = World(torch_job()).running()
+    world = Simulation(torch_job()).running()
     world.set("worker", 1, "Failed", evicted=True)
     assert world.settle().phase is Phase.FAILED
     assert world.status.state.message == "rank 2 (worker-1) was evicted"
-    other = World(torch_job()).running()
+    other = Simulation(torch_job()).running()
     terminating(other, "worker", 1, phase="Failed", evicted=True)
     assert other.settle().phase == "Pending"
     assert other.attempts()["worker-1"] == 1
@@ -149,7 +149,7 @@ def test_row_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goe
 
 def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_one():
     """The status was lost or restored from an old copy; the pods were not."""
-    world = World(job(task("worker", 2)))
+    world = Simulation(job(task("worker", 2)))
     world.do(CreatePods("worker", IndexSet.of([0]), 3, 2, 2))
     decision = world.tick()
     assert not [step for step in decision.steps if type(step).__name__ == "KillPods"]
@@ -158,7 +158,7 @@ def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_
 
 
 def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event():
-    world = World(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
+    world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
     status = world.status
     world.job = Job(
         {
@@ -172,7 +172,7 @@ def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event():
 
 
 def test_row_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going():
-    world = World(torch_job()).running()
+    world = Simulation(torch_job()).running()
     terminating(world, "worker", 0)
     world.now += 5
     world.set("worker", 1, "Failed", evicted=True)

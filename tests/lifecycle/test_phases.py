@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.simulation import World, job, task, torch_job
+from tests.lifecycle.simulation import Simulation, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, KillPods
@@ -14,9 +14,9 @@ def names(decision, kind):
     return [step for step in decision.steps if isinstance(step, kind)]
 
 
-def world_in(phase: Phase) -> World:
+def world_in(phase: Phase) -> Simulation:
     """Three workers, one of them succeeded where the phase allows it, in the phase asked for."""
-    world = World(job(task("worker", 3, minAvailable=2), minAvailable=3, maxRetry=3))
+    world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=3, maxRetry=3))
     world.settle()
     if phase is Phase.PENDING:
         return world
@@ -48,7 +48,7 @@ def world_in(phase: Phase) -> World:
 
 
 def test_a_new_job_is_pending_and_all_its_pods_are_created_in_one_step():
-    world = World(torch_job(workers=3))
+    world = Simulation(torch_job(workers=3))
     decision = world.decide()
     assert decision.status.phase is Phase.PENDING
     assert names(decision, CreatePods) == [
@@ -61,7 +61,7 @@ def test_a_new_job_is_pending_and_all_its_pods_are_created_in_one_step():
 
 @pytest.mark.parametrize("ended", ["Running", "Succeeded", "Failed"])
 def test_pending_becomes_running_when_min_available_pods_run_or_ended(ended):
-    world = World(job(task("worker", 3, minAvailable=2), minAvailable=2))
+    world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2))
     world.settle()
     world.set("worker", 0, "Running")
     world.settle()
@@ -72,7 +72,7 @@ def test_pending_becomes_running_when_min_available_pods_run_or_ended(ended):
 
 
 def test_an_unknown_pod_does_not_count_as_up():
-    world = World(job(task("worker", 2)))
+    world = Simulation(job(task("worker", 2)))
     world.settle()
     world.all("Unknown")
     assert world.settle().phase is Phase.PENDING
@@ -80,7 +80,7 @@ def test_an_unknown_pod_does_not_count_as_up():
 
 
 def test_running_goes_back_to_pending_when_too_many_pods_are_pending():
-    world = World(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
+    world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     world.vanish("worker", 0)
     world.settle()
     assert (world.phase, world.status.pending) == ("Running", 1)
@@ -114,7 +114,7 @@ def test_restart_job_kills_all_pods_finished_ones_too_and_spends_a_retry(phase):
 def test_a_targeted_restart_kills_its_target_alone_and_spends_a_retry(phase, action, hit):
     policies = [{"event": "PodFailed", "action": action}]
     partitions = {"totalPartitions": 2, "partitionSize": 2}
-    world = World(
+    world = Simulation(
         job(
             task("worker", 4, policies=policies, partitionPolicy=partitions),
             task("other", 1),
@@ -179,7 +179,7 @@ def test_resume_of_a_job_that_is_not_suspended_changes_nothing(phase):
 
 
 def test_restarting_waits_until_enough_old_pods_are_gone():
-    world = World(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
+    world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     world.command("RestartJob")
     world.tick()
     world.observed.drop("worker-1-0")
@@ -193,7 +193,7 @@ def test_restarting_waits_until_enough_old_pods_are_gone():
 
 def test_restart_job_upgrades_a_restart_of_one_pod_and_is_refused_by_one_of_the_whole_job():
     policies = [{"event": "PodFailed", "action": "RestartPod"}]
-    world = World(job(task("worker", 3, policies=policies), maxRetry=5)).running()
+    world = Simulation(job(task("worker", 3, policies=policies), maxRetry=5)).running()
     world.set("worker", 1, "Failed", 1)
     world.tick()
     world.command("RestartJob", "a")
@@ -281,7 +281,7 @@ def test_a_pod_that_turns_up_after_the_end_is_killed_and_finished_ones_stay(phas
 
 
 def test_a_pod_of_a_task_that_the_job_does_not_have_is_killed_and_holds_up_the_end():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.do(CreatePods("stranger", IndexSet.of([0]), 0, 0, 0))
     world.command("TerminateJob")
     decision = world.tick()
@@ -293,7 +293,7 @@ def test_a_pod_of_a_task_that_the_job_does_not_have_is_killed_and_holds_up_the_e
 
 
 def test_a_terminating_pod_holds_up_the_end_although_it_has_failed():
-    world = World(job(task("worker", 1))).running()
+    world = Simulation(job(task("worker", 1))).running()
     world.command("AbortJob")
     world.tick()
     world.set("worker", 0, "Failed", 143)

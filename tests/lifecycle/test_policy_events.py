@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.simulation import START, World, job, policy, task, torch_job, world_with
+from tests.lifecycle.simulation import START, Simulation, job, policy, task, torch_job, world_with
 from vcjob.lifecycle.status import Phase
 
 
@@ -23,7 +23,7 @@ def test_task_completed_needs_every_replica():
 def test_task_completed_goes_before_failures_of_the_same_second():
     """A worker that loses its master because the master is done is no failure of the job."""
     tasks = task("master", 1, policies=[policy("TaskCompleted", "CompleteJob")]), task("worker", 2)
-    world = World(torch_job(tasks=tasks)).running()
+    world = Simulation(torch_job(tasks=tasks)).running()
     world.set("worker", 1, "Failed", 1, since=START + 30.0)
     world.set("master", 0, "Succeeded", since=START + 30.4)
     assert world.settle().phase is Phase.COMPLETED
@@ -31,7 +31,7 @@ def test_task_completed_goes_before_failures_of_the_same_second():
 
 def test_a_failure_of_an_earlier_second_goes_before_task_completed():
     tasks = task("master", 1, policies=[policy("TaskCompleted", "CompleteJob")]), task("worker", 2)
-    world = World(torch_job(tasks=tasks)).running()
+    world = Simulation(torch_job(tasks=tasks)).running()
     world.set("worker", 1, "Failed", 1, since=START + 29.0)
     world.set("master", 0, "Succeeded", since=START + 30.4)
     assert world.settle().phase is Phase.FAILED
@@ -41,7 +41,7 @@ def test_a_failure_of_an_earlier_second_goes_before_task_completed():
 def test_task_failed_when_the_restarts_of_its_pods_together_reach_its_max_retry(max_retry, needed):
     fields = {} if max_retry is None else {"maxRetry": max_retry}
     worker = task("worker", 2, policies=[policy("TaskFailed")], **fields)
-    world = World(job(worker, task("other", 1))).running()
+    world = Simulation(job(worker, task("other", 1))).running()
     world.set("other", 0, "Running", restarts=50)
     for restarts in range(1, needed):
         world.set("worker", restarts % 2, "Running", restarts=restarts // 2 + restarts % 2)
@@ -101,7 +101,7 @@ def test_events_of_an_earlier_attempt_do_not_count():
 def test_an_event_that_a_resume_set_aside_fires_again_once_its_task_was_restarted():
     policies = [policy("TaskCompleted", "AbortJob"), policy("PodFailed", "RestartTask")]
     tasks = task("worker", 2, minAvailable=1, policies=policies), task("other", 1)
-    world = World(job(*tasks, maxRetry=9)).running()
+    world = Simulation(job(*tasks, maxRetry=9)).running()
     world.all("Succeeded", "worker")
     world.settle()
     world.command("ResumeJob")
@@ -128,7 +128,7 @@ def test_resume_as_the_answer_to_an_update_takes_it_as_dealt_with():
 
 def test_restarts_that_made_the_job_abort_do_not_abort_it_again_after_a_resume():
     tasks = task("worker", 1, policies=[policy("TaskFailed", "AbortJob")]), task("other", 1)
-    world = World(job(*tasks)).running()
+    world = Simulation(job(*tasks)).running()
     world.set("worker", 0, "Succeeded", restarts=3)
     assert world.settle().phase is Phase.ABORTED
     world.command("ResumeJob")

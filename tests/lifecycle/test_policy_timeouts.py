@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.simulation import START, World, job, policy, task, world_with
+from tests.lifecycle.simulation import START, Simulation, job, policy, task, world_with
 from vcjob.lifecycle.status import Phase, Status
 
 
 def test_pod_pending_acts_after_its_timeout_counted_from_the_pods_creation():
-    world = World(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
+    world = Simulation(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
     world.settle()
     world.now += 30
     assert world.settle().phase is Phase.PENDING
@@ -24,7 +24,7 @@ def test_pod_pending_acts_after_its_timeout_counted_from_the_pods_creation():
 
 
 def test_pod_pending_is_cancelled_when_the_pod_runs():
-    world = World(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
+    world = Simulation(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
     world.settle()
     world.all("Running")
     world.settle()
@@ -34,7 +34,7 @@ def test_pod_pending_is_cancelled_when_the_pod_runs():
 
 
 def test_any_event_without_a_timeout_does_not_answer_pending_pods():
-    world = World(job(policies=[policy("*", "TerminateJob")]))
+    world = Simulation(job(policies=[policy("*", "TerminateJob")]))
     assert world.settle().phase is Phase.PENDING
     world.all("Unknown")
     assert world.settle().phase is Phase.TERMINATED
@@ -42,7 +42,7 @@ def test_any_event_without_a_timeout_does_not_answer_pending_pods():
 
 
 def test_each_pending_pod_has_its_own_time():
-    world = World(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9,
+    world = Simulation(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9,
                       policies=[policy("PodPending", "RestartPod", timeout="60s")]))  # fmt: skip
     world.settle()
     world.set("worker", 1, "Running")
@@ -82,7 +82,7 @@ def test_a_pod_that_answers_again_cancels_the_timeout():
 
 def test_row_14_a_timeout_goes_on_across_a_restart_of_the_caller():
     worker = task("worker", 2, policies=[policy("TaskFailed", timeout="1m")])
-    world = World(job(worker)).running()
+    world = Simulation(job(worker)).running()
     world.set("worker", 0, "Running", restarts=3)
     world.settle()
     assert world.status.holding == {"TaskFailed/worker": START}
@@ -109,7 +109,7 @@ def test_a_held_event_that_ends_is_forgotten():
 
 def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told():
     policies = [policy("PodPending", "RestartPod", timeout="1m")]
-    world = World(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9, policies=policies))
+    world = Simulation(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9, policies=policies))
     world.settle()
     world.set("worker", 0, "Running")
     world.settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.simulation import World, job, task, torch_job
+from tests.lifecycle.simulation import Simulation, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.pod import Failure
 from vcjob.lifecycle.status import Phase
@@ -15,7 +15,7 @@ IGNORE = {"vcjob.io/on-rank-failure": "ignore"}
 
 
 def test_row_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it():
-    world = World(torch_job(workers=3)).running()
+    world = Simulation(torch_job(workers=3)).running()
     world.set("master", 0, "Succeeded")
     world.settle()
     world.set("worker", 1, "Failed", 1)
@@ -31,7 +31,7 @@ def test_row_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it
 
 
 def test_row_26_also_while_the_job_is_still_pending():
-    world = World(torch_job())
+    world = Simulation(torch_job())
     world.settle()
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
@@ -41,7 +41,7 @@ def test_row_26_also_while_the_job_is_still_pending():
 def test_row_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name, rank):
     tasks = task("chief", 1), task("hand", 2), task("extra", 1)
     plugins = {"pytorch": ["--master=chief", "--worker", "hand"]}
-    world = World(job(*tasks, plugins=plugins)).running()
+    world = Simulation(job(*tasks, plugins=plugins)).running()
     world.set("extra", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
     world.set(name, 1 if name == "hand" else 0, "Failed", 1)
@@ -50,21 +50,23 @@ def test_row_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name, rank):
 
 
 def test_row_26_in_a_homogeneous_job_the_index_is_the_rank():
-    world = World(job(task("node", 3), plugins={"pytorch": ["--master=node", "--worker=node"]})).running()
+    world = Simulation(
+        job(task("node", 3), plugins={"pytorch": ["--master=node", "--worker=node"]})
+    ).running()
     world.set("node", 2, "Failed", 1)
     world.settle()
     assert world.status.culprit.rank == 2
 
 
 def test_row_26_does_not_touch_a_job_without_the_plugin():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
     assert world.status.failed == 1
 
 
 def test_row_26_the_annotation_keeps_volcanos_way():
-    world = World(torch_job(annotations=IGNORE)).running()
+    world = Simulation(torch_job(annotations=IGNORE)).running()
     world.set("worker", 0, "Failed", 1)
     world.set("worker", 1, "Running", restarts=10)
     assert world.settle().phase is Phase.RUNNING
@@ -73,13 +75,13 @@ def test_row_26_the_annotation_keeps_volcanos_way():
 @pytest.mark.parametrize("timeout", [None, "1h"])
 def test_row_26_gives_way_to_any_matching_policy(timeout):
     policy = {"event": "PodFailed", "action": "RestartJob", **({"timeout": timeout} if timeout else {})}
-    world = World(torch_job(policies=[policy])).running()
+    world = Simulation(torch_job(policies=[policy])).running()
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is (Phase.RUNNING if timeout else Phase.PENDING)
 
 
 def test_row_26_a_policy_for_another_exit_code_does_not_match():
-    world = World(torch_job(policies=[{"exitCode": 2, "action": "RestartJob"}])).running()
+    world = Simulation(torch_job(policies=[{"exitCode": 2, "action": "RestartJob"}])).running()
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
 
@@ -88,7 +90,7 @@ def test_row_26_a_policy_for_another_exit_code_does_not_match():
 def test_row_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max_retry, limit):
     fields = {} if max_retry is None else {"maxRetry": max_retry}
     tasks = task("master", 1, maxRetry=99), task("worker", 2, **fields)
-    world = World(torch_job(tasks=tasks)).running()
+    world = Simulation(torch_job(tasks=tasks)).running()
     failure = Failure("main", 139, signal=11)
     if limit > 1:
         world.set("worker", 0, "Running", restarts=limit - 1, failure=failure)
@@ -104,14 +106,14 @@ def test_row_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max
 
 
 def test_row_26_a_rank_that_succeeded_in_the_end_has_not_failed():
-    world = World(torch_job(workers=1)).running()
+    world = Simulation(torch_job(workers=1)).running()
     world.set("worker", 0, "Succeeded", restarts=3, failure=Failure("main", 1))
     assert world.settle().phase is Phase.RUNNING
 
 
 def test_row_26_gives_way_to_a_policy_for_task_failed():
     tasks = task("master", 1), task("worker", 1, policies=[{"event": "TaskFailed", "action": "RestartTask"}])
-    world = World(torch_job(tasks=tasks)).running()
+    world = Simulation(torch_job(tasks=tasks)).running()
     world.set("worker", 0, "Running", restarts=3)
     world.settle()
     assert (world.phase, world.attempts()) == ("Pending", {"master-0": 0, "worker-0": 1})
@@ -119,7 +121,7 @@ def test_row_26_gives_way_to_a_policy_for_task_failed():
 
 @pytest.mark.parametrize("code", sorted(WAIT_EXIT_CODES))
 def test_row_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_try_again(code):
-    world = World(torch_job())
+    world = Simulation(torch_job())
     world.settle()
     failure = Failure("wait-for-master", code, init=True)
     world.set("worker", 1, "Pending", restarts=1, failure=failure)
@@ -143,7 +145,7 @@ def test_row_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_tr
     ],
 )
 def test_row_10_any_other_restart_is_left_to_the_pod(failure):
-    world = World(torch_job())
+    world = Simulation(torch_job())
     world.settle()
     world.set("worker", 1, "Pending", restarts=1, failure=failure)
     assert not [step for step in world.decide().steps if isinstance(step, FailPods)]
@@ -164,6 +166,6 @@ def test_row_10_any_other_restart_is_left_to_the_pod(failure):
     ],
 )
 def test_the_message_says_how_it_failed(failure, words):
-    world = World(torch_job()).running()
+    world = Simulation(torch_job()).running()
     world.set("worker", 0, "Failed", failure=failure)
     assert world.settle().state.message.endswith(words)

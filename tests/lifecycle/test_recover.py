@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lifecycle.simulation import START, World, job, task
+from tests.lifecycle.simulation import START, Simulation, job, task
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked, Observed
@@ -40,7 +40,7 @@ def test_a_pod_that_nobody_saw_goes_on_with_the_next_attempt() -> None:
 
 
 def test_where_nothing_is_written_but_the_job_has_begun_every_pod_may_have_been_made() -> None:
-    world = World(job())
+    world = Simulation(job())
     world.tick()
     assert recover(Status(), Observed()) == Status()
     taken_over = recover(presumed(Status(), job()), Observed())
@@ -50,7 +50,7 @@ def test_where_nothing_is_written_but_the_job_has_begun_every_pod_may_have_been_
 
 
 def test_pods_in_view_stay_as_they_are() -> None:
-    world = World(job(task("worker", 3)))
+    world = Simulation(job(task("worker", 3)))
     world.settle()
     status = Status.from_kube(world.status.to_kube())
     assert recover(status, world.observed) == status
@@ -58,7 +58,7 @@ def test_pods_in_view_stay_as_they_are() -> None:
 
 def test_a_job_that_is_new_or_over_has_nothing_to_recover() -> None:
     assert recover(Status(), Observed()) == Status()
-    world = World(job(task("worker", 3)))
+    world = Simulation(job(task("worker", 3)))
     world.tick()
     world.command("TerminateJob")
     over = world.settle()

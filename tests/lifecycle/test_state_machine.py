@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.lifecycle.random_jobs import SELDOM, jobs
-from tests.lifecycle.simulation import World
+from tests.lifecycle.simulation import Simulation
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision_context import ACTIVE
 from vcjob.lifecycle.indexset import IndexSet
@@ -47,7 +47,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize(the_job=jobs())
     def begin(self, the_job: Any) -> None:
-        self.world = World(the_job)
+        self.world = Simulation(the_job)
         self.truth: dict[str, PodFact] = {}
         self.path: list[Phase] = [Phase.PENDING]
         self.done_at: dict[tuple[str, int], tuple[int, int]] = {}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lifecycle.simulation import START, World, job, task
+from tests.lifecycle.simulation import START, Simulation, job, task
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked
@@ -87,7 +87,7 @@ def test_the_way_to_kubernetes_and_back_is_exact(status):
 
 
 def test_a_status_of_kubernetes_form():
-    world = World(job(task("worker", 2), task("other", 1))).running()
+    world = Simulation(job(task("worker", 2), task("other", 1))).running()
     world.set("worker", 1, "Succeeded")
     document = world.settle().to_kube()
     own = document["controlledResources"].pop(LIFECYCLE)
@@ -129,7 +129,7 @@ def test_a_status_that_volcano_wrote_can_be_read_and_carried_on():
     assert status.conditions == (Condition(Phase.PENDING, START - 1),)
     assert (status.version, status.retry_count, status.running_duration) == (2, 1, 65.5)
     assert status.resources == {"plugin-svc": "svc"}
-    world = World(job(policies=[{"event": "JobUpdated", "action": "TerminateJob"}]))
+    world = Simulation(job(policies=[{"event": "JobUpdated", "action": "TerminateJob"}]))
     world.stored = json.dumps(status.to_kube())
     decision = world.decide()
     assert (decision.status.phase, decision.status.started) == (Phase.RUNNING, START)
@@ -145,7 +145,7 @@ def test_durations_as_go_writes_them():
 
 
 def test_row_18_counters_are_true_after_a_kill():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.set("worker", 0, "Succeeded")
     world.settle()
     world.command("TerminateJob")
@@ -160,7 +160,7 @@ def test_row_18_counters_are_true_after_a_kill():
     [("AbortJob", "Aborting"), ("TerminateJob", "Terminating"), ("CompleteJob", "Completing")],
 )
 def test_pods_that_are_to_go_count_as_terminating_at_once(action, phase):
-    world = World(job(task("worker", 3))).running()
+    world = Simulation(job(task("worker", 3))).running()
     world.set("worker", 0, "Succeeded")
     world.command(action)
     status = world.tick().status
@@ -168,7 +168,7 @@ def test_pods_that_are_to_go_count_as_terminating_at_once(action, phase):
 
 
 def test_row_18_the_transition_time_changes_with_the_phase_alone():
-    world = World(job())
+    world = Simulation(job())
     world.settle()
     world.now += 10
     world.set("worker", 0, "Running")
@@ -180,7 +180,7 @@ def test_row_18_the_transition_time_changes_with_the_phase_alone():
 
 
 def test_row_18_every_phase_has_a_reason_and_a_message():
-    world = World(job(task("worker", 2), maxRetry=2))
+    world = Simulation(job(task("worker", 2), maxRetry=2))
     for action in (None, "RestartJob", "AbortJob", "ResumeJob", "CompleteJob"):
         if action:
             world.command(action)
@@ -192,7 +192,7 @@ def test_row_18_every_phase_has_a_reason_and_a_message():
 
 
 def test_row_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_again():
-    world = World(job())
+    world = Simulation(job())
     world.observed.blocked = Blocked("QuotaExceeded", "exceeded quota: gpus, used 8 of 8")
     for _ in range(20):
         decision = world.decide()
@@ -206,7 +206,7 @@ def test_row_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_ag
 
 
 def test_pods_are_held_back_while_the_gang_waits_in_its_queue():
-    world = World(job())
+    world = Simulation(job())
     world.observed.held = Blocked("PodGroupPending", "queue default is full")
     world.settle()
     assert (world.born, world.status.state.reason) == (set(), "PodGroupPending")
@@ -216,7 +216,7 @@ def test_pods_are_held_back_while_the_gang_waits_in_its_queue():
 
 
 def test_nothing_new_gives_the_same_status_object_and_no_event():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     status = world.status
     from vcjob.lifecycle.decide import decide
 
@@ -226,7 +226,7 @@ def test_nothing_new_gives_the_same_status_object_and_no_event():
 
 
 def test_users_are_told_of_every_phase_once():
-    world = World(
+    world = Simulation(
         job(task("worker", 1), maxRetry=2, policies=[{"event": "PodFailed", "action": "RestartJob"}])
     )
     for _ in range(2):
@@ -246,7 +246,7 @@ def test_users_are_told_of_every_phase_once():
 
 
 def test_the_history_tells_of_a_resume():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.command("AbortJob")
     world.settle()
     world.now += 9
@@ -258,7 +258,7 @@ def test_the_history_tells_of_a_resume():
 
 
 def test_the_pending_message_counts_what_runs_and_what_has_ended():
-    world = World(job(task("worker", 5)))
+    world = Simulation(job(task("worker", 5)))
     world.settle()
     for index, phase in enumerate(["Running", "Succeeded", "Failed", "Unknown"]):
         world.set("worker", index, phase)

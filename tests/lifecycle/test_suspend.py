@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lifecycle.simulation import World, job, task
+from tests.lifecycle.simulation import Simulation, job, task
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, KillPods
 
 
 def test_a_job_made_suspended_creates_no_pod_until_it_is_resumed():
-    world = World(job(suspend=True))
+    world = Simulation(job(suspend=True))
     world.settle()
     assert (world.phase, world.born, world.status.suspended_by) == ("Aborted", set(), "spec")
     assert world.status.state.message == "spec.suspend is true"
@@ -21,7 +21,7 @@ def test_a_job_made_suspended_creates_no_pod_until_it_is_resumed():
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Restarting"])
 def test_suspend_aborts_from_every_active_phase_and_resume_spends_no_retry(phase):
-    world = World(job())
+    world = Simulation(job())
     world.settle()
     if phase != "Pending":
         world.running()
@@ -39,7 +39,7 @@ def test_suspend_aborts_from_every_active_phase_and_resume_spends_no_retry(phase
 
 
 def test_spec_suspend_resumes_only_what_it_suspended():
-    world = World(job(suspend=False)).running()
+    world = Simulation(job(suspend=False)).running()
     world.command("AbortJob")
     world.settle()
     assert (world.phase, world.status.suspended_by) == ("Aborted", "command")
@@ -51,7 +51,7 @@ def test_spec_suspend_resumes_only_what_it_suspended():
 
 
 def test_a_resume_command_is_refused_while_the_spec_suspends():
-    world = World(job(suspend=True))
+    world = Simulation(job(suspend=True))
     world.settle()
     world.command("ResumeJob")
     world.settle()
@@ -60,7 +60,7 @@ def test_a_resume_command_is_refused_while_the_spec_suspends():
 
 
 def test_resume_while_pods_are_still_ending_waits_for_them():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.command("AbortJob")
     world.tick()
     world.command("ResumeJob")
@@ -72,7 +72,7 @@ def test_resume_while_pods_are_still_ending_waits_for_them():
 
 
 def test_a_command_is_recorded_before_it_is_deleted_and_done_once():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     world.command("RestartJob", "c-1")
     decision = world.decide()
     assert decision.status.commands == ("c-1",)
@@ -90,7 +90,7 @@ def test_a_command_is_recorded_before_it_is_deleted_and_done_once():
 
 
 def test_commands_are_carried_out_in_the_order_they_came():
-    world = World(job(maxRetry=9)).running()
+    world = Simulation(job(maxRetry=9)).running()
     world.command("AbortJob", "a")
     world.command("ResumeJob", "b")
     world.command("RestartJob", "c")
@@ -104,7 +104,7 @@ def test_commands_are_carried_out_in_the_order_they_came():
 
 
 def test_a_command_without_a_meaning_is_refused_and_deleted():
-    world = World(job()).running()
+    world = Simulation(job()).running()
     for action, why in (("RestartPod", "it needs a pod"), ("Dance", "there is no such action")):
         world.command(action)
         world.settle()
@@ -113,7 +113,7 @@ def test_a_command_without_a_meaning_is_refused_and_deleted():
 
 
 def test_the_record_of_commands_is_bounded_but_keeps_those_still_there():
-    world = World(job(task("worker", 1))).running()
+    world = Simulation(job(task("worker", 1))).running()
     world.command("ResumeJob", "first")
     decision = world.decide()
     world.persist(decision)  # never deleted
@@ -134,7 +134,7 @@ def test_the_record_of_commands_is_bounded_but_keeps_those_still_there():
     "actions", [("RestartJob",), ("AbortJob", "ResumeJob"), ("TerminateJob",), ("CompleteJob",)]
 )
 def test_a_command_that_is_carried_out_is_not_called_refused(actions):
-    world = World(job()).running()
+    world = Simulation(job()).running()
     for action in actions:
         world.command(action)
         world.settle()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from vcjob.local.machine import process
-from vcjob.local.pod.environment import Place
+from vcjob.local.pod.environment import HostContext
 from vcjob.local.supervisor.host_setup import host_pattern
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.handle import Handle
@@ -86,10 +86,10 @@ def ranks(command: str | dict[str, Any], workers: int = 2, **fields: Any) -> lis
     return [task("master", command, **fields), task("worker", command, replicas=workers, **fields)]
 
 
-def some_place(**changes: Any) -> Place:
+def some_place(**changes: Any) -> HostContext:
     """Where a pod of a job of three ranks runs; 20001 stands for the cluster's port."""
     pattern = host_pattern(Job(job(*ranks("true"))))
-    return Place({}, {}, {}, pattern, 23456, 20001, "node", "uid")._replace(**changes)
+    return HostContext({}, {}, {}, pattern, 23456, 20001, "node", "uid")._replace(**changes)
 
 
 def left_behind(handle: Handle) -> list[int]:

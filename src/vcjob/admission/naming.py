@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vcjob.plugins import registry
 from vcjob.spec import names
-from vcjob.spec.job import Ground, Job
+from vcjob.spec.job import Job, JobClient
 from vcjob.spec.problem import Path, Problem, error, has_errors
 
 #: `<job>-svc` names a volume, which has at most 63 characters.
@@ -15,7 +15,7 @@ MAX_JOB_NAME = names.LABEL_LENGTH - len("-svc")
 _SUFFIX = "xxxxx"
 
 
-def check(job: Job, ground: Ground | None) -> Iterator[Problem]:
+def check(job: Job, ground: JobClient | None) -> Iterator[Problem]:
     where: Path = ("metadata", "name")
     name = job.name
     if not name and job.metadata.generate_name:

@@ -22,7 +22,7 @@ from vcjob.admission.readable import is_readable, readable
 from vcjob.plugins import registry
 from vcjob.spec import schema
 from vcjob.spec.document import Document
-from vcjob.spec.job import Ground, Job
+from vcjob.spec.job import Job, JobClient
 from vcjob.spec.problem import Path, Problem, has_errors
 
 Check = Callable[[Job], Iterable[Problem]]
@@ -58,7 +58,7 @@ def admit(
     doc: Document | Mapping[str, Any],
     *,
     allow_unknown: bool = False,
-    ground: Ground | None = None,
+    ground: JobClient | None = None,
     queues: Queues | None = None,
     old: Mapping[str, Any] | None = None,
 ) -> Admission:
@@ -86,7 +86,7 @@ def admit(
     return Admission(None if has_errors(located) else job, job.doc, located)
 
 
-def _checked(job: Job, *, ground: Ground | None, queues: Queues | None, update: bool) -> Iterable[Problem]:
+def _checked(job: Job, *, ground: JobClient | None, queues: Queues | None, update: bool) -> Iterable[Problem]:
     for check in _CHECKS:
         yield from check(job)
     yield from naming.check(job, ground)

@@ -9,7 +9,7 @@ import click
 
 from vcjob.cli.cluster_options import cluster_options
 from vcjob.cli.options import output_option
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 
 if TYPE_CHECKING:
     from vcjob.diagnosis.check import Check
@@ -48,7 +48,7 @@ def command(
     _show(found, output)
     judged = found[ground or "local"]
     if any(check.standing == "missing" for check in judged):
-        raise click.exceptions.Exit(GroundError.exit_code)
+        raise click.exceptions.Exit(BackendError.exit_code)
 
 
 def _cluster(kubeconfig: str | None, context: str | None, namespace: str) -> list[Check]:
@@ -66,7 +66,7 @@ def _cluster(kubeconfig: str | None, context: str | None, namespace: str) -> lis
 
     try:
         return asyncio.run(work())
-    except GroundError as error:
+    except BackendError as error:
         return [missing("cluster", error.message, error.hint)]
 
 

@@ -63,10 +63,10 @@ def command(
             output=output,
         )
         return
-    from vcjob.local.supervisor.prestart import Seat
+    from vcjob.local.supervisor.prestart import PrestartedSupervisor
 
     # First of all: the supervisor loads while we do.
-    with closing(Seat(warm=warm)) as seat:
+    with closing(PrestartedSupervisor(warm=warm)) as seat:
         from vcjob.cli.problem_text import show_problems
         from vcjob.sdk.loading import load
         from vcjob.sdk.running import start
@@ -89,14 +89,14 @@ def _run_on_cluster(
     file: str, where: Where, *, detach: bool, local: dict[str, object], allow_unknown: bool, output: str
 ) -> None:
     from vcjob.cli.problem_text import show_problems
-    from vcjob.sdk.grounds import open_ground
+    from vcjob.sdk.grounds import open_backend
     from vcjob.sdk.loading import load
     from vcjob.sdk.running import refuse_local_options
 
     refuse_local_options(local)
     loaded = load(path_of(file), allow_unknown=allow_unknown, ground="cluster")
     show_problems(loaded.warnings, sys.stderr)
-    ground = open_ground(where["on"], where["context"], where["kubeconfig"])
+    ground = open_backend(where["on"], where["context"], where["kubeconfig"])
     assert ground is not None
     with Interrupts() as interrupts:
         job = ground.start(loaded, where["namespace"], strict=not allow_unknown)

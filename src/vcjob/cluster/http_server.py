@@ -6,7 +6,7 @@ import ssl
 
 from aiohttp import web
 
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 
 _SHUTDOWN_SECONDS = 5.0
 
@@ -23,7 +23,7 @@ async def listen(runner: web.AppRunner, host: str, port: int, context: ssl.SSLCo
         await web.TCPSite(runner, host or None, port, ssl_context=context, reuse_address=True).start()
     except OSError as error:
         await runner.cleanup()
-        raise GroundError(
+        raise BackendError(
             f"cannot listen on {host or '*'}:{port}: {error.strerror or error}",
             hint="another program has the port, or the address is not this machine's",
         ) from error

@@ -39,7 +39,7 @@ class JobMeta(Meta, rename="camel", gc=False):
     annotations: dict[str, str] | None = None
 
 
-class LeanJob(msgspec.Struct, gc=False):
+class PartialJob(msgspec.Struct, gc=False):
     """A Job whose spec and status stay the bytes that came until somebody needs them."""
 
     metadata: JobMeta = msgspec.field(default_factory=JobMeta)
@@ -51,7 +51,7 @@ class LeanJob(msgspec.Struct, gc=False):
         self.spec, self.status = self.spec.copy(), self.status.copy()
 
 
-class LeanCommand(msgspec.Struct, gc=False):
+class PartialCommand(msgspec.Struct, gc=False):
     metadata: Meta = msgspec.field(default_factory=Meta)
     target: OwnerReference | None = None
     action: str = ""
@@ -131,7 +131,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class LeanPod(msgspec.Struct, gc=False):
+class PartialPod(msgspec.Struct, gc=False):
     metadata: PodMeta = msgspec.field(default_factory=PodMeta)
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -145,13 +145,13 @@ class OwnedMeta(Meta, rename="camel", gc=False):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class LeanOwned(msgspec.Struct, gc=False):
+class PartialOwned(msgspec.Struct, gc=False):
     """An object known by its metadata alone: a ConfigMap, whose content may be large and another's."""
 
     metadata: OwnedMeta = msgspec.field(default_factory=OwnedMeta)
 
 
-class LeanSpecced(LeanOwned, gc=False):
+class PartialSpecced(PartialOwned, gc=False):
     """An object whose spec is small enough to keep, so that a change of it is seen without asking."""
 
     spec: msgspec.Raw = _NOTHING
@@ -172,11 +172,11 @@ class GroupStatus(msgspec.Struct, gc=False):
     conditions: tuple[GroupCondition, ...] | None = ()
 
 
-class LeanGroup(LeanSpecced, gc=False):
+class PartialGroup(PartialSpecced, gc=False):
     status: GroupStatus | None = None
 
 
-class LeanPriority(msgspec.Struct, gc=False):
+class PartialPriority(msgspec.Struct, gc=False):
     metadata: Meta = msgspec.field(default_factory=Meta)
     value: int = 0
 
@@ -187,7 +187,7 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     renew_time: datetime | None = None
 
 
-class LeanLease(msgspec.Struct, gc=False):
+class PartialLease(msgspec.Struct, gc=False):
     metadata: Meta = msgspec.field(default_factory=Meta)
     spec: LeaseSpec = LeaseSpec()
 
@@ -197,18 +197,18 @@ COMMANDS = resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
 POD_GROUPS = resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 COSCHEDULING_GROUPS = resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
-LEAN_JOBS = JOBS.read_as(LeanJob)
-LEAN_COMMANDS = COMMANDS.read_as(LeanCommand)
-LEAN_PODS = PODS.read_as(LeanPod)
-LEAN_PRIORITIES = PRIORITY_CLASSES.read_as(LeanPriority)
-LEAN_LEASES = LEASES.read_as(LeanLease)
+PARTIAL_JOBS = JOBS.read_as(PartialJob)
+PARTIAL_COMMANDS = COMMANDS.read_as(PartialCommand)
+PARTIAL_PODS = PODS.read_as(PartialPod)
+PARTIAL_PRIORITIES = PRIORITY_CLASSES.read_as(PartialPriority)
+PARTIAL_LEASES = LEASES.read_as(PartialLease)
 
-LEAN_CONFIG_MAPS = CONFIG_MAPS.read_as(LeanOwned)
-LEAN_CLAIMS = PERSISTENT_VOLUME_CLAIMS.read_as(LeanOwned)
-LEAN_SERVICES = SERVICES.read_as(LeanSpecced)
-LEAN_POLICIES = NETWORK_POLICIES.read_as(LeanSpecced)
-LEAN_GROUPS = POD_GROUPS.read_as(LeanGroup)
-LEAN_COSCHEDULING_GROUPS = COSCHEDULING_GROUPS.read_as(LeanGroup)
+PARTIAL_CONFIG_MAPS = CONFIG_MAPS.read_as(PartialOwned)
+PARTIAL_CLAIMS = PERSISTENT_VOLUME_CLAIMS.read_as(PartialOwned)
+PARTIAL_SERVICES = SERVICES.read_as(PartialSpecced)
+PARTIAL_POLICIES = NETWORK_POLICIES.read_as(PartialSpecced)
+PARTIAL_GROUPS = POD_GROUPS.read_as(PartialGroup)
+PARTIAL_COSCHEDULING_GROUPS = COSCHEDULING_GROUPS.read_as(PartialGroup)
 
 
 def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:

@@ -2,7 +2,7 @@
 
 ::
 
-    GroundError
+    BackendError
     └── KubeError
         ├── ConfigError            the kubeconfig or a credential program is not usable
         ├── Unreachable            no answer: refused, timed out, cut off, bad certificate
@@ -29,10 +29,10 @@ from typing import Any
 
 import msgspec
 
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 
 
-class KubeError(GroundError):
+class KubeError(BackendError):
     """Base of everything this package raises."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vcjob.lifecycle.decision_context import ACTIVE, EventType, Turn
+from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext, EventType
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, Phase, Run
 from vcjob.lifecycle.tally import renewed
@@ -46,7 +46,7 @@ class Cause(msgspec.Struct, frozen=True):
         return "" if self.source == "spec" else "ExecuteAction"
 
 
-def act(turn: Turn, action: str, cause: Cause) -> bool:
+def act(turn: DecisionContext, action: str, cause: Cause) -> bool:
     """Carry out `action`; False where the phase has no place for it, and nothing is changed then."""
     if turn.phase in FINAL or action not in ACTIONS:
         return False
@@ -59,12 +59,12 @@ def act(turn: Turn, action: str, cause: Cause) -> bool:
     return _restart(turn, action, cause)
 
 
-def fail(turn: Turn, reason: str, message: str, culprit: Culprit | None = None) -> None:
+def fail(turn: DecisionContext, reason: str, message: str, culprit: Culprit | None = None) -> None:
     """The job fails now; its finished pods stay."""
     turn.end(Phase.FAILED, reason, message, culprit)
 
 
-def _abort(turn: Turn, cause: Cause) -> bool:
+def _abort(turn: DecisionContext, cause: Cause) -> bool:
     if turn.phase in _SUSPENDED and cause.source == "spec" and turn.status.suspended_by != "spec":
         # From now on spec.suspend alone resumes it.
         turn.set(suspended_by="spec")
@@ -82,7 +82,7 @@ def _abort(turn: Turn, cause: Cause) -> bool:
     return True
 
 
-def _finish(turn: Turn, phase: Phase, cause: Cause) -> bool:
+def _finish(turn: DecisionContext, phase: Phase, cause: Cause) -> bool:
     if turn.phase not in ACTIVE and turn.phase not in _SUSPENDED:
         return False
     kill = 1 if turn.phase in ACTIVE else 0
@@ -97,7 +97,7 @@ def _finish(turn: Turn, phase: Phase, cause: Cause) -> bool:
     return True
 
 
-def _resume(turn: Turn, cause: Cause) -> bool:
+def _resume(turn: DecisionContext, cause: Cause) -> bool:
     if turn.phase not in _SUSPENDED or (turn.rules.suspend and cause.source != "spec"):
         return False
     # What succeeded is not run again; what made the job abort must not abort it once more.
@@ -124,7 +124,7 @@ def _resume(turn: Turn, cause: Cause) -> bool:
     return True
 
 
-def _restart(turn: Turn, action: str, cause: Cause) -> bool:
+def _restart(turn: DecisionContext, action: str, cause: Cause) -> bool:
     """One run more, if there is one left. Otherwise the pods that ended stay, so that their logs do."""
     whole = action == RESTART or not cause.task
     under_way = turn.status.restarting
@@ -147,7 +147,7 @@ def _restart(turn: Turn, action: str, cause: Cause) -> bool:
     return True
 
 
-def fail_if_out_of_runs(turn: Turn) -> bool:
+def fail_if_out_of_runs(turn: DecisionContext) -> bool:
     if turn.status.retry_count < turn.rules.max_runs:
         return False
     message = f"{turn.status.state.message}; all runs are used up (maxRetry {turn.rules.max_runs})"
@@ -155,7 +155,7 @@ def fail_if_out_of_runs(turn: Turn) -> bool:
     return True
 
 
-def _renew_all(turn: Turn) -> None:
+def _renew_all(turn: DecisionContext) -> None:
     turn.remember(
         {
             name: renewed(tally.memory, turn.rules.tasks[name].every_index)
@@ -165,13 +165,13 @@ def _renew_all(turn: Turn) -> None:
     turn.set(version=turn.status.version + 1, ready_tasks=(), handled=(), holding={}, shape=turn.rules.shape)
 
 
-def _renew_target(turn: Turn, action: str, cause: Cause) -> None:
+def _renew_target(turn: DecisionContext, action: str, cause: Cause) -> None:
     turn.remember({cause.task: renewed(turn.tallies[cause.task].memory, target(turn, action, cause))})
     fired = (f"TaskCompleted/{cause.task}", f"TaskFailed/{cause.task}")
     turn.set(handled=tuple(event for event in turn.status.handled if event not in fired))
 
 
-def target(turn: Turn, action: str, cause: Cause) -> IndexSet:
+def target(turn: DecisionContext, action: str, cause: Cause) -> IndexSet:
     """The indexes that the action is about; an event of the whole task is about all of it."""
     task = turn.rules.tasks[cause.task]
     if action == RESTART_TASK or not cause.indexes:
@@ -185,7 +185,7 @@ def target(turn: Turn, action: str, cause: Cause) -> IndexSet:
     return found
 
 
-def held_events(turn: Turn) -> list[str]:
+def held_events(turn: DecisionContext) -> list[str]:
     """The events of whole tasks that hold now, handled or not."""
     held = []
     for name, tally in turn.tallies.items():
@@ -197,7 +197,7 @@ def held_events(turn: Turn) -> list[str]:
     return held
 
 
-def _run(turn: Turn, action: str, cause: Cause) -> Run:
+def _run(turn: DecisionContext, action: str, cause: Cause) -> Run:
     whole = action in (RESTART, RESUME) or not cause.task
     return Run(
         at=turn.now,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vcjob.lifecycle.decision_context import Turn
+from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.policies import POD_EVICTED, POD_FAILED
 from vcjob.lifecycle.policy_events import happenings
 from vcjob.lifecycle.status import Culprit
@@ -12,7 +12,7 @@ from vcjob.lifecycle.status import Culprit
 MESSAGE_KEPT = 1000
 
 
-def culprit_of(turn: Turn, event: str, task: str, index: int) -> Culprit:
+def culprit_of(turn: DecisionContext, event: str, task: str, index: int) -> Culprit:
     """How the pod stands now; of its last words, as many as a status can keep."""
     attempt = turn.tallies[task].memory.attempts.of(index)
     pod = turn.observed.pod(task, index, attempt)
@@ -29,7 +29,7 @@ def culprit_of(turn: Turn, event: str, task: str, index: int) -> Culprit:
     )
 
 
-def first_failure(turn: Turn) -> Culprit | None:
+def first_failure(turn: DecisionContext) -> Culprit | None:
     """The pod that failed first of those that are there."""
     for happening in happenings(turn):
         if happening.event in (POD_FAILED, POD_EVICTED) and happening.index is not None:

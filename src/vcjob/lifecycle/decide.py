@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from vcjob.lifecycle.decision import Decision
-from vcjob.lifecycle.decision_context import ACTIVE, Turn
+from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.phases import succeed_early, sync
 from vcjob.lifecycle.reactions import react
-from vcjob.lifecycle.requests import obey
+from vcjob.lifecycle.requests import apply_requests
 from vcjob.lifecycle.status import Condition, Phase, Status
 from vcjob.lifecycle.steps import CREATING, missing, steps
 from vcjob.lifecycle.tally import begun
@@ -25,12 +25,12 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
     if job.metadata.deletion_timestamp:
         # Its pods go with it, and none of that is an event.
         return Decision(status, (), None, status.ready_tasks)
-    turn = Turn(job, status, observed, now)
+    turn = DecisionContext(job, status, observed, now)
     _begin(turn)
     while turn.moved:
         turn.moved, turn.wake_at = False, None
         turn.look()
-        for part in (obey, succeed_early, react, sync):
+        for part in (apply_requests, succeed_early, react, sync):
             if not turn.moved:
                 part(turn)
     _ready_tasks(turn)
@@ -42,7 +42,7 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
     return Decision(turn.status, todo, turn.wake_at, turn.status.ready_tasks)
 
 
-def _begin(turn: Turn) -> None:
+def _begin(turn: DecisionContext) -> None:
     """The first decision; or the first of ours, where another controller had the job before."""
     status = turn.status
     if status.state.since is None:
@@ -54,7 +54,7 @@ def _begin(turn: Turn) -> None:
         turn.set(started=turn.now, shape=turn.rules.shape)
 
 
-def _ready_tasks(turn: Turn) -> None:
+def _ready_tasks(turn: DecisionContext) -> None:
     """Whose dependsOn was met once stays ready until the whole job is restarted."""
     if turn.phase not in ACTIVE:
         return
@@ -70,7 +70,7 @@ def _ready_tasks(turn: Turn) -> None:
     turn.set(ready_tasks=tuple(ready))
 
 
-def _begin_pods(turn: Turn) -> None:
+def _begin_pods(turn: DecisionContext) -> None:
     """Write down which pods may be made, all at once and before the first: see `recover`."""
     if turn.phase in CREATING and turn.observed.held is None:
         turn.remember(
@@ -82,7 +82,7 @@ def _begin_pods(turn: Turn) -> None:
         )
 
 
-def _count(turn: Turn) -> None:
+def _count(turn: DecisionContext) -> None:
     tallies = turn.tallies
     counts = {name: tally.counts() for name, tally in tallies.items()}
     total = {
@@ -101,7 +101,7 @@ def _count(turn: Turn) -> None:
     )
 
 
-def _say_why_pending(turn: Turn) -> None:
+def _say_why_pending(turn: DecisionContext) -> None:
     status, rules, observed = turn.status, turn.rules, turn.observed
     waiting = [name for name in rules.tasks if name not in status.ready_tasks]
     up = status.running + status.succeeded + status.failed

@@ -23,7 +23,7 @@ CONDITIONS_KEPT = 50
 HISTORY_KEPT = 20
 
 
-class Turn:
+class DecisionContext:
     def __init__(self, job: Job, status: Status, observed: Observed, now: float) -> None:
         self.job = job
         self.rules = rules_of(job)

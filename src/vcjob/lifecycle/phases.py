@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from vcjob.lifecycle.actions import fail, fail_if_out_of_runs
 from vcjob.lifecycle.culprits import first_failure
-from vcjob.lifecycle.decision_context import Turn
+from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.tally import can_be_met
 from vcjob.lifecycle.wording import what_happened
 
 
-def succeed_early(turn: Turn) -> None:
+def succeed_early(turn: DecisionContext) -> None:
     """Enough pods succeeded: what happened to the others does not matter any more."""
     wanted = turn.rules.min_success
     if turn.phase is Phase.RUNNING and turn.rules.replicas and wanted is not None:
@@ -23,13 +23,13 @@ def succeed_early(turn: Turn) -> None:
             )
 
 
-def sync(turn: Turn) -> None:
+def sync(turn: DecisionContext) -> None:
     step = _SYNC.get(turn.phase)
     if step is not None:
         step(turn)
 
 
-def _pending(turn: Turn) -> None:
+def _pending(turn: DecisionContext) -> None:
     rules = turn.rules
     if not rules.replicas:
         return
@@ -42,7 +42,7 @@ def _pending(turn: Turn) -> None:
         _end_if_stuck(turn)
 
 
-def _running(turn: Turn) -> None:
+def _running(turn: DecisionContext) -> None:
     rules = turn.rules
     if not rules.replicas:
         return
@@ -55,7 +55,7 @@ def _running(turn: Turn) -> None:
         _end_if_stuck(turn)
 
 
-def _all_finished(turn: Turn, succeeded: int) -> None:
+def _all_finished(turn: DecisionContext, succeeded: int) -> None:
     rules = turn.rules
     needed = sum(task.min_available for task in rules.tasks.values())
     if rules.min_available >= needed:
@@ -73,14 +73,14 @@ def _all_finished(turn: Turn, succeeded: int) -> None:
         _too_few(turn, f"{succeeded} pods succeeded, minAvailable is {rules.min_available}")
 
 
-def _too_few(turn: Turn, message: str) -> None:
+def _too_few(turn: DecisionContext, message: str) -> None:
     culprit = first_failure(turn)
     if culprit is not None:
         message = f"{what_happened(culprit)}; {message}"
     fail(turn, "TooFewSucceeded", message, culprit)
 
 
-def _end_if_stuck(turn: Turn) -> None:
+def _end_if_stuck(turn: DecisionContext) -> None:
     """Every pod that can come has ended, and the rest waits for tasks that can no longer do their part."""
     waiting = []
     for name, task in turn.rules.tasks.items():
@@ -97,7 +97,7 @@ def _end_if_stuck(turn: Turn) -> None:
         fail(turn, "DependencyFailed", f"{why}so what {tasks} depends on can no longer be there", culprit)
 
 
-def _restarting(turn: Turn) -> None:
+def _restarting(turn: DecisionContext) -> None:
     status, rules = turn.status, turn.rules
     if not fail_if_out_of_runs(turn) and rules.replicas - _total_going(turn) >= rules.min_available:
         turn.set(restarting=None)
@@ -106,23 +106,23 @@ def _restarting(turn: Turn) -> None:
         )
 
 
-def _when_nothing_lives(phase: Phase) -> Callable[[Turn], None]:
-    def sync_ending(turn: Turn) -> None:
+def _when_nothing_lives(phase: Phase) -> Callable[[DecisionContext], None]:
+    def sync_ending(turn: DecisionContext) -> None:
         if not turn.live:
             turn.end(phase, turn.status.state.reason, turn.status.state.message, turn.status.culprit)
 
     return sync_ending
 
 
-def _total(turn: Turn, name: str) -> int:
+def _total(turn: DecisionContext, name: str) -> int:
     return sum(len(getattr(tally, name)) for tally in turn.tallies.values())
 
 
-def _total_going(turn: Turn) -> int:
+def _total_going(turn: DecisionContext) -> int:
     return sum(tally.terminating for tally in turn.tallies.values())
 
 
-_SYNC: dict[Phase, Callable[[Turn], None]] = {
+_SYNC: dict[Phase, Callable[[DecisionContext], None]] = {
     Phase.PENDING: _pending,
     Phase.RUNNING: _running,
     Phase.RESTARTING: _restarting,

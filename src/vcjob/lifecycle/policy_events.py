@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vcjob.lifecycle.decision_context import Turn
+from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.policies import (
     JOB_UPDATED,
     POD_EVICTED,
@@ -19,7 +19,7 @@ from vcjob.lifecycle.rules import TaskRules
 from vcjob.lifecycle.tally import Tally
 
 
-def happenings(turn: Turn) -> list[Happening]:
+def happenings(turn: DecisionContext) -> list[Happening]:
     """In the order in which they came about. A task's completion goes before failures of the same second:
     the kubelet's times have no finer grain, and ranks often die because another one ended well."""
     found = [
@@ -34,7 +34,7 @@ def happenings(turn: Turn) -> list[Happening]:
     return found
 
 
-def _of_task(turn: Turn, task: TaskRules, tally: Tally) -> Iterator[Happening]:
+def _of_task(turn: DecisionContext, task: TaskRules, tally: Tally) -> Iterator[Happening]:
     yield from _failed(task, tally)
     yield from _evicted(turn, task, tally)
     for attempt, group, current in tally.groups:
@@ -63,7 +63,7 @@ def _failed(task: TaskRules, tally: Tally) -> Iterator[Happening]:
                 yield Happening(first[0], POD_FAILED, task.name, first[1], attempt, alike, exit_code)
 
 
-def _evicted(turn: Turn, task: TaskRules, tally: Tally) -> Iterator[Happening]:
+def _evicted(turn: DecisionContext, task: TaskRules, tally: Tally) -> Iterator[Happening]:
     """Those that stay as failed, those that are going, those that are gone, and those not back yet."""
     for attempt, group, current in tally.groups:
         if not group.evicted:
@@ -81,5 +81,5 @@ def _evicted(turn: Turn, task: TaskRules, tally: Tally) -> Iterator[Happening]:
         yield Happening(eviction.at, POD_EVICTED, task.name, index, attempt, eviction.indexes)
 
 
-def _held_since(turn: Turn, key: str) -> float:
+def _held_since(turn: DecisionContext, key: str) -> float:
     return turn.status.holding.get(key, turn.now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vcjob.lifecycle.actions import RESUME, Cause, act, fail
 from vcjob.lifecycle.culprits import culprit_of
-from vcjob.lifecycle.decision_context import Turn
+from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.policies import (
     JOB_UPDATED,
@@ -27,7 +27,7 @@ _REACTING = frozenset({Phase.PENDING, Phase.RUNNING})
 _HELD = frozenset({TASK_COMPLETED, TASK_FAILED, JOB_UPDATED})
 
 
-def react(turn: Turn) -> None:
+def react(turn: DecisionContext) -> None:
     """Carry out the first action that is due; remember what waits for its timeout."""
     if turn.phase not in _REACTING:
         return
@@ -53,7 +53,7 @@ def react(turn: Turn) -> None:
     turn.set(holding=holding)
 
 
-def _unanswered(turn: Turn, happening: Happening) -> None:
+def _unanswered(turn: DecisionContext, happening: Happening) -> None:
     """No policy matches: lost pods are replaced, and a rank that has failed for good fails the job."""
     _take_new_shape(turn, happening)
     if happening.event == POD_EVICTED and happening.index is not None:
@@ -70,13 +70,13 @@ def _unanswered(turn: Turn, happening: Happening) -> None:
             _fail_for_rank(turn, happening, worn_out.first())
 
 
-def _fail_for_rank(turn: Turn, happening: Happening, index: int) -> None:
+def _fail_for_rank(turn: DecisionContext, happening: Happening, index: int) -> None:
     if turn.rules.ranks_matter and turn.rules.tasks[happening.task].rank(index) is not None:
         culprit = culprit_of(turn, happening.event, happening.task, index)
         fail(turn, "RankFailed", what_happened(culprit), culprit)
 
 
-def _replace_lost(turn: Turn, happening: Happening, noted: bool = False) -> None:
+def _replace_lost(turn: DecisionContext, happening: Happening, noted: bool = False) -> None:
     if happening.event != POD_EVICTED:
         return
     tally = turn.tallies[happening.task]
@@ -100,12 +100,12 @@ def _replace_lost(turn: Turn, happening: Happening, noted: bool = False) -> None
         turn.emit("Warning", POD_EVICTED, message)
 
 
-def _take_new_shape(turn: Turn, happening: Happening) -> None:
+def _take_new_shape(turn: DecisionContext, happening: Happening) -> None:
     if happening.event == JOB_UPDATED:
         turn.set(shape=turn.rules.shape)
 
 
-def _cause(turn: Turn, happening: Happening, reply: Answer) -> Cause:
+def _cause(turn: DecisionContext, happening: Happening, reply: Answer) -> Cause:
     policy, index = reply.policy, happening.index
     culprit = None if index is None else culprit_of(turn, happening.event, happening.task, index)
     if culprit is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vcjob.lifecycle.actions import ABORT, ACTIONS, RESUME, TARGETED, Cause, act, fail
-from vcjob.lifecycle.decision_context import ACTIVE, Turn
+from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
 from vcjob.lifecycle.observed import Command
 from vcjob.lifecycle.status_codec import go_duration
 
@@ -11,7 +11,7 @@ from vcjob.lifecycle.status_codec import go_duration
 COMMANDS_KEPT = 20
 
 
-def obey(turn: Turn) -> None:
+def apply_requests(turn: DecisionContext) -> None:
     """Carry out the oldest Command that is new, then see to it that the job is suspended as its spec says."""
     for command in turn.observed.commands.values():
         if command.uid not in turn.status.commands:
@@ -23,7 +23,7 @@ def obey(turn: Turn) -> None:
         _watch_deadline(turn)
 
 
-def _carry_out(turn: Turn, command: Command) -> None:
+def _carry_out(turn: DecisionContext, command: Command) -> None:
     known = (*turn.status.commands, command.uid)
     turn.set(
         commands=tuple(
@@ -46,14 +46,14 @@ def _carry_out(turn: Turn, command: Command) -> None:
     turn.emit("Warning", "CommandRefused", f"{command.action} is not done: {why}")
 
 
-def _suspend_or_resume(turn: Turn) -> None:
+def _suspend_or_resume(turn: DecisionContext) -> None:
     if turn.rules.suspend:
         act(turn, ABORT, Cause("spec", "Suspended", "spec.suspend is true"))
     elif turn.status.suspended_by == "spec":
         act(turn, RESUME, Cause("spec", "Resumed", "spec.suspend is no longer true"))
 
 
-def _watch_deadline(turn: Turn) -> None:
+def _watch_deadline(turn: DecisionContext) -> None:
     if turn.rules.active_deadline is None or turn.phase not in ACTIVE or turn.status.started is None:
         return
     due = turn.status.started + turn.rules.active_deadline

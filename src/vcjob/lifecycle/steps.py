@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vcjob.lifecycle.decision_context import ACTIVE, Turn
+from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, Phase
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods, KillPods, Step, UpdateGang
@@ -13,7 +13,7 @@ from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods,
 CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
 
 
-def steps(turn: Turn) -> tuple[Step, ...]:
+def steps(turn: DecisionContext) -> tuple[Step, ...]:
     found: list[Step] = [DeleteCommand(uid) for uid in turn.observed.commands if uid in turn.status.commands]
     if turn.phase in ACTIVE:
         found += _gang(turn)
@@ -27,7 +27,7 @@ def steps(turn: Turn) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def missing(turn: Turn, name: str) -> IndexSet:
+def missing(turn: DecisionContext, name: str) -> IndexSet:
     """The indexes of this task whose pod is to be created now: no pod of an earlier attempt is in the way."""
     if name not in turn.status.ready_tasks:
         return EMPTY
@@ -35,13 +35,13 @@ def missing(turn: Turn, name: str) -> IndexSet:
     return turn.rules.tasks[name].every_index - tally.occupied - tally.memory.seen
 
 
-def _gang(turn: Turn) -> Iterator[Step]:
+def _gang(turn: DecisionContext) -> Iterator[Step]:
     counted = turn.observed.gang_tasks
     if counted is not None and set(counted) != set(turn.status.ready_tasks):
         yield UpdateGang(turn.status.ready_tasks)
 
 
-def _kills(turn: Turn) -> Iterator[Step]:
+def _kills(turn: DecisionContext) -> Iterator[Step]:
     """Pods of an earlier attempt always go; where the job is ending or over, so does all that still lives."""
     keep_alive = turn.phase in ACTIVE
     for name, groups in turn.observed.groups.items():
@@ -57,7 +57,7 @@ def _kills(turn: Turn) -> Iterator[Step]:
                     yield KillPods(name, living, attempt, str(turn.phase))
 
 
-def _failures(turn: Turn) -> Iterator[Step]:
+def _failures(turn: DecisionContext) -> Iterator[Step]:
     for name, tally in turn.tallies.items():
         for attempt, indexes in tally.memory.attempts.split(tally.wait_timed_out):
             yield FailPods(
@@ -65,14 +65,14 @@ def _failures(turn: Turn) -> Iterator[Step]:
             )
 
 
-def _creations(turn: Turn) -> Iterator[Step]:
+def _creations(turn: DecisionContext) -> Iterator[Step]:
     status = turn.status
     for name, tally in turn.tallies.items():
         for attempt, indexes in tally.memory.attempts.split(missing(turn, name)):
             yield CreatePods(name, indexes, attempt, status.version, status.retry_count)
 
 
-def _delete_job(turn: Turn) -> Iterator[Step]:
+def _delete_job(turn: DecisionContext) -> Iterator[Step]:
     """A job that its own spec suspends waits for its owner, however long."""
     status, ttl = turn.status, turn.rules.ttl
     ended = turn.phase in FINAL or (turn.phase is Phase.ABORTED and status.suspended_by != "spec")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vcjob.cluster.client.jobs import Ground
-from vcjob.cluster.client.loop_thread import Portal
+from vcjob.cluster.client.jobs import JobClient
+from vcjob.cluster.client.loop_thread import LoopThread
 from vcjob.errors import UserError
 from vcjob.sdk.cluster_handle import ClusterHandle
 from vcjob.sdk.handle import Handle
@@ -13,12 +13,12 @@ from vcjob.sdk.loading import Loaded
 from vcjob.sdk.rendering import placed
 
 
-class ClusterJobs:
+class ClusterBackend:
     """One cluster, as one kubeconfig and context name it."""
 
     def __init__(self, context: str | None, kubeconfig: str | None) -> None:
-        self._ground = Ground.open(kubeconfig, context)
-        self._portal = Portal(self._ground.close)
+        self._ground = JobClient.open(kubeconfig, context)
+        self._portal = LoopThread(self._ground.close)
         self._options = " --on cluster"
         if context:
             self._options += f" --context {context}"

@@ -12,10 +12,10 @@ import msgspec
 
 from vcjob.admission import defaults
 from vcjob.cluster.client.job_follower import JobFollower
-from vcjob.cluster.client.jobs import Ground, JobKey
+from vcjob.cluster.client.jobs import JobClient, JobKey
 from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, moment_of
-from vcjob.cluster.client.loop_thread import Portal
+from vcjob.cluster.client.loop_thread import LoopThread
 from vcjob.errors import JobFailed, NoSuchJob, UserError, VcjobError, WaitTimeout
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.report.failure import LAST_LINES, FailureReport
@@ -36,7 +36,7 @@ _NOTED = ("SchedulerReplaced", "CommandRefused", "InvalidUpdate")
 class ClusterHandle(Handle):
     ends_at_once = False
 
-    def __init__(self, ground: Ground, portal: Portal, job: dict[str, Any], options: str) -> None:
+    def __init__(self, ground: JobClient, portal: LoopThread, job: dict[str, Any], options: str) -> None:
         self._ground = ground
         self._portal = portal
         self._job = job
@@ -214,7 +214,7 @@ class ClusterFollower:
         handle: ClusterHandle,
         follower: JobFollower,
         *,
-        portal: Portal,
+        portal: LoopThread,
         sink: Sink,
         notes: list[str],
         pods: dict[str, PodState],

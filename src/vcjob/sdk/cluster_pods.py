@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from vcjob.cluster.client.pod_view import SeenPod
+from vcjob.cluster.client.pod_view import PodView
 from vcjob.cluster.controller.cache.pod_facts import fact_of
 from vcjob.cluster.resources import ContainerStatus, Terminated
 from vcjob.lifecycle.status import Status
@@ -13,7 +13,7 @@ from vcjob.report.failure import Culprit, FailureReport, last_frame, pod_name, s
 from vcjob.report.podstate import ContainerState, Ended, Phase, PodState, Role
 
 
-def pod_state(pod: SeenPod) -> PodState:
+def pod_state(pod: PodView) -> PodState:
     fact = fact_of(pod)
     steps = {step.name: step for step in pod.spec.init_containers}
     containers = []

@@ -8,8 +8,8 @@ from vcjob.errors import NoSuchJob
 from vcjob.lifecycle.status import Phase
 from vcjob.local.jobs.recovery import settle
 from vcjob.local.jobs.store import Store
-from vcjob.local.run.run_dir import Run
-from vcjob.sdk.grounds import GroundName, open_ground
+from vcjob.local.run.run_dir import RunDir
+from vcjob.sdk.grounds import BackendName, open_backend
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.local_handle import LocalHandle
 
@@ -18,7 +18,7 @@ def find(
     name: str,
     *,
     namespace: str | None = None,
-    on: GroundName | None = None,
+    on: BackendName | None = None,
     context: str | None = None,
     kubeconfig: str | None = None,
 ) -> Handle:
@@ -26,7 +26,7 @@ def find(
 
     on: the ground, "local" or "cluster". context, kubeconfig: which cluster, as kubectl takes them.
     """
-    ground = open_ground(on, context, kubeconfig)
+    ground = open_backend(on, context, kubeconfig)
     if ground is not None:
         return ground.find(name, namespace)
     store = Store()
@@ -44,7 +44,7 @@ def find(
 def jobs(
     namespace: str | None = None,
     *,
-    on: GroundName | None = None,
+    on: BackendName | None = None,
     context: str | None = None,
     kubeconfig: str | None = None,
     all_namespaces: bool = False,
@@ -53,7 +53,7 @@ def jobs(
 
     Without a namespace: on this machine those of all, on a cluster those of the context's own.
     """
-    ground = open_ground(on, context, kubeconfig)
+    ground = open_backend(on, context, kubeconfig)
     if ground is not None:
         return ground.jobs(namespace, all_namespaces=all_namespaces)
     store = Store()
@@ -63,10 +63,10 @@ def jobs(
             store.delete(run)
         else:
             found.append(run)
-    return [LocalHandle(run) for run in sorted(found, key=Run.created)]
+    return [LocalHandle(run) for run in sorted(found, key=RunDir.created)]
 
 
-def _expired(run: Run) -> bool:
+def _expired(run: RunDir) -> bool:
     """Has it outlived the time that its spec gives it after its end?"""
     job = run.job()
     ttl = job.spec.ttl_seconds_after_finished

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
-    from vcjob.sdk.cluster import ClusterJobs
+    from vcjob.sdk.cluster import ClusterBackend
 
-GroundName: TypeAlias = Literal["local", "cluster"]
+BackendName: TypeAlias = Literal["local", "cluster"]
 
 
 class Where(TypedDict):
     """The arguments by which every function of the SDK is told where."""
 
-    on: GroundName | None
+    on: BackendName | None
     namespace: str | None
     context: str | None
     kubeconfig: str | None
 
 
-def open_ground(on: GroundName | None, context: str | None, kubeconfig: str | None) -> ClusterJobs | None:
+def open_backend(
+    on: BackendName | None, context: str | None, kubeconfig: str | None
+) -> ClusterBackend | None:
     """The cluster that is meant; None: this machine. Naming a context or a kubeconfig means a cluster."""
     if on == "local" and (context or kubeconfig):
         raise UserError(
@@ -37,7 +39,7 @@ def open_ground(on: GroundName | None, context: str | None, kubeconfig: str | No
 
 
 @lru_cache(maxsize=8)
-def _open(context: str | None, kubeconfig: str | None, _variable: str | None) -> ClusterJobs:
-    from vcjob.sdk.cluster import ClusterJobs
+def _open(context: str | None, kubeconfig: str | None, _variable: str | None) -> ClusterBackend:
+    from vcjob.sdk.cluster import ClusterBackend
 
-    return ClusterJobs(context, kubeconfig)
+    return ClusterBackend(context, kubeconfig)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from vcjob.admission import admit
 from vcjob.errors import InvalidJob, UserError
 from vcjob.spec import bundle
-from vcjob.spec.job import Ground, Job
+from vcjob.spec.job import Job, JobClient
 from vcjob.spec.problem import Problem, has_errors
 
 #: A path (`-` is standard input), YAML or JSON text, a Job as a dictionary, or a Job that was loaded before.
@@ -21,7 +21,9 @@ class Loaded:
 
     __slots__ = ("claims", "config_maps", "file", "given", "jobs", "problems", "secrets")
 
-    def __init__(self, source: Source, *, allow_unknown: bool = False, ground: Ground | None = None) -> None:
+    def __init__(
+        self, source: Source, *, allow_unknown: bool = False, ground: JobClient | None = None
+    ) -> None:
         found = bundle.load(source.doc if isinstance(source, Job) else source)
         self.file = found.file
         self.config_maps = found.config_maps
@@ -54,7 +56,7 @@ class Loaded:
         return self.jobs[0]
 
 
-def load(source: Source, *, allow_unknown: bool = False, ground: Ground | None = None) -> Loaded:
+def load(source: Source, *, allow_unknown: bool = False, ground: JobClient | None = None) -> Loaded:
     """The Jobs of a source, checked and defaulted; InvalidJob with every problem where one is wrong.
 
     With `allow_unknown`, fields that the schema does not know pass. `ground`: where it is going to run.

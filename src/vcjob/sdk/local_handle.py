@@ -14,7 +14,7 @@ from vcjob.local.logs.failure import explain
 from vcjob.local.logs.follower import Follower
 from vcjob.local.logs.index import offset_at
 from vcjob.local.logs.reader import find_files, read_all
-from vcjob.local.run.run_dir import Run
+from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.start import start_supervisor
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import LogFilter
@@ -28,7 +28,7 @@ _NOTED = ("NotAsOnACluster", "PortReplaced", "CommandRefused", "LogsTooLong")
 class LocalHandle(Handle):
     """A job that was started here, running or over."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunDir) -> None:
         self._run = run
         metadata = run.job().metadata
         self.name = metadata.name

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vcjob.errors import GroundError, UserError
+from vcjob.errors import BackendError, UserError
 from vcjob.lifecycle.status_codec import rfc3339
 from vcjob.local.jobs.store import Store
 from vcjob.local.logs import retention
 from vcjob.local.machine import gpus
 from vcjob.local.pod import images
 from vcjob.local.run.caller import caller_environment
-from vcjob.local.run.run_dir import Setting
-from vcjob.local.supervisor.prestart import Seat
+from vcjob.local.run.run_dir import RunConfig
+from vcjob.local.supervisor.prestart import PrestartedSupervisor
 from vcjob.local.supervisor.start import start_supervisor
-from vcjob.sdk.grounds import GroundName, open_ground
+from vcjob.sdk.grounds import BackendName, open_backend
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import Loaded, Source, load
 from vcjob.sdk.local_handle import LocalHandle
@@ -32,7 +32,7 @@ def run(
     source: Source,
     *,
     namespace: str | None = None,
-    on: GroundName | None = None,
+    on: BackendName | None = None,
     context: str | None = None,
     kubeconfig: str | None = None,
     image_commands: Sequence[str] = (),
@@ -50,7 +50,7 @@ def run(
     env, cwd: what ranks inherit, where it is not what this program has; warm: fork the ranks from one
     process that has imported torch.
     """
-    ground = open_ground(on, context, kubeconfig)
+    ground = open_backend(on, context, kubeconfig)
     if ground is not None:
         refuse_local_options({"image_commands": image_commands, "env": env, "cwd": cwd, "warm": warm})
         return ground.start(
@@ -85,7 +85,7 @@ def start(
     cwd: str | None = None,
     warm: bool = False,
     given: str | None = None,
-    seat: Seat | None = None,
+    seat: PrestartedSupervisor | None = None,
 ) -> LocalHandle:
     """The same on this machine, for a source that is already loaded.
 
@@ -93,7 +93,7 @@ def start(
     """
     job = loaded.job
     store = Store()
-    setting = Setting(
+    setting = RunConfig(
         env=dict(env) if env is not None else caller_environment(),
         cwd=_folder(cwd),
         bundle=[*loaded.config_maps.values(), *loaded.secrets.values(), *loaded.claims.values()],
@@ -124,7 +124,7 @@ def check_gpus(job: Job, env: Mapping[str, str]) -> None:
     there = len(gpus.list_gpus(env)) if gpus.has_nvidia(env) else 0
     if needed > there:
         limited = " (CUDA_VISIBLE_DEVICES counts)" if "CUDA_VISIBLE_DEVICES" in env else ""
-        raise GroundError(
+        raise BackendError(
             f"the Job needs {needed} GPUs at once, and this machine has {there}{limited}",
             hint=f"ask for fewer ({gpus.RESOURCE} in resources.limits), or run it on a cluster",
         )

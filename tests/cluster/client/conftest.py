@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from tests.cluster.controller.conftest import Controller, Ground, crds
+from tests.cluster.controller.conftest import Controller, ControllerCluster, crds
 from tests.kube.conftest import api
 from tests.testbed.cluster import Cluster
 from tests.testbed.node import Node
@@ -36,7 +36,7 @@ class Shell:
     """A user's shell: `shell("status", "job")` is `vcjob status job --on cluster`, in this process, for speed;
     `shell.start` makes a process of it, to be interrupted or read as it writes."""
 
-    def __init__(self, ground: Ground, folder: Path) -> None:
+    def __init__(self, ground: ControllerCluster, folder: Path) -> None:
         self.ground = ground
         self._folder = folder
         self._environment = {**os.environ, "KUBECONFIG": str(ground.cluster.kubeconfig), "NO_COLOR": "1"}
@@ -86,20 +86,20 @@ def finish(process: subprocess.Popen[str]) -> Result:
 
 
 @pytest.fixture(scope="module")
-def ground(api_server: Cluster, node: Node, dns: Part, crds: None) -> Iterator[Ground]:
+def ground(api_server: Cluster, node: Node, dns: Part, crds: None) -> Iterator[ControllerCluster]:
     """A namespace of the real cluster with a controller of ours that serves it."""
     name = f"verbs-{secrets.token_hex(3)}"
     api_server.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     api_server.api.wait(account, lambda seen: seen is not None, what="made by the controller manager")
     controller = Controller(api_server.kubeconfig, name, gang="none")
-    yield Ground(api_server, name)
+    yield ControllerCluster(api_server, name)
     controller.stop()
     api_server.api.delete(f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
-def shell(ground: Ground, tmp_path: Path) -> Shell:
+def shell(ground: ControllerCluster, tmp_path: Path) -> Shell:
     return Shell(ground, tmp_path)
 
 

@@ -13,9 +13,9 @@ from tests.cluster.client.conftest import container, job, task
 from tests.cluster.client.test_error_messages import vcjob
 from tests.testbed.cluster import Cluster
 from vcjob.cluster.client.error_messages import told
-from vcjob.cluster.client.jobs import Ground as Verbs
+from vcjob.cluster.client.jobs import JobClient
 from vcjob.cluster.resources import JOBS
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.resources import resource
 from vcjob.kube.config.config import load
 
@@ -52,10 +52,10 @@ def test_a_namespace_that_is_not_there(api_server: Cluster, tmp_path: Path, vcjo
 async def test_a_field_that_the_cluster_does_not_know_is_refused_not_lost(
     api_server: Cluster, namespace: str
 ) -> None:
-    verbs = Verbs(load(api_server.kubeconfig))
+    verbs = JobClient(load(api_server.kubeconfig))
     wanted = job("lossy", task("a", container("true")), noSuchField=1)
     try:
-        with pytest.raises(GroundError, match=r"have no spec\.noSuchField") as refused:
+        with pytest.raises(BackendError, match=r"have no spec\.noSuchField") as refused:
             await verbs.create(wanted, namespace, [], strict=True)
         assert refused.value.exit_code == 3
         assert await verbs.jobs(namespace) == []
@@ -65,11 +65,11 @@ async def test_a_field_that_the_cluster_does_not_know_is_refused_not_lost(
 
 async def test_kinds_that_are_not_there(api_server: Cluster, namespace: str) -> None:
     """As the server answers where a kind is missing, seen with one that nobody has."""
-    verbs = Verbs(load(api_server.kubeconfig))
+    verbs = JobClient(load(api_server.kubeconfig))
     missing = resource("nowhere.example", "v1", JOBS.plural, JOBS.kind)
     try:
         with (
-            pytest.raises(GroundError, match="does not know Jobs"),
+            pytest.raises(BackendError, match="does not know Jobs"),
             told(verbs.config, "list Jobs", namespace),
         ):
             await verbs.client.list(missing, namespace)
@@ -78,13 +78,13 @@ async def test_kinds_that_are_not_there(api_server: Cluster, namespace: str) -> 
 
 
 async def test_without_a_controller_a_request_is_not_taken_up(api_server: Cluster, namespace: str) -> None:
-    verbs = Verbs(load(api_server.kubeconfig))
+    verbs = JobClient(load(api_server.kubeconfig))
     from vcjob.cluster.client.jobs import JobKey
 
     try:
         made = await verbs.create(job("alone", task("a", container("true"))), namespace, [], strict=True)
         command = await verbs.send(JobKey.of(made), "AbortJob")
-        with pytest.raises(GroundError, match="no controller has taken the request up"):
+        with pytest.raises(BackendError, match="no controller has taken the request up"):
             await verbs.wait_taken(command, 0.5)
         await verbs.delete(JobKey.of(made))
     finally:

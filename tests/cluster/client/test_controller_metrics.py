@@ -13,7 +13,7 @@ import pytest
 
 from vcjob.cluster.process.json_logging import set_up_logging
 from vcjob.cluster.process.metrics import Metrics
-from vcjob.cluster.resources import JobMeta, LeanJob
+from vcjob.cluster.resources import JobMeta, PartialJob
 from vcjob.lifecycle.status_codec import rfc3339
 
 
@@ -21,9 +21,9 @@ def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
-def created(seconds_ago: float, status: bytes = b"null") -> LeanJob:
+def created(seconds_ago: float, status: bytes = b"null") -> PartialJob:
     metadata = JobMeta(creation_timestamp=rfc3339(time.time() - seconds_ago))
-    return LeanJob(metadata=metadata, status=msgspec.Raw(status))
+    return PartialJob(metadata=metadata, status=msgspec.Raw(status))
 
 
 def test_phases_are_those_of_the_moment_somebody_looks() -> None:

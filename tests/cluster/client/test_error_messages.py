@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Result
 from vcjob.cli.main import main
 from vcjob.cluster.client.error_messages import in_words
-from vcjob.errors import GroundError, UserError
+from vcjob.errors import BackendError, UserError
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import Status, api_error
@@ -21,7 +21,7 @@ from vcjob.kube.errors import Status, api_error
 CONFIG = ClusterConfig(server="https://c:6443", source=Fixed(), context="prod")
 
 
-def said(code: int, message: str, **details: Any) -> GroundError | UserError:
+def said(code: int, message: str, **details: Any) -> BackendError | UserError:
     error = api_error(code, Status(message=message, details=details), verb="get", path="/x")
     return in_words(error, CONFIG, "create Jobs", "team")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.kube.fake_api import FakeApi
 from vcjob.cluster.client.container_log import ContainerLog, Watched
 from vcjob.cluster.client.log_source import Sink, Watermark, containers_of, moment_of, since_time, split
-from vcjob.cluster.client.pod_view import SeenPod, newest_try
+from vcjob.cluster.client.pod_view import PodView, newest_try
 from vcjob.kube.api.client import Client
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
@@ -31,7 +31,7 @@ async def client(api: FakeApi) -> AsyncIterator[Client]:
         yield made
 
 
-def pod(state: dict[str, Any], *, phase: str = "Running", restarts: int = 0, **fields: Any) -> SeenPod:
+def pod(state: dict[str, Any], *, phase: str = "Running", restarts: int = 0, **fields: Any) -> PodView:
     status = {"name": "main", "restartCount": restarts, "state": state, **fields}
     marks = {"volcano.sh/task-spec": "worker", "volcano.sh/task-index": "1", "vcjob.io/attempt": "2"}
     containers = [
@@ -46,7 +46,7 @@ def pod(state: dict[str, Any], *, phase: str = "Running", restarts: int = 0, **f
         },
         "status": {"phase": phase, "containerStatuses": [status]},
     }
-    return msgspec.convert(document, SeenPod)
+    return msgspec.convert(document, PodView)
 
 
 def stamped(*texts: str, second: int = 1) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.kube.fake_api import FakeApi
-from vcjob.cluster.client.jobs import Ground
+from vcjob.cluster.client.jobs import JobClient
 from vcjob.errors import JobExists
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
@@ -23,13 +23,13 @@ JOB: dict[str, Any] = {
 
 
 @pytest_asyncio.fixture
-async def ground(api: FakeApi) -> AsyncIterator[Ground]:
-    made = Ground(ClusterConfig(server=api.url, source=Fixed()))
+async def ground(api: FakeApi) -> AsyncIterator[JobClient]:
+    made = JobClient(ClusterConfig(server=api.url, source=Fixed()))
     yield made
     await made.close()
 
 
-async def test_a_job_whose_making_was_not_heard_of_is_found_again(api: FakeApi, ground: Ground) -> None:
+async def test_a_job_whose_making_was_not_heard_of_is_found_again(api: FakeApi, ground: JobClient) -> None:
     api.on_next("POST", "jobs", api.work_then_hang_up)
     made = await ground.create(JOB, "default", (), strict=True)
     stored = api.objects["jobs", "default", "train"]
@@ -38,7 +38,7 @@ async def test_a_job_whose_making_was_not_heard_of_is_found_again(api: FakeApi, 
     assert api.count("POST", "jobs") == 2
 
 
-async def test_another_one_of_the_same_file_is_still_there_already(api: FakeApi, ground: Ground) -> None:
+async def test_another_one_of_the_same_file_is_still_there_already(api: FakeApi, ground: JobClient) -> None:
     await ground.create(JOB, "default", (), strict=True)
     api.on_next("POST", "jobs", api.work_then_hang_up)
     with pytest.raises(JobExists, match="is there already, and it is Pending"):

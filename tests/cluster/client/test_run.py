@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.client.conftest import Result, Shell, container, finish, job, next_line, task
-from tests.cluster.controller.conftest import Ground
+from tests.cluster.controller.conftest import ControllerCluster
 from tests.testbed.node import Node
 from tests.testbed.paths import REPOSITORY
 
@@ -41,7 +41,7 @@ def test_the_guides_file_is_followed_to_its_end(shell: Shell, node: Node) -> Non
 class TestAJobThatIsOver:
     @pytest.fixture(scope="class")
     @staticmethod
-    def ran(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    def ran(ground: ControllerCluster, tmp_path_factory: pytest.TempPathFactory) -> Result:
         shell = Shell(ground, tmp_path_factory.mktemp("trio"))
         return shell("run", shell.file(TRIO))
 

@@ -73,7 +73,7 @@ class Controller:
         return counted
 
 
-class Ground:
+class ControllerCluster:
     """One namespace of the cluster, as its user sees it."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
@@ -148,7 +148,7 @@ class Ground:
 class Births:
     """Every pod that was ever created in a namespace, from a watch of its own."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: ControllerCluster) -> None:
         self._ground = ground
         listing = ground.api.get(f"{ground.core}/pods")
         self._version = listing["metadata"]["resourceVersion"]
@@ -184,12 +184,12 @@ def _is_established(definition: Object) -> bool:
 
 
 @pytest.fixture
-def ground(api_server: Cluster, namespace: str, crds: None) -> Ground:
-    return Ground(api_server, namespace)
+def ground(api_server: Cluster, namespace: str, crds: None) -> ControllerCluster:
+    return ControllerCluster(api_server, namespace)
 
 
 @pytest.fixture
-def serve(ground: Ground) -> Iterator[Callable[..., Controller]]:
+def serve(ground: ControllerCluster) -> Iterator[Callable[..., Controller]]:
     """``serve()`` starts a controller for the test's namespace; it ends with the test."""
     started: list[Controller] = []
 
@@ -207,7 +207,7 @@ def serve(ground: Ground) -> Iterator[Callable[..., Controller]]:
 
 
 @pytest.fixture
-def spawn(ground: Ground, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+def spawn(ground: ControllerCluster, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     """``spawn()`` starts a controller as a process of its own."""
     started: list[subprocess.Popen[bytes]] = []
 

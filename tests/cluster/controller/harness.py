@@ -12,21 +12,27 @@ import msgspec
 
 from tests.testbed.api import Object
 from vcjob.cluster.controller.cache.informers import Caches
-from vcjob.cluster.controller.cache.job_cache import Board
-from vcjob.cluster.controller.cache.job_state import Entry, JobKey
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.controller.cache.job_state import JobKey, JobState
 from vcjob.cluster.controller.event_recorder import EventWriter
 from vcjob.cluster.controller.objects.owned_objects import RESOURCES
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.reconcile import Reconciler
 from vcjob.cluster.controller.schedulers import Schedulers
 from vcjob.cluster.controller.telemetry import Silent
-from vcjob.cluster.resources import LEAN_COSCHEDULING_GROUPS, LEAN_JOBS, LEAN_PODS, LeanJob, LeanPod
+from vcjob.cluster.resources import (
+    PARTIAL_COSCHEDULING_GROUPS,
+    PARTIAL_JOBS,
+    PARTIAL_PODS,
+    PartialJob,
+    PartialPod,
+)
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
 
 NAMESPACE, UID = "n", "job-uid"
-OWNED = {kind.plural: kind for kind in RESOURCES.values() if kind is not LEAN_COSCHEDULING_GROUPS}
+OWNED = {kind.plural: kind for kind in RESOURCES.values() if kind is not PARTIAL_COSCHEDULING_GROUPS}
 KEY = (NAMESPACE, UID)
 #: In the metadata of what belongs to the Job.
 OWNER = {
@@ -38,7 +44,7 @@ OWNER = {
 }
 
 
-class PretendedApi:
+class FakeApi:
     """Keeps documents, counts requests, refuses when told to."""
 
     def __init__(self) -> None:
@@ -173,9 +179,9 @@ class _NoPods:
     resource_version = 0
 
     def __init__(self) -> None:
-        self.known: dict[str, LeanPod] = {}
+        self.known: dict[str, PartialPod] = {}
 
-    def get(self, name: str, namespace: str) -> LeanPod | None:
+    def get(self, name: str, namespace: str) -> PartialPod | None:
         return self.known.get(name)
 
     def of(self, namespace: str) -> _NoPods:
@@ -190,9 +196,9 @@ class _NoCaches:
         return {}
 
 
-class Stage:
+class Harness:
     def __init__(self, job: Object, **options: Any) -> None:
-        self.api = PretendedApi()
+        self.api = FakeApi()
         self._options = options
         self._begin_term()
         self.change(job)
@@ -200,7 +206,7 @@ class Stage:
     def _begin_term(self) -> None:
         self.wishes = Wishes()
         self.caches = _NoCaches()
-        self.board = Board(lambda key, seconds: self.wishes.add_after(key, seconds))
+        self.board = JobCache(lambda key, seconds: self.wishes.add_after(key, seconds))
         client = cast(Client, self.api)
         self.events = EventWriter(client, "stage")
         self.reconciler = Reconciler(
@@ -223,9 +229,9 @@ class Stage:
         """The watch begins anew and shows what is there."""
         for (plural, _), found in list(self.api.objects.items()):
             if plural == "jobs":
-                self.board.job_changed(cast(LeanJob, _read(LEAN_JOBS, found)))
+                self.board.job_changed(cast(PartialJob, _read(PARTIAL_JOBS, found)))
             elif plural == "pods":
-                self.board.pod_changed(_read(LEAN_PODS, found))
+                self.board.pod_changed(_read(PARTIAL_PODS, found))
             elif plural in OWNED:
                 self.board.object_changed(OWNED[plural].kind, _read(OWNED[plural], found))
 
@@ -234,7 +240,7 @@ class Stage:
         old = self.api.objects.get(("jobs", job["metadata"]["name"]), {})
         meta = {"uid": UID, "generation": old.get("metadata", {}).get("generation", 0) + 1, **job["metadata"]}
         made = self.api.put("jobs", {**old, **job, "metadata": {**meta, **metadata}})
-        self.board.job_changed(cast(LeanJob, _read(LEAN_JOBS, made)))
+        self.board.job_changed(cast(PartialJob, _read(PARTIAL_JOBS, made)))
 
     async def look(self) -> None:
         """Look at the Job until nothing more is to be done at once."""
@@ -246,7 +252,7 @@ class Stage:
         raise AssertionError("it never settles")
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> JobState:
         entry = self.board.get(KEY)
         assert entry is not None
         return entry
@@ -263,7 +269,7 @@ class Stage:
 
     def lose(self, name: str) -> None:
         """A pod is deleted, and the watch shows it."""
-        self.board.pod_gone(_read(LEAN_PODS, self.api.objects.pop(("pods", name))))
+        self.board.pod_gone(_read(PARTIAL_PODS, self.api.objects.pop(("pods", name))))
 
     def attempts(self) -> dict[str, str]:
         found = {name: doc for (plural, name), doc in self.api.objects.items() if plural == "pods"}
@@ -272,14 +278,14 @@ class Stage:
     def delete_job(self) -> None:
         """A user deletes it; the garbage collector is slow."""
         made = self.api.objects.pop(("jobs", self.entry.name))
-        self.board.job_gone(cast(LeanJob, _read(LEAN_JOBS, made)))
+        self.board.job_gone(cast(PartialJob, _read(PARTIAL_JOBS, made)))
 
     def show(self, name: str, phase: str, **status: Any) -> None:
         """The watch shows a pod in a phase."""
         self.board.pod_changed(self.next_sight(name, phase, **status))
 
-    def next_sight(self, name: str, phase: str, **status: Any) -> LeanPod:
+    def next_sight(self, name: str, phase: str, **status: Any) -> PartialPod:
         """What the watch will show of a pod that goes on."""
         new = self.api.put("pods", {**self.api.objects["pods", name], "status": {"phase": phase, **status}})
-        seen = self.caches.pods.known[name] = cast(LeanPod, _read(LEAN_PODS, new))
+        seen = self.caches.pods.known[name] = cast(PartialPod, _read(PARTIAL_PODS, new))
         return seen

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from vcjob.cluster.resources import LeanPod
+from vcjob.cluster.resources import PartialPod
 
 AT = "2026-01-01T00:00:{:02d}Z"
 EPOCH = 1767225600.0
@@ -51,7 +51,7 @@ def pod(
     uid: str = "u",
     attempt: int = 0,
     **fields: Any,
-) -> LeanPod:
+) -> PartialPod:
     metadata = {
         "name": f"j-{task}-{index}",
         "namespace": "n",
@@ -70,5 +70,5 @@ def pod(
     }
     spec = fields.pop("spec", {})
     return msgspec.convert(
-        {"metadata": metadata, "spec": spec, "status": {"phase": phase, **fields}}, LeanPod
+        {"metadata": metadata, "spec": spec, "status": {"phase": phase, **fields}}, PartialPod
     )

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from tests.cluster.controller.harness import KEY, OWNER, Stage
+from tests.cluster.controller.harness import KEY, OWNER, Harness
 from tests.cluster.controller.jobs import job, task
-from vcjob.cluster.controller.cache.job_cache import Board
-from vcjob.cluster.resources import LeanGroup, LeanJob, LeanPod, LeanSpecced
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.resources import PartialGroup, PartialJob, PartialPod, PartialSpecced
 from vcjob.plan import names
 
 #: `make scale` counts ten thousand too.
@@ -60,7 +60,7 @@ async def test_the_work_of_a_pod_event_does_not_grow_with_the_job(capsys: pytest
 
 async def _life(size: int) -> Work:
     """Every pod is made, seen, runs and ends, in no order, and the Job is looked at after each event."""
-    stage = Stage(
+    stage = Harness(
         job("j", task("a", size), plugins={"svc": []}), status_delay=60.0, creation_chunk=size, gang="none"
     )
     work = Work()
@@ -86,11 +86,11 @@ def test_a_known_pod_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> 
     """All that is kept of it, the informer's copy and the Job's view, after a whole life; on a real process with
     its buffers see test_scale.py."""
     count = 2000
-    board, cache = Board(lambda key, seconds: None), {}
+    board, cache = JobCache(lambda key, seconds: None), {}
     texts = [
         [_as_sent(index, phase) for index in range(count)] for phase in ("Pending", "Running", "Succeeded")
     ]
-    decode = msgspec.json.Decoder(LeanPod).decode
+    decode = msgspec.json.Decoder(PartialPod).decode
     tracemalloc.start()
     try:
         for phase in texts:
@@ -138,7 +138,7 @@ def _as_sent(index: int, phase: str) -> bytes:
     return msgspec.json.encode(document)
 
 
-@pytest.mark.parametrize("kind", [LeanJob, LeanSpecced, LeanGroup])
+@pytest.mark.parametrize("kind", [PartialJob, PartialSpecced, PartialGroup])
 def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
     fields = {f"f:{number}": {} for number in range(1000)}
     message = msgspec.json.encode(
@@ -151,7 +151,7 @@ def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
 
 
 async def test_how_pods_look_is_not_kept_once_they_are_made_and_known_again_when_one_is_lost() -> None:
-    stage = Stage(job("j", task("a", 2, after=None)))
+    stage = Harness(job("j", task("a", 2, after=None)))
     await stage.look()
     assert stage.entry.plan is not None and not stage.entry.plan._stencils
     stage.caches.pods.resource_version = stage.api.version

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.harness import KEY, UID, PretendedApi, Stage, _read
+from tests.cluster.controller.harness import KEY, UID, FakeApi, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
-from vcjob.cluster.resources import LEAN_COMMANDS, LEAN_JOBS, LEAN_PODS
+from vcjob.cluster.resources import PARTIAL_COMMANDS, PARTIAL_JOBS, PARTIAL_PODS
 from vcjob.kube.errors import ApiError, Conflict, KubeError, Unreachable
 
 Object = dict[str, Any]
@@ -24,7 +24,7 @@ class Crash(BaseException):
     """The controller is killed, here and now."""
 
 
-class StormyApi(PretendedApi):
+class StormyApi(FakeApi):
     """Each write may fail before it is done, or be done and not answered; or the asker dies before or after it."""
 
     def __init__(self, chance: random.Random, watch: Callable[[str, str, Object], None]) -> None:
@@ -85,7 +85,7 @@ class StormyApi(PretendedApi):
         return self.chance.random() < self.fury
 
 
-class StormyStage(Stage):
+class StormyStage(Harness):
     """Its watches lag: what they show comes when `deliver` is called."""
 
     def __init__(self, document: Object, chance: random.Random) -> None:
@@ -101,22 +101,22 @@ class StormyStage(Stage):
         super().take_over()
         for (plural, _), found in self.api.objects.items():
             if plural == "commands":
-                self.board.command_added(_read(LEAN_COMMANDS, found))
+                self.board.command_added(_read(PARTIAL_COMMANDS, found))
         for (plural, name), found in self.api.objects.items():
             if plural == "pods":
-                self.caches.pods.known[name] = _read(LEAN_PODS, found)
+                self.caches.pods.known[name] = _read(PARTIAL_PODS, found)
         self.caches.pods.resource_version = self.api.version
 
     def deliver(self, most: int) -> None:
         for _ in range(min(most, len(self.news))):
             kind, plural, found = self.news.pop(0)
             if plural == "jobs" and kind == "put":
-                self.board.job_changed(_read(LEAN_JOBS, found))
+                self.board.job_changed(_read(PARTIAL_JOBS, found))
             elif plural == "commands":
                 change = self.board.command_added if kind == "put" else self.board.command_gone
-                change(_read(LEAN_COMMANDS, found))
+                change(_read(PARTIAL_COMMANDS, found))
             elif plural == "pods":
-                pod = _read(LEAN_PODS, found)
+                pod = _read(PARTIAL_PODS, found)
                 self.caches.pods.resource_version = int(found["metadata"]["resourceVersion"])
                 if kind == "put":
                     self.caches.pods.known[pod.metadata.name] = pod

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.conftest import Births, Controller, Ground
+from tests.cluster.controller.conftest import Births, Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task, trio
 from tests.testbed.proxy import ApiProxy, Fault
 
@@ -17,13 +17,13 @@ Serve = Callable[..., Controller]
 
 
 @pytest.fixture
-def proxy(ground: Ground) -> Iterator[ApiProxy]:
+def proxy(ground: ControllerCluster) -> Iterator[ApiProxy]:
     with ApiProxy(ground.cluster, "behind", "system:masters", seed=11) as proxy:
         yield proxy
 
 
 def test_refused_lost_and_doubled_requests_do_no_harm(
-    ground: Ground, proxy: ApiProxy, serve: Serve, fakes: Callable[..., Any]
+    ground: ControllerCluster, proxy: ApiProxy, serve: Serve, fakes: Callable[..., Any]
 ) -> None:
     fakes(3)
     births = Births(ground)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.conftest import Controller, Ground
+from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task, trio
 from vcjob.admission import admit
 from vcjob.plan.plan import Plan
@@ -167,7 +167,7 @@ def _with_claims_of_identity(name: str, other: str) -> Object:
 
 @pytest.mark.cluster
 def test_a_job_changes_nothing_in_another_namespace(
-    ground: Ground, serve: Callable[..., Controller], fakes: Callable[..., Any]
+    ground: ControllerCluster, serve: Callable[..., Controller], fakes: Callable[..., Any]
 ) -> None:
     fakes(1)
     other = f"{ground.namespace}-other"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.conftest import Controller, Ground
+from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task, trio
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("two_nodes")]
@@ -29,7 +29,7 @@ def running(pods: list[dict[str, Any]]) -> int:
     )
 
 
-def test_a_job_completes_and_costs_few_requests(ground: Ground, serve: Serve) -> None:
+def test_a_job_completes_and_costs_few_requests(ground: ControllerCluster, serve: Serve) -> None:
     controller = serve()
     ground.create(trio("tiny"))
     done = ground.wait_phase("tiny", "Completed")
@@ -42,7 +42,7 @@ def test_a_job_completes_and_costs_few_requests(ground: Ground, serve: Serve) ->
     assert sum(writes.values()) <= 14, writes
 
 
-def test_without_volcano_one_event_says_who_schedules(ground: Ground, serve: Serve) -> None:
+def test_without_volcano_one_event_says_who_schedules(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(trio("told"))
     ground.wait_phase("told", "Completed")
@@ -52,7 +52,7 @@ def test_without_volcano_one_event_says_who_schedules(ground: Ground, serve: Ser
     assert {pod["spec"]["schedulerName"] for pod in ground.pods()} == {"default-scheduler"}
 
 
-def test_what_the_api_server_warns_of_is_told_on_the_job(ground: Ground, serve: Serve) -> None:
+def test_what_the_api_server_warns_of_is_told_on_the_job(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     warn = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
     ground.api.patch(f"/api/v1/namespaces/{ground.namespace}", warn)
@@ -67,7 +67,9 @@ def test_what_the_api_server_warns_of_is_told_on_the_job(ground: Ground, serve: 
     assert told[0].startswith('pods of task a: would violate PodSecurity "restricted:latest"')
 
 
-def test_a_failed_pod_restarts_the_job_until_the_runs_are_used_up(ground: Ground, serve: Serve) -> None:
+def test_a_failed_pod_restarts_the_job_until_the_runs_are_used_up(
+    ground: ControllerCluster, serve: Serve
+) -> None:
     serve()
     policy = [{"event": "PodFailed", "action": "RestartJob"}]
     ground.create(job("again", task("a", 2, after="200ms", code=3), policies=policy, maxRetry=2))
@@ -78,7 +80,7 @@ def test_a_failed_pod_restarts_the_job_until_the_runs_are_used_up(ground: Ground
     assert set(attempts(ground.pods()).values()) == {"1"}, "the last run's pods stay"
 
 
-def test_commands_suspend_and_resume(ground: Ground, serve: Serve) -> None:
+def test_commands_suspend_and_resume(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("paused", task("a", 2, after=None)))
     ground.wait_phase("paused", "Running")
@@ -93,7 +95,7 @@ def test_commands_suspend_and_resume(ground: Ground, serve: Serve) -> None:
     ground.api.wait(commands, lambda seen: not seen["items"], what="deleted")
 
 
-def test_spec_suspend_suspends_and_resumes(ground: Ground, serve: Serve) -> None:
+def test_spec_suspend_suspends_and_resumes(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("dozing", task("a", 2, after=None), suspend=True))
     state = ground.wait_phase("dozing", "Aborted")["status"]["state"]
@@ -103,7 +105,7 @@ def test_spec_suspend_suspends_and_resumes(ground: Ground, serve: Serve) -> None
     ground.wait_phase("dozing", "Running")
 
 
-def test_a_change_that_is_not_allowed_is_told_and_left_out(ground: Ground, serve: Serve) -> None:
+def test_a_change_that_is_not_allowed_is_told_and_left_out(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("fixed", task("a", 1, after=None), maxRetry=5))
     ground.wait_phase("fixed", "Running")
@@ -119,7 +121,9 @@ def test_a_change_that_is_not_allowed_is_told_and_left_out(ground: Ground, serve
     assert pods[0]["spec"]["containers"][0]["image"] == "busybox:1.36.1"
 
 
-def test_a_job_is_deleted_and_made_anew_under_its_name_at_once(ground: Ground, serve: Serve) -> None:
+def test_a_job_is_deleted_and_made_anew_under_its_name_at_once(
+    ground: ControllerCluster, serve: Serve
+) -> None:
     serve()
     ground.create(trio("phoenix", after=None))
     ground.wait_phase("phoenix", "Running")
@@ -135,7 +139,7 @@ def test_a_job_is_deleted_and_made_anew_under_its_name_at_once(ground: Ground, s
     assert service["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
-def test_what_is_deleted_or_changed_is_healed(ground: Ground, serve: Serve) -> None:
+def test_what_is_deleted_or_changed_is_healed(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(trio("whole", after=None))
     ground.wait_phase("whole", "Running")
@@ -154,7 +158,7 @@ def test_what_is_deleted_or_changed_is_healed(ground: Ground, serve: Serve) -> N
     assert running(ground.pods()) == 3
 
 
-def test_a_service_of_another_is_never_touched(ground: Ground, serve: Serve) -> None:
+def test_a_service_of_another_is_never_touched(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     mine = {"metadata": {"name": "taken"}, "spec": {"clusterIP": "None", "selector": {"app": "mine"}}}
     before = ground.api.create(f"{ground.core}/services", mine)
@@ -168,7 +172,7 @@ def test_a_service_of_another_is_never_touched(ground: Ground, serve: Serve) -> 
     ground.wait_phase("taken", "Completed")
 
 
-def test_replicas_change_while_the_job_runs(ground: Ground, serve: Serve) -> None:
+def test_replicas_change_while_the_job_runs(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("elastic", task("a", 2, after=None), plugins={"svc": []}, minAvailable=1))
     ground.wait_phase("elastic", "Running")
@@ -183,7 +187,7 @@ def test_replicas_change_while_the_job_runs(ground: Ground, serve: Serve) -> Non
     assert pods[0]["metadata"]["name"] == "elastic-a-0"
 
 
-def test_an_invalid_job_fails_with_all_its_problems(ground: Ground, serve: Serve) -> None:
+def test_an_invalid_job_fails_with_all_its_problems(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     bad = job("bad", task("worker", 2), plugins={"pytorch": ["--port=abc"]}, minAvailable=9)
     ground.create(bad)
@@ -194,7 +198,7 @@ def test_an_invalid_job_fails_with_all_its_problems(ground: Ground, serve: Serve
     assert ground.pods() == []
 
 
-def test_a_pod_that_only_claims_the_labels_is_nobodys(ground: Ground, serve: Serve) -> None:
+def test_a_pod_that_only_claims_the_labels_is_nobodys(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     labels = {"volcano.sh/job-name": "real", "volcano.sh/task-spec": "a", "volcano.sh/task-index": "0"}
     impostor = {
@@ -210,7 +214,7 @@ def test_a_pod_that_only_claims_the_labels_is_nobodys(ground: Ground, serve: Ser
     assert left[0]["metadata"]["name"] == "impostor"
 
 
-def test_a_full_quota_is_the_reason_until_it_is_raised(ground: Ground, serve: Serve) -> None:
+def test_a_full_quota_is_the_reason_until_it_is_raised(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     quota = f"{ground.core}/resourcequotas"
     ground.api.create(quota, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}})
@@ -221,7 +225,7 @@ def test_a_full_quota_is_the_reason_until_it_is_raised(ground: Ground, serve: Se
     ground.wait_phase("squeezed", "Running")
 
 
-def test_the_schedulers_words_are_the_jobs_reason(ground: Ground, serve: Serve) -> None:
+def test_the_schedulers_words_are_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     huge = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1000"}}}]}
     ground.create(job("huge", task("a", 2, pod=huge)))
@@ -230,7 +234,7 @@ def test_the_schedulers_words_are_the_jobs_reason(ground: Ground, serve: Serve) 
     assert "(and 1 more pods)" in message
 
 
-def test_a_pod_that_the_namespace_forbids_is_the_jobs_reason(ground: Ground, serve: Serve) -> None:
+def test_a_pod_that_the_namespace_forbids_is_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     ground.api.patch(f"/api/v1/namespaces/{ground.namespace}", {"metadata": {"labels": labels}})
     serve()
@@ -238,7 +242,7 @@ def test_a_pod_that_the_namespace_forbids_is_the_jobs_reason(ground: Ground, ser
     assert "allowPrivilegeEscalation" in ground.wait_reason("careless", "PodSecurity")
 
 
-def test_a_volume_that_is_not_there_is_the_jobs_reason(ground: Ground, serve: Serve) -> None:
+def test_a_volume_that_is_not_there_is_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     ground.create(job("stored", task("a", 1), volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
@@ -254,20 +258,20 @@ def test_a_volume_that_is_not_there_is_the_jobs_reason(ground: Ground, serve: Se
     assert mounted == [made["metadata"]["name"]]
 
 
-def test_a_scheduler_that_nobody_runs_is_the_jobs_reason(ground: Ground, serve: Serve) -> None:
+def test_a_scheduler_that_nobody_runs_is_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("lonely", task("a", 1), schedulerName="nobody"))
     assert "'nobody'" in ground.wait_reason("lonely", "NoSuchScheduler")
 
 
-def test_a_finished_job_goes_when_its_time_to_live_is_over(ground: Ground, serve: Serve) -> None:
+def test_a_finished_job_goes_when_its_time_to_live_is_over(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("brief", task("a", 1, after="100ms"), ttlSecondsAfterFinished=1))
     ground.api.wait(f"{ground.jobs}/brief", lambda seen: seen is None, what="gone")
     ground.wait_pods(lambda pods: not pods)
 
 
-def test_a_pod_deleted_by_hand_is_replaced(ground: Ground, serve: Serve) -> None:
+def test_a_pod_deleted_by_hand_is_replaced(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("steady", task("a", 2, after=None)))
     ground.wait_phase("steady", "Running")
@@ -275,7 +279,7 @@ def test_a_pod_deleted_by_hand_is_replaced(ground: Ground, serve: Serve) -> None
     ground.wait_pods(lambda pods: running(pods) == 2 and attempts(pods)["steady-a-1"] == "1")
 
 
-def test_a_task_waits_for_the_one_it_depends_on(ground: Ground, serve: Serve) -> None:
+def test_a_task_waits_for_the_one_it_depends_on(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     second = task("second", 2, dependsOn={"name": ["first"]})
     ground.create(job("ordered", task("first", 1, after="2s"), second))
@@ -285,7 +289,7 @@ def test_a_task_waits_for_the_one_it_depends_on(ground: Ground, serve: Serve) ->
     assert born["ordered-second-0"] >= first["status"]["startTime"]
 
 
-def test_the_pods_of_a_deleted_job_end_with_it(ground: Ground, serve: Serve) -> None:
+def test_the_pods_of_a_deleted_job_end_with_it(ground: ControllerCluster, serve: Serve) -> None:
     controller = serve()
     ground.create(job("doomed", task("a", 3, after=None)))
     ground.wait_phase("doomed", "Running")
@@ -294,7 +298,7 @@ def test_the_pods_of_a_deleted_job_end_with_it(ground: Ground, serve: Serve) -> 
     assert controller.writes()["delete", "pods"] <= 3, "whoever comes first, we or the garbage collector"
 
 
-def test_pods_that_a_deleted_job_leaves_behind_run_on(ground: Ground, serve: Serve) -> None:
+def test_pods_that_a_deleted_job_leaves_behind_run_on(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("gone", task("a", 3, after=None)))
     ground.wait_phase("gone", "Running")

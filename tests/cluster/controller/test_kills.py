@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.conftest import Births, Controller, Ground
+from tests.cluster.controller.conftest import Births, Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task, trio
 
 pytestmark = pytest.mark.cluster
@@ -19,7 +19,7 @@ Spawn = Callable[[], "subprocess.Popen[bytes]"]
 
 
 def test_killed_at_random_moments_the_jobs_end_as_they_would(
-    ground: Ground, spawn: Spawn, fakes: Callable[..., Any]
+    ground: ControllerCluster, spawn: Spawn, fakes: Callable[..., Any]
 ) -> None:
     fakes(4)
     births = Births(ground)
@@ -49,7 +49,7 @@ def test_killed_at_random_moments_the_jobs_end_as_they_would(
 
 
 def test_what_was_being_deleted_when_the_controller_died_is_gone_soon(
-    ground: Ground, spawn: Spawn, fakes: Callable[..., Any]
+    ground: ControllerCluster, spawn: Spawn, fakes: Callable[..., Any]
 ) -> None:
     """The API server deletes in two steps, and leaves the second where whoever asked is gone."""
     fakes(4)
@@ -67,7 +67,7 @@ def test_what_was_being_deleted_when_the_controller_died_is_gone_soon(
 
 
 def test_only_one_of_two_controllers_acts_and_the_other_takes_over(
-    ground: Ground, spawn: Spawn, fakes: Callable[..., Any]
+    ground: ControllerCluster, spawn: Spawn, fakes: Callable[..., Any]
 ) -> None:
     fakes(2)
     births = Births(ground)
@@ -89,7 +89,7 @@ def test_only_one_of_two_controllers_acts_and_the_other_takes_over(
 
 
 def test_a_controller_that_stops_gives_the_lease_back(
-    ground: Ground, serve: Callable[..., Controller], fakes: Callable[..., Any]
+    ground: ControllerCluster, serve: Callable[..., Controller], fakes: Callable[..., Any]
 ) -> None:
     fakes(1)
     controller = serve()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.conftest import Controller, Ground, establish
-from tests.cluster.controller.harness import KEY, Stage
+from tests.cluster.controller.conftest import Controller, ControllerCluster, establish
+from tests.cluster.controller.harness import KEY, Harness
 from tests.cluster.controller.jobs import job, task, trio
 from tests.cluster.controller.storm.users import insist
 from tests.testbed.cluster import Cluster
@@ -18,11 +18,11 @@ from vcjob.kube.errors import NotFound
 LONG_AGO = float("-inf")
 
 
-async def _deleted(*, claim: bool = False) -> Stage:
+async def _deleted(*, claim: bool = False) -> Harness:
     """A Job with one pod that runs and one that has ended, deleted a moment ago."""
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
     more = {"volumes": [{"mountPath": "/data", "volumeClaim": wanted}]} if claim else {}
-    stage = Stage(job("j", task("a", 2, after=None), plugins={"svc": []}, **more))
+    stage = Harness(job("j", task("a", 2, after=None), plugins={"svc": []}, **more))
     await stage.look()
     stage.show("j-a-0", "Running")
     stage.show("j-a-1", "Succeeded")
@@ -31,7 +31,7 @@ async def _deleted(*, claim: bool = False) -> Stage:
     return stage
 
 
-def _left(stage: Stage) -> set[str]:
+def _left(stage: Harness) -> set[str]:
     return {plural for plural, _ in stage.api.objects if plural != "events"}
 
 
@@ -113,7 +113,7 @@ def test_what_a_garbage_collector_forgot_is_deleted(
     cluster = fresh_cluster()
     establish(cluster)
     cluster.fakes(2)
-    ground = Ground(cluster, "default")
+    ground = ControllerCluster(cluster, "default")
 
     def serving() -> Controller:
         return Controller(cluster.kubeconfig, "default", gang="none")
@@ -139,14 +139,14 @@ def test_what_a_garbage_collector_forgot_is_deleted(
     controller.stop()
 
 
-def _restart_api_server(ground: Ground) -> None:
+def _restart_api_server(ground: ControllerCluster) -> None:
     part = ground.cluster.part("kube-apiserver")
     part.kill()
     part.start()
     insist(lambda: ground.phase("again"))
 
 
-def _wait_until_collected(ground: Ground) -> None:
+def _wait_until_collected(ground: ControllerCluster) -> None:
     """The garbage collector of a new cluster knows Jobs only after a while."""
     config: dict[str, Any] = {
         "metadata": {

@@ -10,7 +10,7 @@ import pytest
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
 from vcjob.cluster.controller.schedulers import Pulse, VolcanoPart, gate
 from vcjob.cluster.controller.status.patch import failed_status, is_urgent
-from vcjob.cluster.resources import LeanLease
+from vcjob.cluster.resources import PartialLease
 from vcjob.kube.errors import Conflict, Forbidden, Invalid, ServerError
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
@@ -68,11 +68,11 @@ def test_a_refused_job_is_over_and_says_why() -> None:
     assert status.to_kube()["state"]["message"] == "no tasks"
 
 
-def lease(holder: str = "someone", renewed: float = 0.0) -> LeanLease:
+def lease(holder: str = "someone", renewed: float = 0.0) -> PartialLease:
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
     if renewed:
         spec["renewTime"] = datetime.fromtimestamp(renewed, UTC)
-    return msgspec.convert({"metadata": {"name": "volcano"}, "spec": spec}, LeanLease)
+    return msgspec.convert({"metadata": {"name": "volcano"}, "spec": spec}, PartialLease)
 
 
 def test_a_lease_lives_as_long_as_it_is_renewed() -> None:

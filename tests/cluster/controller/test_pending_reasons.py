@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from tests.cluster.controller.pods import EPOCH, at, ended, pod, waiting
 from vcjob.cluster.controller.pending_reasons import SLOW_SECONDS, UNNOTICED_SECONDS, Causes, cause_of
-from vcjob.cluster.controller.pod_events import LeanEvent, newest
+from vcjob.cluster.controller.pod_events import PartialEvent, newest
 from vcjob.lifecycle.observed import Blocked
 
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
@@ -118,8 +118,8 @@ def test_a_cause_goes_when_the_pod_runs() -> None:
     assert causes.worst(EPOCH) == (None, None)
 
 
-def said(kind: str, reason: str, second: int) -> LeanEvent:
-    return LeanEvent(reason, f"about {reason}", kind, datetime.fromtimestamp(EPOCH + second, UTC))
+def said(kind: str, reason: str, second: int) -> PartialEvent:
+    return PartialEvent(reason, f"about {reason}", kind, datetime.fromtimestamp(EPOCH + second, UTC))
 
 
 def test_of_a_pods_events_the_latest_warning_says_why_it_does_not_start() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.controller.conftest import Controller, Ground
+from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job
 from tests.testbed.node import Node
 from tests.testbed.part import Part
@@ -23,11 +23,13 @@ def container(script: str, **fields: Any) -> dict[str, Any]:
     return {"name": "c", "image": "busybox:1.36.1", "command": ["sh", "-c", script], **fields}
 
 
-def log(ground: Ground, pod: str, container: str) -> str:
+def log(ground: ControllerCluster, pod: str, container: str) -> str:
     return ground.api.text(f"{ground.core}/pods/{pod}/log?container={container}")
 
 
-def test_the_guides_file_runs_unmodified(ground: Ground, serve: Serve, node: Node, dns: Part) -> None:
+def test_the_guides_file_runs_unmodified(
+    ground: ControllerCluster, serve: Serve, node: Node, dns: Part
+) -> None:
     node.load_image("guide")
     serve()
     ground.create(yaml.safe_load(GUIDE.read_text()))
@@ -40,7 +42,7 @@ def test_the_guides_file_runs_unmodified(ground: Ground, serve: Serve, node: Nod
 
 
 def test_a_wait_for_the_master_in_vain_fails_the_job(
-    ground: Ground, serve: Serve, node: Node, dns: Part
+    ground: ControllerCluster, serve: Serve, node: Node, dns: Part
 ) -> None:
     """Under OnFailure the kubelet would start the wait anew for ever."""
     serve()
@@ -69,7 +71,7 @@ def test_a_wait_for_the_master_in_vain_fails_the_job(
 
 
 def test_an_image_that_cannot_be_pulled_is_the_jobs_reason(
-    ground: Ground, serve: Serve, node: Node, dns: Part
+    ground: ControllerCluster, serve: Serve, node: Node, dns: Part
 ) -> None:
     serve()
     pod = {"containers": [container("true", image="nowhere.invalid/none:1")], "restartPolicy": "Never"}
@@ -80,7 +82,7 @@ def test_an_image_that_cannot_be_pulled_is_the_jobs_reason(
 
 
 def test_the_container_that_failed_first_is_named(
-    ground: Ground, serve: Serve, node: Node, dns: Part
+    ground: ControllerCluster, serve: Serve, node: Node, dns: Part
 ) -> None:
     serve()
     pod = {
@@ -93,7 +95,9 @@ def test_the_container_that_failed_first_is_named(
     assert "container sidecar exited with code 42" in state["message"]
 
 
-def test_a_volume_that_cannot_be_mounted_is_the_reason(ground: Ground, serve: Serve, node: Node) -> None:
+def test_a_volume_that_cannot_be_mounted_is_the_reason(
+    ground: ControllerCluster, serve: Serve, node: Node
+) -> None:
     serve()
     pod = {
         "containers": [container("true", volumeMounts=[{"name": "data", "mountPath": "/data"}])],

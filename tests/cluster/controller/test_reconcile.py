@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.harness import KEY, Stage, _read
+from tests.cluster.controller.harness import KEY, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
-from vcjob.cluster.resources import LEAN_SERVICES
+from vcjob.cluster.resources import PARTIAL_SERVICES
 from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from vcjob.plan.edition import EDITION
 
@@ -25,14 +25,14 @@ async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As when a scheduler lets a PodGroup in at the very moment it is made: nobody would say so again."""
-    stage = Stage(job("j", task("a", 1), plugins={"svc": []}))
+    stage = Harness(job("j", task("a", 1), plugins={"svc": []}))
     create = stage.api.create
 
     async def slow_answer(resource: Any, body: Any, namespace: str, **options: Any) -> Any:
         made = await create(resource, body, namespace, **options)
         if resource.plural == "services":
             changed = stage.api.put("services", stage.api.objects["services", "j"])
-            stage.board.object_changed("Service", _read(LEAN_SERVICES, changed))
+            stage.board.object_changed("Service", _read(PARTIAL_SERVICES, changed))
         return made
 
     monkeypatch.setattr(stage.api, "create", slow_answer)
@@ -45,7 +45,7 @@ async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by
 async def test_a_pod_that_the_server_left_half_deleted_is_deleted_after_a_while(
     monkeypatch: pytest.MonkeyPatch, job_gone: bool
 ) -> None:
-    stage = Stage(trio("j"))
+    stage = Harness(trio("j"))
     await stage.look()
     half = stage.api.objects["pods", "j-worker-0"]
     half["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
@@ -61,7 +61,7 @@ async def test_a_pod_that_the_server_left_half_deleted_is_deleted_after_a_while(
 
 
 async def test_a_refusal_is_the_reason_and_is_tried_again_with_one_pod() -> None:
-    stage = Stage(job("j", task("a", 40)), status_delay=0.0)
+    stage = Harness(job("j", task("a", 40)), status_delay=0.0)
     stage.api.refuse = refusing("create", "pods", lambda: Forbidden(403, server_message=QUOTA))
     await stage.look()
     assert stage.stored["state"]["reason"] == "QuotaExceeded"
@@ -79,7 +79,7 @@ async def test_a_refusal_is_the_reason_and_is_tried_again_with_one_pod() -> None
 
 
 async def test_a_pod_that_is_ours_already_is_taken_as_made() -> None:
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     lost = False
 
     def lose(verb: str, plural: str, name: str) -> Any:
@@ -101,7 +101,7 @@ async def test_a_pod_that_is_ours_already_is_taken_as_made() -> None:
 
 
 async def test_a_foreign_pod_of_the_name_is_left_alone() -> None:
-    stage = Stage(job("j", task("a", 1)), status_delay=0.0)
+    stage = Harness(job("j", task("a", 1)), status_delay=0.0)
     stage.api.put("pods", {"metadata": {"name": "j-a-0"}})
     await stage.look()
     assert stage.stored["state"]["reason"] == "NameConflict"
@@ -111,7 +111,7 @@ async def test_a_foreign_pod_of_the_name_is_left_alone() -> None:
 
 
 async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop() -> None:
-    stage = Stage(job("j", task("a", 1)), status_delay=0.0)
+    stage = Harness(job("j", task("a", 1)), status_delay=0.0)
     put = stage.api.put
 
     def strip(plural: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -126,14 +126,14 @@ async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop
 
 
 async def test_a_deleted_job_is_let_go() -> None:
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     stage.change(job("j", task("a", 1)), deletionTimestamp="2026-01-01T00:00:00Z")
     await stage.look()
     assert not stage.api.requests
 
 
 async def test_a_refused_job_is_written_once_and_never_run() -> None:
-    stage = Stage(job("j", minAvailable=2))
+    stage = Harness(job("j", minAvailable=2))
     await stage.look()
     await stage.look()
     assert stage.stored["state"]["phase"] == "Failed"
@@ -142,7 +142,7 @@ async def test_a_refused_job_is_written_once_and_never_run() -> None:
 
 
 async def test_a_pod_made_and_gone_unseen_is_replaced() -> None:
-    stage = Stage(job("j", task("a", 1, after=None)))
+    stage = Harness(job("j", task("a", 1, after=None)))
     await stage.look()
     del stage.api.objects["pods", "j-a-0"]
     await stage.look()
@@ -155,7 +155,7 @@ async def test_a_pod_made_and_gone_unseen_is_replaced() -> None:
 
 
 async def test_a_finished_job_keeps_little_in_memory() -> None:
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     await stage.look()
     stage.show("j-a-0", "Succeeded")
     await stage.look()
@@ -170,7 +170,7 @@ async def test_a_finished_job_keeps_little_in_memory() -> None:
 
 
 async def test_a_finished_job_that_changes_is_looked_at_again() -> None:
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     await stage.look()
     stage.show("j-a-0", "Succeeded")
     await stage.look()
@@ -180,13 +180,13 @@ async def test_a_finished_job_that_changes_is_looked_at_again() -> None:
 
 
 async def test_a_job_keeps_the_edition_that_it_was_started_with() -> None:
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     await stage.look()
     assert stage.stored["controlledResources"]["vcjob.io/edition"] == str(EDITION)
 
 
 async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> None:
-    stage = Stage(job("j", task("a", 2)), status_delay=0.0)
+    stage = Harness(job("j", task("a", 2)), status_delay=0.0)
     await stage.look()
     resources = {**stage.stored["controlledResources"], "vcjob.io/edition": "999"}
     found = stage.api.objects["jobs", "j"]
@@ -201,7 +201,7 @@ async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> No
 
 
 async def test_the_events_of_a_slow_starter_are_asked_for_and_told_of() -> None:
-    stage = Stage(job("j", task("a", 2)), status_delay=0.0)
+    stage = Harness(job("j", task("a", 2)), status_delay=0.0)
     await stage.look()
     words = 'MountVolume.SetUp failed for volume "data": configmap "data" not found'
     stage.api.put(
@@ -222,7 +222,7 @@ async def test_the_events_of_a_slow_starter_are_asked_for_and_told_of() -> None:
 
 
 async def test_without_the_right_to_see_events_the_job_goes_on() -> None:
-    stage = Stage(job("j", task("a", 1)), status_delay=0.0)
+    stage = Harness(job("j", task("a", 1)), status_delay=0.0)
     await stage.look()
     stage.api.refuse = refusing("list", "events", lambda: Forbidden(403, server_message="no events"))
     pod = stage.api.objects["pods", "j-a-0"]
@@ -235,7 +235,7 @@ async def test_without_the_right_to_see_events_the_job_goes_on() -> None:
 
 async def test_a_pod_made_by_a_controller_that_died_and_gone_since_is_not_made_twice() -> None:
     """Nobody wrote down that it was there; that it was to be made was written before."""
-    stage = Stage(job("j", task("a", 3), policies=[{"event": "PodEvicted", "action": "AbortJob"}]))
+    stage = Harness(job("j", task("a", 3), policies=[{"event": "PodEvicted", "action": "AbortJob"}]))
     await stage.look()
     assert set(stage.attempts().values()) == {"0"}
     del stage.api.objects["pods", "j-a-1"]
@@ -246,7 +246,7 @@ async def test_a_pod_made_by_a_controller_that_died_and_gone_since_is_not_made_t
 
 
 async def test_what_a_controller_thought_of_at_its_start_survives_a_conflict() -> None:
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     await stage.look()
     del stage.api.objects["pods", "j-a-0"]
     stage.take_over()
@@ -257,7 +257,7 @@ async def test_what_a_controller_thought_of_at_its_start_survives_a_conflict() -
 
 
 async def test_a_pod_that_is_gone_before_the_next_look_is_not_made_twice() -> None:
-    stage = Stage(job("j", task("a", 2)))
+    stage = Harness(job("j", task("a", 2)))
     await stage.reconciler.reconcile(KEY)
     assert set(stage.attempts().values()) == {"0"}
     stage.lose("j-a-0")
@@ -266,7 +266,7 @@ async def test_a_pod_that_is_gone_before_the_next_look_is_not_made_twice() -> No
 
 
 async def test_a_pod_that_the_cache_never_showed_is_not_made_twice() -> None:
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     await stage.reconciler.reconcile(KEY)
     del stage.api.objects["pods", "j-a-0"]
     stage.caches.pods.resource_version = stage.api.version
@@ -275,7 +275,7 @@ async def test_a_pod_that_the_cache_never_showed_is_not_made_twice() -> None:
 
 
 async def test_a_rank_whose_node_is_gone_is_replaced_and_does_not_fail_the_job() -> None:
-    stage = Stage(trio("j", after=None))
+    stage = Harness(trio("j", after=None))
     await stage.look()
     for name in stage.pods():
         stage.show(name, "Running")
@@ -290,7 +290,7 @@ async def test_a_rank_whose_node_is_gone_is_replaced_and_does_not_fail_the_job()
 
 
 async def test_the_running_pods_of_a_deleted_job_are_told_at_once() -> None:
-    stage = Stage(job("j", task("a", 3, after=None)))
+    stage = Harness(job("j", task("a", 3, after=None)))
     await stage.look()
     for name, phase in (("j-a-0", "Running"), ("j-a-1", "Succeeded"), ("j-a-2", "Pending")):
         stage.show(name, phase)
@@ -304,7 +304,7 @@ async def test_the_running_pods_of_a_deleted_job_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("seen", [True, False], ids=["the watch has shown it", "the watch is late"])
 async def test_a_pod_that_a_deleted_job_left_behind_lives_on(seen: bool) -> None:
-    stage = Stage(job("j", task("a", 2, after=None)))
+    stage = Harness(job("j", task("a", 2, after=None)))
     await stage.look()
     for name in stage.pods():
         stage.show(name, "Running")
@@ -319,7 +319,7 @@ async def test_a_pod_that_a_deleted_job_left_behind_lives_on(seen: bool) -> None
 
 async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> None:
     """As while an API server comes up: the same Job in the next list, unchanged, is looked at again."""
-    stage = Stage(job("j", task("a", 1)))
+    stage = Harness(job("j", task("a", 1)))
     stage.api.refuse = refusing("patch", "jobs", lambda: NotFound(404, server_message="not found"))
     await stage.look()
     assert stage.pods() == []
@@ -330,7 +330,7 @@ async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> N
 
 
 async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_made_twice() -> None:
-    stage = Stage(job("j", task("a", 2)))
+    stage = Harness(job("j", task("a", 2)))
     lost = [Unreachable("cut off", maybe_done=True)]
     stage.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None
     with pytest.raises(Unreachable):
@@ -341,7 +341,7 @@ async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_
 
 
 async def test_what_the_api_server_warns_of_is_told_on_the_job_once() -> None:
-    stage = Stage(job("j", task("a", 3)))
+    stage = Harness(job("j", task("a", 3)))
     stage.api.warning = 'unknown field "spec.hots"'
     await stage.look()
     await stage.events.drain()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.conftest import Controller, Ground
+from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task
 from tests.testbed.build import program
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_vcctl_runs_lists_views_suspends_resumes_and_deletes(
-    ground: Ground, serve: Callable[..., Controller], fakes: Callable[..., Any], tmp_path: Path
+    ground: ControllerCluster, serve: Callable[..., Controller], fakes: Callable[..., Any], tmp_path: Path
 ) -> None:
     fakes(2)
     serve()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controller.conftest import Controller, Ground
+from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task
 from tests.testbed.cluster import Cluster
 
@@ -28,7 +28,7 @@ def volcano(api_server: Cluster, crds: None) -> Iterator[Callable[..., None]]:
 
 
 def test_a_gang_is_placed_by_volcanos_scheduler(
-    ground: Ground, serve: Serve, volcano: Callable[..., None], fakes: Callable[..., Any]
+    ground: ControllerCluster, serve: Serve, volcano: Callable[..., None], fakes: Callable[..., Any]
 ) -> None:
     fakes(2)
     volcano("scheduler")
@@ -52,7 +52,7 @@ def test_a_gang_is_placed_by_volcanos_scheduler(
 
 
 def test_a_gang_that_cannot_be_made_whole_again_is_an_unknown_event(
-    ground: Ground, serve: Serve, volcano: Callable[..., None], fakes: Callable[..., Any]
+    ground: ControllerCluster, serve: Serve, volcano: Callable[..., None], fakes: Callable[..., Any]
 ) -> None:
     (node,) = fakes(1)
     volcano("scheduler")
@@ -69,7 +69,7 @@ def test_a_gang_that_cannot_be_made_whole_again_is_an_unknown_event(
 
 
 def test_it_refuses_to_run_beside_volcanos_job_controller(
-    ground: Ground, serve: Serve, volcano: Callable[..., None]
+    ground: ControllerCluster, serve: Serve, volcano: Callable[..., None]
 ) -> None:
     volcano("full")
     controller = serve()
@@ -81,7 +81,7 @@ def test_it_refuses_to_run_beside_volcanos_job_controller(
 
 
 def test_a_group_for_the_coscheduling_plugin(
-    ground: Ground, serve: Serve, fakes: Callable[..., Any], coscheduling: str
+    ground: ControllerCluster, serve: Serve, fakes: Callable[..., Any], coscheduling: str
 ) -> None:
     fakes(1)
     serve()

@@ -23,7 +23,7 @@ GUIDE = Path(__file__).parents[2] / "guides/guide.en.yaml"
 Done = subprocess.CompletedProcess[str]
 
 
-class Ground:
+class InstalledCluster:
     """A cluster, and the two commands by which a user meets it."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -67,21 +67,21 @@ class Ground:
 
 
 @pytest.fixture(scope="module")
-def bare() -> Iterator[Ground]:
+def bare() -> Iterator[InstalledCluster]:
     """A control plane without nodes."""
     need(support.control_plane_problem())
     with Cluster.start() as cluster:
-        yield Ground(cluster)
+        yield InstalledCluster(cluster)
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[Ground]:
+def real() -> Iterator[InstalledCluster]:
     """A cluster with a real node that has our image and the guide's."""
     need(support.node_problem())
     with Cluster.start() as cluster:
         cluster.start_node("vcjob", "guide")
         cluster.start_dns()
-        yield Ground(cluster)
+        yield InstalledCluster(cluster)
 
 
 def phase_of(job: Any) -> str:

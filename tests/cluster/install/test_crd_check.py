@@ -8,7 +8,7 @@ import pytest
 
 from vcjob.cluster.install import crds
 from vcjob.cluster.install.crd_check import judge, notes_on, refuse_if_poor
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.resources import Document
 
 
@@ -42,12 +42,12 @@ def test_volcanos_lacks_our_extensions_and_may_stay(theirs: Document) -> None:
 
 def test_an_older_volcanos_is_refused_with_the_way_out(theirs: Document) -> None:
     del _spec(theirs)["tasks"]["items"]["properties"]["partitionPolicy"]
-    with pytest.raises(GroundError, match=r"spec\.tasks\[\]\.partitionPolicy") as refused:
+    with pytest.raises(BackendError, match=r"spec\.tasks\[\]\.partitionPolicy") as refused:
         refuse_if_poor(judge(crds.JOBS, theirs))
     assert "--replace-crds" in (refused.value.hint or "")
 
 
 def test_a_definition_without_a_schema_lacks_everything(theirs: Document) -> None:
     del theirs["spec"]["versions"][0]["schema"]
-    with pytest.raises(GroundError, match="more"):
+    with pytest.raises(BackendError, match="more"):
         refuse_if_poor(judge(crds.JOBS, theirs))

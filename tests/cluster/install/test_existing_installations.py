@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.install.conftest import CRDS, GUIDE, JOBS, Ground
+from tests.cluster.install.conftest import CRDS, GUIDE, JOBS, InstalledCluster
 from tests.testbed.build import data
 
 pytestmark = pytest.mark.cluster
@@ -19,7 +19,7 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @pytest.fixture
-def ground(bare: Ground) -> Iterator[Ground]:
+def ground(bare: InstalledCluster) -> Iterator[InstalledCluster]:
     yield bare
     assert bare.vcjob("uninstall", "--delete-jobs").returncode == 0
     for item in bare.api.list(CRDS):
@@ -32,7 +32,7 @@ def volcanos(name: str = "batch.volcano.sh_jobs.yaml") -> dict[str, object]:
     return found
 
 
-def test_volcanos_definition_is_kept_with_a_word_about_what_it_lacks(ground: Ground) -> None:
+def test_volcanos_definition_is_kept_with_a_word_about_what_it_lacks(ground: InstalledCluster) -> None:
     ground.api.create(CRDS, volcanos())
     version = ground.api.get(f"{CRDS}/jobs.batch.volcano.sh")["metadata"]["generation"]
     done = ground.install("--wait", "0")
@@ -48,7 +48,7 @@ def test_volcanos_definition_is_kept_with_a_word_about_what_it_lacks(ground: Gro
 
 
 def test_a_job_with_a_field_that_volcanos_definition_lacks_is_refused_not_lost(
-    ground: Ground, tmp_path: Path
+    ground: InstalledCluster, tmp_path: Path
 ) -> None:
     ground.api.create(CRDS, volcanos())
     ground.api.wait(f"{CRDS}/jobs.batch.volcano.sh", _serves, 30, "served")
@@ -68,7 +68,7 @@ def _serves(definition: Any) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
-def test_a_definition_with_fewer_fields_is_refused_and_can_be_replaced(ground: Ground) -> None:
+def test_a_definition_with_fewer_fields_is_refused_and_can_be_replaced(ground: InstalledCluster) -> None:
     old = volcanos()
     schema = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]  # type: ignore[index]
     del schema["properties"]["spec"]["properties"]["networkTopology"]
@@ -86,7 +86,7 @@ def test_a_definition_with_fewer_fields_is_refused_and_can_be_replaced(ground: G
     assert ground.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
 
 
-def test_a_live_job_controller_of_volcanos_is_a_reason_to_refuse(ground: Ground) -> None:
+def test_a_live_job_controller_of_volcanos_is_a_reason_to_refuse(ground: InstalledCluster) -> None:
     ground.api.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 600, "renewTime": now, "acquireTime": now}
@@ -100,7 +100,7 @@ def test_a_live_job_controller_of_volcanos_is_a_reason_to_refuse(ground: Ground)
     assert ground.install("--wait", "0").returncode == 0
 
 
-def test_an_object_of_our_name_that_is_not_ours_is_left_alone(ground: Ground) -> None:
+def test_an_object_of_our_name_that_is_not_ours_is_left_alone(ground: InstalledCluster) -> None:
     ground.api.create(f"{ROLES}/clusterroles", {"metadata": {"name": "vcjob-controller"}, "rules": []})
     refused = ground.install("--wait", "0")
     assert refused.returncode == 3
@@ -110,7 +110,7 @@ def test_an_object_of_our_name_that_is_not_ours_is_left_alone(ground: Ground) ->
     ground.api.delete(f"{ROLES}/clusterroles/vcjob-controller")
 
 
-def test_rights_that_are_no_longer_needed_go(ground: Ground) -> None:
+def test_rights_that_are_no_longer_needed_go(ground: InstalledCluster) -> None:
     assert ground.install("--wait", "0").returncode == 0
     done = ground.install("--wait", "0", "--watch-namespace", "default")
     assert done.returncode == 0, done.stderr
@@ -120,21 +120,21 @@ def test_rights_that_are_no_longer_needed_go(ground: Ground) -> None:
     assert ground.kubectl("auth", "can-i", "create", "pods", "-n", "kube-system", account).stdout == "no\n"
 
 
-def test_a_namespace_to_serve_must_be_there(ground: Ground) -> None:
+def test_a_namespace_to_serve_must_be_there(ground: InstalledCluster) -> None:
     refused = ground.install("--wait", "0", "--watch-namespace", "nowhere")
     assert refused.returncode == 3
     assert "there is no namespace nowhere" in refused.stderr
     assert ground.api.find("/api/v1/namespaces/vcjob-system") is None
 
 
-def test_a_second_home_is_refused(ground: Ground) -> None:
+def test_a_second_home_is_refused(ground: InstalledCluster) -> None:
     assert ground.install("--wait", "0").returncode == 0
     refused = ground.install("--wait", "0", "-n", "elsewhere")
     assert refused.returncode == 3
     assert "installed in namespace vcjob-system already" in refused.stderr
 
 
-def test_a_change_by_somebody_else_is_told_and_can_be_taken_back(ground: Ground) -> None:
+def test_a_change_by_somebody_else_is_told_and_can_be_taken_back(ground: InstalledCluster) -> None:
     assert ground.install("--wait", "0").returncode == 0
     ground.kubectl("scale", "-n", "vcjob-system", "deploy/vcjob-controller", "--replicas=5")
     refused = ground.install("--wait", "0")
@@ -144,7 +144,7 @@ def test_a_change_by_somebody_else_is_told_and_can_be_taken_back(ground: Ground)
     assert ground.install("--wait", "0", "--force-conflicts").returncode == 0
 
 
-def test_somebody_without_rights_is_told_which_one_is_lacking(ground: Ground) -> None:
+def test_somebody_without_rights_is_told_which_one_is_lacking(ground: InstalledCluster) -> None:
     alice = ground.cluster.identity("alice")
     done = ground.vcjob("install", "--kubeconfig", str(alice))
     assert done.returncode == 3
@@ -153,7 +153,7 @@ def test_somebody_without_rights_is_told_which_one_is_lacking(ground: Ground) ->
 
 
 @pytest.mark.slow
-def test_a_real_volcano_is_seen(bare: Ground) -> None:
+def test_a_real_volcano_is_seen(bare: InstalledCluster) -> None:
     volcano = bare.cluster.start_volcano("full")
     try:
         refused = bare.install("--wait", "0")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.install.conftest import CRDS, GUIDE, JOBS, Ground, phase_of
+from tests.cluster.install.conftest import CRDS, GUIDE, JOBS, InstalledCluster, phase_of
 
 pytestmark = pytest.mark.cluster
 HOME = "/api/v1/namespaces/vcjob-system"
@@ -18,7 +18,7 @@ RIGHTS = Path(__file__).with_name("rights.txt")
 
 
 @pytest.fixture(scope="module")
-def installed(real: Ground) -> Ground:
+def installed(real: InstalledCluster) -> InstalledCluster:
     done = real.install("--wait", "200")
     assert done.returncode == 0, done.stderr
     assert "and runs" in done.stdout
@@ -32,7 +32,7 @@ def guide(name: str, **changes: str) -> str:
     return text
 
 
-def test_two_replicas_run_and_one_of_them_leads(installed: Ground) -> None:
+def test_two_replicas_run_and_one_of_them_leads(installed: InstalledCluster) -> None:
     pods = [pod for pod in installed.api.list(f"{HOME}/pods") if not pod["metadata"].get("deletionTimestamp")]
     assert [pod["status"]["phase"] for pod in pods] == ["Running", "Running"]
     lease = installed.api.get("/apis/coordination.k8s.io/v1/namespaces/vcjob-system/leases/vcjob-controller")
@@ -44,13 +44,13 @@ def test_two_replicas_run_and_one_of_them_leads(installed: Ground) -> None:
         assert "vcjob_api_requests_total{" in metrics
 
 
-def test_its_log_lines_are_json(installed: Ground) -> None:
+def test_its_log_lines_are_json(installed: InstalledCluster) -> None:
     pod = installed.api.list(f"{HOME}/pods")[0]["metadata"]["name"]
     lines = installed.api.text(f"{HOME}/pods/{pod}/log").splitlines()
     assert all(json.loads(line)["message"] for line in lines)
 
 
-def test_the_guides_file_gets_defaults_and_completes(installed: Ground) -> None:
+def test_the_guides_file_gets_defaults_and_completes(installed: InstalledCluster) -> None:
     done = installed.kubectl("apply", "-f", str(GUIDE))
     assert done.returncode == 0, done.stderr
     job = installed.api.get(f"{JOBS}/pytorch-job")
@@ -68,7 +68,7 @@ def test_the_guides_file_gets_defaults_and_completes(installed: Ground) -> None:
     assert installed.api.get(f"{JOBS}/pytorch-job")["metadata"]["generation"] == before
 
 
-def test_a_warning_reaches_the_user(installed: Ground) -> None:
+def test_a_warning_reaches_the_user(installed: InstalledCluster) -> None:
     document = yaml.safe_load(guide("warned"))
     container = document["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "RANK", "value": "7"}]
@@ -77,7 +77,7 @@ def test_a_warning_reaches_the_user(installed: Ground) -> None:
     assert "Warning: spec.tasks[0].template.spec.containers[0].env[0]" in done.stderr
 
 
-def test_an_invalid_job_is_refused_with_every_path(installed: Ground) -> None:
+def test_an_invalid_job_is_refused_with_every_path(installed: InstalledCluster) -> None:
     text = guide("bad", **{"--port=23456": "--port=abc", "replicas: 2": "replicas: -2"})
     done = installed.kubectl("apply", "-f", "-", text=text)
     assert done.returncode == 1
@@ -87,7 +87,7 @@ def test_an_invalid_job_is_refused_with_every_path(installed: Ground) -> None:
     assert installed.api.find(f"{JOBS}/bad") is None
 
 
-def test_a_change_that_is_not_allowed_is_refused(installed: Ground) -> None:
+def test_a_change_that_is_not_allowed_is_refused(installed: InstalledCluster) -> None:
     installed.kubectl("apply", "-f", "-", text=guide("fixed"))
     done = installed.kubectl("patch", "vcjob", "fixed", "--type=merge", "-p", '{"spec":{"queue":"other"}}')
     assert done.returncode == 1
@@ -96,7 +96,7 @@ def test_a_change_that_is_not_allowed_is_refused(installed: Ground) -> None:
     assert grown.returncode == 0, grown.stderr
 
 
-def test_its_rights_are_the_committed_ones(installed: Ground) -> None:
+def test_its_rights_are_the_committed_ones(installed: InstalledCluster) -> None:
     shown = [
         f"in namespace {namespace}:\n{_rights(installed, namespace)}"
         for namespace in ("default", "vcjob-system")
@@ -104,7 +104,7 @@ def test_its_rights_are_the_committed_ones(installed: Ground) -> None:
     assert "\n".join(shown) == RIGHTS.read_text()
 
 
-def _rights(ground: Ground, namespace: str) -> str:
+def _rights(ground: InstalledCluster, namespace: str) -> str:
     """What `kubectl auth can-i --list` says, but for what every account may do."""
     account = "--as=system:serviceaccount:vcjob-system:vcjob-controller"
     lines = ground.kubectl(
@@ -119,7 +119,7 @@ def _rights(ground: Ground, namespace: str) -> str:
     return "".join(sorted(found))
 
 
-def test_the_doctor_finds_it_well(installed: Ground) -> None:
+def test_the_doctor_finds_it_well(installed: InstalledCluster) -> None:
     done = installed.vcjob("doctor", "--on", "cluster", "-o", "json")
     assert done.returncode == 0, done.stdout
     standings = {check["topic"]: check["standing"] for check in json.loads(done.stdout)["cluster"]}
@@ -134,7 +134,7 @@ def test_the_doctor_finds_it_well(installed: Ground) -> None:
     }
 
 
-def test_installing_again_changes_nothing(installed: Ground) -> None:
+def test_installing_again_changes_nothing(installed: InstalledCluster) -> None:
     before = installed.versions()
     done = installed.install("--wait", "60")
     assert done.returncode == 0, done.stderr
@@ -142,7 +142,7 @@ def test_installing_again_changes_nothing(installed: Ground) -> None:
     assert installed.versions() == before
 
 
-def test_an_upgrade_keeps_running_jobs(installed: Ground) -> None:
+def test_an_upgrade_keeps_running_jobs(installed: InstalledCluster) -> None:
     document = yaml.safe_load(guide("long"))
     for task in document["spec"]["tasks"]:
         task.pop("policies", None)
@@ -160,12 +160,12 @@ def test_an_upgrade_keeps_running_jobs(installed: Ground) -> None:
     assert _pods_of(installed, "long") == before
 
 
-def _pods_of(ground: Ground, job: str) -> set[str]:
+def _pods_of(ground: InstalledCluster, job: str) -> set[str]:
     listed = ground.api.list(f"/api/v1/namespaces/default/pods?labelSelector=volcano.sh/job-name={job}")
     return {pod["metadata"]["uid"] for pod in listed}
 
 
-def test_the_webhook_serves_while_replicas_come_and_go(installed: Ground) -> None:
+def test_the_webhook_serves_while_replicas_come_and_go(installed: InstalledCluster) -> None:
     for pod in installed.api.list(f"{HOME}/pods"):
         installed.api.delete(f"{HOME}/pods/{pod['metadata']['name']}")
     deployment = "/apis/apps/v1/namespaces/vcjob-system/deployments/vcjob-controller"
@@ -178,7 +178,7 @@ def test_the_webhook_serves_while_replicas_come_and_go(installed: Ground) -> Non
     assert "spec.plugins.pytorch[2]" in done.stderr
 
 
-def test_it_serves_only_the_namespaces_that_it_was_given(installed: Ground) -> None:
+def test_it_serves_only_the_namespaces_that_it_was_given(installed: InstalledCluster) -> None:
     installed.api.create("/api/v1/namespaces", {"metadata": {"name": "served"}})
     done = installed.install("--wait", "200", "--watch-namespace", "served")
     assert done.returncode == 0, done.stderr
@@ -192,7 +192,7 @@ def test_it_serves_only_the_namespaces_that_it_was_given(installed: Ground) -> N
     assert "forbidden" not in installed.api.text(f"{HOME}/pods/{home}/log")
 
 
-def test_uninstalling_keeps_jobs_and_then_takes_them_if_told(installed: Ground) -> None:
+def test_uninstalling_keeps_jobs_and_then_takes_them_if_told(installed: InstalledCluster) -> None:
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
     installed.api.create(f"{HOME}/configmaps", foreign)
     kept = installed.vcjob("uninstall")

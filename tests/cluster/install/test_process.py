@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.install.conftest import CRDS, Ground
+from tests.cluster.install.conftest import CRDS, InstalledCluster
 
 pytestmark = pytest.mark.cluster
 Start = Callable[..., "Process"]
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 class Process:
-    def __init__(self, ground: Ground, log: Path, *arguments: str) -> None:
+    def __init__(self, ground: InstalledCluster, log: Path, *arguments: str) -> None:
         self.ports = {name: free_port() for name in ("webhook", "health", "metrics")}
         self._log = log
         ports = [f"--{name}-port={port}" for name, port in self.ports.items()]
@@ -61,7 +61,7 @@ class Process:
 
 
 @pytest.fixture
-def start(bare: Ground, tmp_path: Path) -> Iterator[Start]:
+def start(bare: InstalledCluster, tmp_path: Path) -> Iterator[Start]:
     started: list[Process] = []
 
     def begin(*arguments: str) -> Process:
@@ -75,7 +75,7 @@ def start(bare: Ground, tmp_path: Path) -> Iterator[Start]:
         process.process.wait(10)
 
 
-def test_a_cluster_without_the_kinds_is_told_with_the_way_out(bare: Ground) -> None:
+def test_a_cluster_without_the_kinds_is_told_with_the_way_out(bare: InstalledCluster) -> None:
     bare.api.create("/api/v1/namespaces", {"metadata": {"name": "vcjob-system"}})
     done = bare.vcjob("controller", "--no-webhook", "--health-port=0", "--metrics-port=0")
     assert done.returncode == 3
@@ -88,7 +88,7 @@ def test_a_cluster_without_the_kinds_is_told_with_the_way_out(bare: Ground) -> N
     assert standings["cluster"] == "ok"
 
 
-def test_it_serves_and_ends_in_good_order(bare: Ground, start: Start) -> None:
+def test_it_serves_and_ends_in_good_order(bare: InstalledCluster, start: Start) -> None:
     assert bare.install("--wait", "0").returncode == 0
     first = start()
     first.wait_ready()
@@ -110,7 +110,9 @@ def test_it_serves_and_ends_in_good_order(bare: Ground, start: Start) -> None:
     assert bare.api.get(LEASE)["spec"]["holderIdentity"] == ""
 
 
-def test_a_definition_that_somebody_put_in_place_of_ours_is_noticed(bare: Ground, start: Start) -> None:
+def test_a_definition_that_somebody_put_in_place_of_ours_is_noticed(
+    bare: InstalledCluster, start: Start
+) -> None:
     assert bare.install("--wait", "0").returncode == 0
     definition = bare.api.get(f"{CRDS}/jobs.batch.volcano.sh")
     spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -124,7 +126,7 @@ def test_a_definition_that_somebody_put_in_place_of_ours_is_noticed(bare: Ground
     assert "suspend" in found["properties"]["spec"]["properties"]
 
 
-def test_a_taken_port_is_told(bare: Ground) -> None:
+def test_a_taken_port_is_told(bare: InstalledCluster) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -135,7 +137,9 @@ def test_a_taken_port_is_told(bare: Ground) -> None:
 
 
 @pytest.mark.parametrize("verb", ["install", "uninstall", "controller"])
-def test_bad_credentials_and_contexts_are_told_in_a_sentence(bare: Ground, tmp_path: Path, verb: str) -> None:
+def test_bad_credentials_and_contexts_are_told_in_a_sentence(
+    bare: InstalledCluster, tmp_path: Path, verb: str
+) -> None:
     document = json.loads(bare.cluster.kubeconfig.read_text())
     document["users"][0]["user"] = {"token": "expired"}
     stale = tmp_path / "kubeconfig"

@@ -17,7 +17,7 @@ from tests.cluster.webhook.reviews import guide, long_job, response, review
 from vcjob.cluster.webhook import server
 from vcjob.cluster.webhook.certificates import issue, make_authority
 from vcjob.cluster.webhook.server import LARGEST_BODY, serve_webhook
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.config.tls import load_pair
 
 
@@ -155,5 +155,5 @@ async def test_no_bytes_bring_it_down(webhook: Webhook) -> None:
 
 async def test_a_taken_port_is_told_in_a_sentence(webhook: Webhook) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with pytest.raises(GroundError, match=f"cannot listen on 127.0.0.1:{webhook.port}"):
+    with pytest.raises(BackendError, match=f"cannot listen on 127.0.0.1:{webhook.port}"):
         await serve_webhook(context, host="127.0.0.1", port=webhook.port)

@@ -16,7 +16,7 @@ from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, 
 from vcjob.errors import JobExists, StoreError
 from vcjob.local.jobs.store import Store
 from vcjob.local.machine import files
-from vcjob.local.run.run_dir import Event, Run, Setting
+from vcjob.local.run.run_dir import Event, RunConfig, RunDir
 
 
 def _doc(name: str = "job", namespace: str = "default") -> dict[str, Any]:
@@ -26,8 +26,8 @@ def _doc(name: str = "job", namespace: str = "default") -> dict[str, Any]:
     }
 
 
-def _create(store: Store, **fields: str) -> Run:
-    run, lock = store.create(_doc(**fields), Setting(), "given")
+def _create(store: Store, **fields: str) -> RunDir:
+    run, lock = store.create(_doc(**fields), RunConfig(), "given")
     os.close(lock)
     return run
 
@@ -57,7 +57,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
 
 
 def test_an_unfinished_last_event_is_left_out(tmp_path: Path) -> None:
-    run = Run(str(tmp_path))
+    run = RunDir(str(tmp_path))
     run.add_event(Event(1.0, "Normal", "A", "one"))
     with open(run.path("events"), "ab") as file:
         file.write(b'{"time": 2, "ty')
@@ -74,10 +74,10 @@ def test_a_damaged_file_is_named() -> None:
 
 def test_a_held_run_cannot_be_replaced_and_a_released_one_can() -> None:
     store = Store()
-    run, lock = store.create(_doc(), Setting(), "")
+    run, lock = store.create(_doc(), RunConfig(), "")
     assert run.supervised()
     with pytest.raises(JobExists):
-        store.create(_doc(), Setting(), "")
+        store.create(_doc(), RunConfig(), "")
     os.close(lock)
     second = _create(store)
     assert store.current("job").uid == second.uid

@@ -7,14 +7,14 @@ import signal
 
 from tests.local.conftest import Start, eventually, job, left_behind, ranks, task, texts
 from tests.local.supervisor.test_kills import _name
-from vcjob.local.run.run_dir import Run
+from vcjob.local.run.run_dir import RunDir
 from vcjob.sdk.handle import Handle
 
 
-def _kill_supervisor(handle: Handle) -> Run:
+def _kill_supervisor(handle: Handle) -> RunDir:
     supervisor = next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise")
     os.kill(supervisor, signal.SIGKILL)
-    run = Run(handle.folder)
+    run = RunDir(handle.folder)
     eventually(lambda: not run.supervised())
     return run
 

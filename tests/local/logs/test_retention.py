@@ -14,7 +14,7 @@ import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, python, task, texts
 from vcjob.local.logs.follower import Tail
 from vcjob.local.logs.reader import LogFile, read_all, tail_offset
-from vcjob.local.logs.retention import LogRoom, data_from, forget, limit_of
+from vcjob.local.logs.retention import LogRetention, data_from, forget, limit_of
 
 BLOCK = 4096
 GAP = re.compile(
@@ -85,7 +85,7 @@ def test_the_longest_logs_give_way_until_there_is_room(tmp_path: Path) -> None:
     mine = tmp_path / "noisy" / "0" / "volumes" / "result.out"
     mine.parent.mkdir()
     mine.write_bytes(b"z" * (9 << 20))
-    LogRoom(str(tmp_path), 4 << 20, said.append).look()
+    LogRetention(str(tmp_path), 4 << 20, said.append).look()
     noisy, quiet = (os.stat(tmp_path / pod / "0" / "main.0.out") for pod in ("noisy", "quiet"))
     if said and "cannot be dropped" in said[0]:
         pytest.skip(said[0])
@@ -101,8 +101,8 @@ def test_within_the_limit_nothing_is_touched(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "main.0.out").write_bytes(b"x" * (2 << 20))
     before = os.stat(folder / "main.0.out").st_blocks
-    LogRoom(str(tmp_path), 4 << 20, lambda _: pytest.fail("nothing is to be said")).look()
-    LogRoom(str(tmp_path), 0, lambda _: pytest.fail("there is no limit")).look()
+    LogRetention(str(tmp_path), 4 << 20, lambda _: pytest.fail("nothing is to be said")).look()
+    LogRetention(str(tmp_path), 0, lambda _: pytest.fail("there is no limit")).look()
     assert os.stat(folder / "main.0.out").st_blocks == before
 
 

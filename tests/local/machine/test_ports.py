@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.local.machine import claims, ports
 from vcjob.sdk.running import run
 
@@ -75,5 +75,5 @@ def test_ten_jobs_on_one_port_all_complete_and_leave_nothing(tmp_path: Path) -> 
 def test_no_free_port_at_all_is_a_ground_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "is_free", lambda _port: False)
     monkeypatch.setattr(ports, "replacement_range", lambda: (20000, 20003))
-    with pytest.raises(GroundError, match="no free port"):
+    with pytest.raises(BackendError, match="no free port"):
         ports.take_port(12345)

@@ -7,15 +7,15 @@ import time
 import uuid
 
 from vcjob.local.machine import process
-from vcjob.local.supervisor.prestart import Seat
+from vcjob.local.supervisor.prestart import PrestartedSupervisor
 
 
-def waiting(seat: Seat) -> list[int]:
+def waiting(seat: PrestartedSupervisor) -> list[int]:
     return process.marked(process.MARK_RUN, seat.uid)
 
 
 def test_a_seat_that_is_never_taken_ends_by_itself() -> None:
-    seat = Seat()
+    seat = PrestartedSupervisor()
     assert waiting(seat)
     seat.close()
     deadline = time.monotonic() + 20
@@ -29,7 +29,7 @@ def test_a_seat_ends_with_the_command_that_made_it() -> None:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.write(writing, Seat().uid.encode())
+        os.write(writing, PrestartedSupervisor().uid.encode())
         os._exit(0)
     os.waitpid(pid, 0)
     uid = os.read(reading, 100).decode()
@@ -40,7 +40,7 @@ def test_a_seat_ends_with_the_command_that_made_it() -> None:
 
 
 def test_the_uid_of_a_run_is_a_random_uuid() -> None:
-    seats = [Seat() for _ in range(2)]
+    seats = [PrestartedSupervisor() for _ in range(2)]
     uids = [uuid.UUID(seat.uid) for seat in seats]
     for seat in seats:
         seat.close()

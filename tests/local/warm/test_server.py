@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.warm.conftest import PYTHON, Running, Starter, environment
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.local.warm import server
 from vcjob.local.warm.client import WarmChild, WarmLauncher
 from vcjob.local.warm.command import canonical
@@ -173,7 +173,7 @@ def test_a_folder_that_others_may_enter_is_not_trusted(start: Start, folder: str
     os.chmod(folder, 0o755)
     running, _ = run_from(folder, tmp_path, LOADED)
     assert running.wait().out == "False\n"
-    with pytest.raises(GroundError, match="nobody else may enter"):
+    with pytest.raises(BackendError, match="nobody else may enter"):
         server.servers(folder)
     os.chmod(folder, 0o700)
 
@@ -240,7 +240,7 @@ def test_a_server_that_could_not_be_used_is_not_kept(start: Start, folder: str, 
     (library / "thing.py").write_text(
         "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
     )
-    with pytest.raises(GroundError, match="nothing can be kept warm here: what was imported runs 1 thread"):
+    with pytest.raises(BackendError, match="nothing can be kept warm here: what was imported runs 1 thread"):
         start(imports=("thing",), PYTHONPATH=str(library))
     assert server.servers(folder) == []
 

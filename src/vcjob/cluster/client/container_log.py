@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 from vcjob.cluster.client.log_source import Moment, Sink, Source, Watermark, since_time, split
-from vcjob.cluster.client.pod_view import SeenPod, newest_try
+from vcjob.cluster.client.pod_view import PodView, newest_try
 from vcjob.kube.api.client import Client
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
 
@@ -18,7 +18,7 @@ _FIRST_DELAY, _MOST_DELAY = 0.2, 5.0
 class Watched:
     """A pod as last seen, for those who wait for its next change."""
 
-    def __init__(self, pod: SeenPod) -> None:
+    def __init__(self, pod: PodView) -> None:
         self.pod = pod
         self.gone = False
         self.changed = asyncio.Event()
@@ -27,7 +27,7 @@ class Watched:
     def over(self) -> bool:
         return self.gone or self.pod.finished
 
-    def put(self, pod: SeenPod) -> None:
+    def put(self, pod: PodView) -> None:
         self.pod = pod
         self._tell()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vcjob.cluster.resources import JOBS
-from vcjob.errors import GroundError, UserError
+from vcjob.errors import BackendError, UserError
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Unauthorized
 
@@ -25,11 +25,11 @@ def told(config: ClusterConfig, doing: str, namespace: str | None = None) -> Ite
 
 def in_words(
     error: ApiError, config: ClusterConfig, doing: str, namespace: str | None
-) -> GroundError | UserError:
+) -> BackendError | UserError:
     cluster = f"the cluster {config.server}" + (f" (context {config.context!r})" if config.context else "")
     said = error.server_message or error.reason
     if isinstance(error, Unauthorized):
-        return GroundError(
+        return BackendError(
             f"{cluster} does not accept your credentials: {said}",
             hint="they may have expired: log in again, or check the user in the kubeconfig",
         )
@@ -37,7 +37,7 @@ def in_words(
         return UserError(f"the cluster refuses to {doing}: {said}")
     if isinstance(error, Forbidden):
         where = f" in the namespace {namespace!r}" if namespace else ""
-        return GroundError(
+        return BackendError(
             f"you may not {doing}{where}: {said}",
             hint="ask an administrator of the cluster for that right; `kubectl auth can-i --list` shows yours",
         )
@@ -48,15 +48,15 @@ def in_words(
                 hint="choose another with -n, or make it: `kubectl create namespace NAME`",
             )
         if not error.details.get("name"):
-            return GroundError(
+            return BackendError(
                 f"{cluster} does not know Jobs of {JOBS.api_version}", hint="install them: `vcjob install`"
             )
     if isinstance(error, BadRequest) and (lost := _UNKNOWN_FIELD.findall(said)):
         fields = ", ".join(dict.fromkeys(lost))
-        return GroundError(
+        return BackendError(
             f"the Jobs of {cluster} have no {fields}, so it would be lost there without a word",
             hint="leave it out, or have the cluster's definition of Jobs renewed: `vcjob install`",
         )
     if isinstance(error, BadRequest):
         return UserError(f"the cluster cannot {doing}: {said}")
-    return GroundError(f"the cluster could not {doing}: {said} ({error.status})", hint=error.hint)
+    return BackendError(f"the cluster could not {doing}: {said} ({error.status})", hint=error.hint)

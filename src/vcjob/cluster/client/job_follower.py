@@ -8,9 +8,9 @@ from contextlib import aclosing
 
 from vcjob.cluster.client.container_log import ContainerLog, Watched
 from vcjob.cluster.client.error_messages import told
-from vcjob.cluster.client.jobs import Ground, JobKey
+from vcjob.cluster.client.jobs import JobClient, JobKey
 from vcjob.cluster.client.log_source import Moment, Sink, containers_of
-from vcjob.cluster.client.pod_view import SEEN_PODS, SeenPod, belongs_to, newest_try
+from vcjob.cluster.client.pod_view import SEEN_PODS, PodView, belongs_to, newest_try
 from vcjob.kube.api.resources import EVENTS, Document
 from vcjob.kube.controller.watch import Snapshot, follow
 from vcjob.kube.errors import Forbidden
@@ -30,14 +30,14 @@ class Seen:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._job: Document | None = None
-        self._pods: dict[str, SeenPod | None] = {}
+        self._pods: dict[str, PodView | None] = {}
         self._events: list[Document] = []
 
     def put_job(self, job: Document) -> None:
         with self._lock:
             self._job = job
 
-    def put_pod(self, uid: str, pod: SeenPod | None) -> None:
+    def put_pod(self, uid: str, pod: PodView | None) -> None:
         with self._lock:
             self._pods[uid] = pod
 
@@ -45,7 +45,7 @@ class Seen:
         with self._lock:
             self._events.append(event)
 
-    def take(self) -> tuple[Document | None, dict[str, SeenPod | None], list[Document]]:
+    def take(self) -> tuple[Document | None, dict[str, PodView | None], list[Document]]:
         """What is new: the Job, pods by uid (None: gone), events."""
         with self._lock:
             news = self._job, self._pods, self._events
@@ -58,7 +58,7 @@ class JobFollower:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: JobClient,
         key: JobKey,
         choice: LogFilter,
         sink: Sink,
@@ -160,7 +160,7 @@ class JobFollower:
                                 self._drop(change.object.uid)
                     self._tell()
 
-    def _put(self, pod: SeenPod, *, old: bool) -> None:
+    def _put(self, pod: PodView, *, old: bool) -> None:
         if not belongs_to(pod, self._key.uid):
             return
         self.seen.put_pod(pod.uid, pod)

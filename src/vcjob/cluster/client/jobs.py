@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from vcjob.cluster.client.error_messages import told
-from vcjob.cluster.client.pod_view import SEEN_PODS, SeenPod, belongs_to
+from vcjob.cluster.client.pod_view import SEEN_PODS, PodView, belongs_to
 from vcjob.cluster.resources import COMMANDS, JOBS
-from vcjob.errors import GroundError, JobExists, NoSuchJob
+from vcjob.errors import BackendError, JobExists, NoSuchJob
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import EVENTS, Document, Resource, known
 from vcjob.kube.config.config import ClusterConfig, load
@@ -44,13 +44,13 @@ class JobKey(msgspec.Struct, frozen=True):
         return cls(metadata["name"], metadata["namespace"], metadata["uid"])
 
 
-class Ground:
+class JobClient:
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
         self.client = Client(config, transport=Transport(config, patience=PATIENCE))
 
     @classmethod
-    def open(cls, kubeconfig: str | None, context: str | None) -> Ground:
+    def open(cls, kubeconfig: str | None, context: str | None) -> JobClient:
         return cls(load(kubeconfig, context))
 
     async def close(self) -> None:
@@ -180,7 +180,7 @@ class Ground:
 
     # What belongs to a Job
 
-    async def pods(self, key: JobKey) -> list[SeenPod]:
+    async def pods(self, key: JobKey) -> list[PodView]:
         with told(self.config, "list pods", key.namespace):
             found = await self.client.list(SEEN_PODS, key.namespace, labels=f"{JOB_NAME}={key.name}")
         return [pod for pod in found if belongs_to(pod, key.uid)]
@@ -229,7 +229,7 @@ class Ground:
                 while await self._has(command):  # noqa: ASYNC110 - the event is on the server
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise GroundError(
+            raise BackendError(
                 f"no controller has taken the request up for {seconds:.0f} s; it stays there for when one does",
                 hint="does vcjob's controller run? `vcjob doctor --on cluster` looks",
             ) from None

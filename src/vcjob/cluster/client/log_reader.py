@@ -7,9 +7,9 @@ import heapq
 from collections.abc import AsyncGenerator
 
 from vcjob.cluster.client.error_messages import told
-from vcjob.cluster.client.jobs import Ground, JobKey
+from vcjob.cluster.client.jobs import JobClient, JobKey
 from vcjob.cluster.client.log_source import Moment, Sink, Source, containers_of, since_time, split
-from vcjob.cluster.client.pod_view import SeenPod, newest_try
+from vcjob.cluster.client.pod_view import PodView, newest_try
 from vcjob.errors import UserError
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
 from vcjob.report.logs import LogFilter
@@ -23,7 +23,7 @@ _Line = tuple[Moment, bytes]
 class LogReader:
     def __init__(
         self,
-        ground: Ground,
+        ground: JobClient,
         key: JobKey,
         choice: LogFilter,
         sink: Sink,
@@ -94,7 +94,7 @@ class LogReader:
             await lines.aclose()
 
 
-def find_sources(pods: list[SeenPod], choice: LogFilter) -> list[Source]:
+def find_sources(pods: list[PodView], choice: LogFilter) -> list[Source]:
     """The logs that are meant and are there, by rank, task and index."""
     chosen = [pod for pod in sorted(pods, key=_by_rank) if choice.takes(pod)]
     _check(pods, chosen, choice)
@@ -116,7 +116,7 @@ def find_sources(pods: list[SeenPod], choice: LogFilter) -> list[Source]:
     return found
 
 
-def _check(pods: list[SeenPod], chosen: list[SeenPod], choice: LogFilter) -> None:
+def _check(pods: list[PodView], chosen: list[PodView], choice: LogFilter) -> None:
     if choice.attempt is not None and pods and not chosen:
         there = sorted({pod.attempt for pod in pods if choice._replace(attempt=None).takes(pod)})
         if there and choice.attempt not in there:
@@ -133,5 +133,5 @@ def _check(pods: list[SeenPod], chosen: list[SeenPod], choice: LogFilter) -> Non
             )
 
 
-def _by_rank(pod: SeenPod) -> tuple[bool, int, str, int]:
+def _by_rank(pod: PodView) -> tuple[bool, int, str, int]:
     return pod.rank is None, pod.rank or 0, pod.task, pod.index

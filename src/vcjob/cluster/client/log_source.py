@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 
-from vcjob.cluster.client.pod_view import SeenPod
+from vcjob.cluster.client.pod_view import PodView
 from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 
 #: A reader that is slower than the cluster makes the cluster wait, not our memory grow.
@@ -26,7 +26,7 @@ class Source(LogOrigin, frozen=True, kw_only=True):
     uid: str
 
     @classmethod
-    def of(cls, pod: SeenPod, container: str, restart: int) -> Source:
+    def of(cls, pod: PodView, container: str, restart: int) -> Source:
         return cls(
             pod=pod.name, uid=pod.uid, rank=pod.rank, task=pod.task, index=pod.index, attempt=pod.attempt,
             container=container, main=container == pod.own_container, restart=restart,
@@ -38,7 +38,7 @@ class Source(LogOrigin, frozen=True, kw_only=True):
         return f"{rank}{self.task}-{self.index}{'' if self.main else f' ({self.container})'}"
 
 
-def containers_of(pod: SeenPod, chosen: LogFilter) -> list[str]:
+def containers_of(pod: PodView, chosen: LogFilter) -> list[str]:
     """Without a choice the rank's own container: what stands beside it is seldom what is asked for."""
     if chosen.containers:
         return [name for name in pod.container_names if name in chosen.containers]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Portal:
+class LoopThread:
     """Runs coroutines for other threads. `at_end` is awaited before the loop closes with the program."""
 
     def __init__(self, at_end: Callable[[], Awaitable[None]] | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vcjob.cluster.resources import ContainerStatus, LeanPod, PodMarks, PodMeta, PodSpec, controller_of
+from vcjob.cluster.resources import ContainerStatus, PartialPod, PodMarks, PodMeta, PodSpec, controller_of
 from vcjob.kube.api.resources import PODS
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -14,7 +14,7 @@ class SeenMarks(PodMarks, frozen=True, gc=False):
     own_container: str = msgspec.field(name=DEFAULT_CONTAINER, default="")
 
 
-class SeenMeta(PodMeta, rename="camel", gc=False):
+class PodViewMeta(PodMeta, rename="camel", gc=False):
     annotations: SeenMarks = SeenMarks()
 
 
@@ -30,14 +30,14 @@ class Container(msgspec.Struct, rename="camel", gc=False):
     restart_policy: str = ""
 
 
-class SeenSpec(PodSpec, frozen=True, rename="camel", gc=False):
+class PodViewSpec(PodSpec, frozen=True, rename="camel", gc=False):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 
 
-class SeenPod(LeanPod, gc=False):
-    metadata: SeenMeta = msgspec.field(default_factory=SeenMeta)
-    spec: SeenSpec = SeenSpec()
+class PodView(PartialPod, gc=False):
+    metadata: PodViewMeta = msgspec.field(default_factory=PodViewMeta)
+    spec: PodViewSpec = PodViewSpec()
 
     @property
     def name(self) -> str:
@@ -94,10 +94,10 @@ class SeenPod(LeanPod, gc=False):
         return None
 
 
-SEEN_PODS = PODS.read_as(SeenPod)
+SEEN_PODS = PODS.read_as(PodView)
 
 
-def belongs_to(pod: SeenPod, uid: str) -> bool:
+def belongs_to(pod: PodView, uid: str) -> bool:
     """By the owner's uid; labels alone are anybody's."""
     owner = controller_of(pod.metadata.owner_references)
     return owner is not None and owner.uid == uid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vcjob.admission import admit, defaults
-from vcjob.cluster.controller.cache.job_state import Entry
+from vcjob.cluster.controller.cache.job_state import JobState
 from vcjob.errors import VcjobError
 from vcjob.lifecycle.status import Status
 from vcjob.plugins.registry import open_plugins
@@ -24,7 +24,7 @@ class Refused(Exception):
         self.message = message
 
 
-def admitted(entry: Entry, status: Status) -> Job:
+def admitted(entry: JobState, status: Status) -> Job:
     """The Job with its defaults. One that has not started, and a change of one that we know, is checked as the
     webhook would. One that was started before our time is taken as it is: what it was started with keeps its
     meaning, whatever a later version would refuse."""

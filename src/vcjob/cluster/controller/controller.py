@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from vcjob.cluster.controller.cache.informers import Caches, wait_synced
-from vcjob.cluster.controller.cache.job_cache import Board
+from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobKey
 from vcjob.cluster.controller.event_recorder import EventWriter
 from vcjob.cluster.controller.options import ControllerOptions
@@ -35,7 +35,7 @@ class Controller:
         self._options = options
         self._telemetry = telemetry
         self.queue: WorkQueue[JobKey] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
-        self.board = Board(self.queue.add_after, client.now)
+        self.board = JobCache(self.queue.add_after, client.now)
         telemetry.count_phases(self.board.phases)
         self._caches = Caches(client, options.namespaces)
         self._schedulers = Schedulers(client, options)

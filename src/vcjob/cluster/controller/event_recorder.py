@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from vcjob.cluster.controller.cache.job_state import Entry
+from vcjob.cluster.controller.cache.job_state import JobState
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import EVENTS, Document
 from vcjob.kube.errors import KubeError, LeaseLost
@@ -39,7 +39,7 @@ class EventWriter:
         self._queue: asyncio.Queue[Document] = asyncio.Queue(_MOST_WAITING)
         self._number = itertools.count()
 
-    def tell(self, entry: Entry, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def tell(self, entry: JobState, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         now = time.time()
         said = f"{reason}: {message}"
         entry.told = {words: at for words, at in entry.told.items() if now - at < QUIET_SECONDS}
@@ -68,7 +68,7 @@ class EventWriter:
         except KubeError as error:
             log.debug("an event was not written: %s", error)
 
-    def _event(self, entry: Entry, type: str, reason: str, message: str, now: float) -> Document:
+    def _event(self, entry: JobState, type: str, reason: str, message: str, now: float) -> Document:
         assert entry.lean is not None
         meta = entry.lean.metadata
         at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -12,11 +12,11 @@ import logging
 import time
 
 from vcjob.cluster.controller.cache.informers import Caches
-from vcjob.cluster.controller.cache.job_cache import Board
-from vcjob.cluster.controller.cache.job_state import Entry, JobKey
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.controller.cache.job_state import JobKey, JobState
 from vcjob.cluster.controller.objects.owned_objects import Objects
-from vcjob.cluster.controller.objects.pod_control import Executor
-from vcjob.cluster.resources import LEAN_JOBS, LeanJob
+from vcjob.cluster.controller.objects.pod_control import PodControl
+from vcjob.cluster.resources import PARTIAL_JOBS, PartialJob
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
 
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 PATIENCE = 30.0
 
 
-class Leftovers:
+class Orphans:
     def __init__(
         self,
         client: Client,
-        board: Board,
+        board: JobCache,
         queue: WorkQueue[JobKey],
         *,
-        executor: Executor,
+        executor: PodControl,
         objects: Objects,
         caches: Caches,
     ) -> None:
@@ -43,7 +43,7 @@ class Leftovers:
         self._objects = objects
         self._caches = caches
 
-    async def see_to(self, entry: Entry) -> None:
+    async def see_to(self, entry: JobState) -> None:
         """Called whenever a Job that is gone is looked at, as long as something of it is there."""
         if not (entry.observed.pods or self._objects.removable(entry)):
             return
@@ -67,8 +67,8 @@ class Leftovers:
                 await self._objects.remove(entry)
         self._queue.add_after(entry.key, wait)
 
-    async def _find(self, entry: Entry) -> LeanJob | None:
+    async def _find(self, entry: JobState) -> PartialJob | None:
         """Asked of the server itself, for our own view may be behind; and by a list, which fails while an API server
         that comes up does not know Jobs yet. A single Job would seem to be gone then."""
-        found = await self._client.list(LEAN_JOBS, entry.namespace, fields=f"metadata.name={entry.name}")
+        found = await self._client.list(PARTIAL_JOBS, entry.namespace, fields=f"metadata.name={entry.name}")
         return next((job for job in found if job.metadata.uid == entry.uid), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vcjob.cluster.resources import ContainerStatus, LeanPod
+from vcjob.cluster.resources import ContainerStatus, PartialPod
 from vcjob.lifecycle.observed import Blocked
 from vcjob.plugins.wait import CONTAINER_NAME
 
@@ -25,7 +25,7 @@ _IMAGE_REASONS = frozenset(
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
-def cause_of(pod: LeanPod) -> Blocked | None:
+def cause_of(pod: PartialPod) -> Blocked | None:
     """Why this pod is not up; None where it is, or where nothing can be said.
 
     That no scheduler serves it, or that it is slow to start, is only a suspicion for some seconds (see
@@ -49,7 +49,7 @@ def cause_of(pod: LeanPod) -> Blocked | None:
     return _not_placed(pod) or _init_step(pod) or _not_started(pod)
 
 
-def _not_placed(pod: LeanPod) -> Blocked | None:
+def _not_placed(pod: PartialPod) -> Blocked | None:
     if pod.spec.node_name:
         return None
     for condition in pod.status.conditions:
@@ -63,7 +63,7 @@ def _not_placed(pod: LeanPod) -> Blocked | None:
     )
 
 
-def _init_step(pod: LeanPod) -> Blocked | None:
+def _init_step(pod: PartialPod) -> Blocked | None:
     for container in pod.status.init_container_statuses:
         if container.state.running is not None:
             doing = (
@@ -77,7 +77,7 @@ def _init_step(pod: LeanPod) -> Blocked | None:
     return None
 
 
-def _not_started(pod: LeanPod) -> Blocked | None:
+def _not_started(pod: PartialPod) -> Blocked | None:
     for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         for state in (container.state, container.last_state):
             if state.running is not None or state.terminated is not None:
@@ -106,7 +106,7 @@ class Causes:
         self._by_reason: dict[str, dict[str, tuple[float, str, str]]] = {}
         self._seen_at = {} if seen_at is None else seen_at
 
-    def put(self, pod: LeanPod) -> bool:
+    def put(self, pod: PartialPod) -> bool:
         """Take in how a pod stands. False: nothing new."""
         meta, cause = pod.metadata, cause_of(pod)
         since, looked_at = _since(pod)
@@ -169,7 +169,7 @@ class Causes:
 _SUSPICIONS = {NO_SCHEDULER: UNNOTICED_SECONDS, STARTING: SLOW_SECONDS}
 
 
-def _since(pod: LeanPod) -> tuple[float, bool]:
+def _since(pod: PartialPod) -> tuple[float, bool]:
     """When a scheduler last had something to say about the pod, and True; or when it was made."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.last_transition_time:
@@ -179,5 +179,5 @@ def _since(pod: LeanPod) -> tuple[float, bool]:
     return created.timestamp() if created else 0.0, False
 
 
-def _scheduler(pod: LeanPod) -> str:
+def _scheduler(pod: PartialPod) -> str:
     return pod.spec.scheduler_name or "default-scheduler"

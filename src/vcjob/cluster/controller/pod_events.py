@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from vcjob.cluster.controller.cache.job_state import Entry
+from vcjob.cluster.controller.cache.job_state import JobState
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import EVENTS
 from vcjob.kube.errors import KubeError
@@ -25,7 +25,7 @@ _REASONS = {
 }
 
 
-class LeanEvent(msgspec.Struct, rename="camel", gc=False):
+class PartialEvent(msgspec.Struct, rename="camel", gc=False):
     reason: str = ""
     message: str = ""
     type: str = ""
@@ -33,10 +33,10 @@ class LeanEvent(msgspec.Struct, rename="camel", gc=False):
     event_time: datetime | None = None
 
 
-LEAN_EVENTS = EVENTS.read_as(LeanEvent)
+PARTIAL_EVENTS = EVENTS.read_as(PartialEvent)
 
 
-async def ask_why(client: Client, entry: Entry, now: float) -> float | None:
+async def fetch_start_failure(client: Client, entry: JobState, now: float) -> float | None:
     """Have the words about the slow starter that is told of at hand. How soon to ask again; None: nobody is slow."""
     slow = entry.causes.slow_starter(now)
     if slow is None:
@@ -47,7 +47,7 @@ async def ask_why(client: Client, entry: Entry, now: float) -> float | None:
         return left
     entry.start_asked = time.monotonic()
     try:
-        events = await client.list(LEAN_EVENTS, entry.namespace, fields=f"involvedObject.uid={slow}")
+        events = await client.list(PARTIAL_EVENTS, entry.namespace, fields=f"involvedObject.uid={slow}")
     except KubeError:
         return ASK_AGAIN_SECONDS  # the Job can do without
     said = newest(events)
@@ -55,7 +55,7 @@ async def ask_why(client: Client, entry: Entry, now: float) -> float | None:
     return ASK_AGAIN_SECONDS
 
 
-def newest(events: list[LeanEvent]) -> Blocked | None:
+def newest(events: list[PartialEvent]) -> Blocked | None:
     """What was said last; a warning counts for more than all that went well."""
     found = [event for event in events if event.type == "Warning"] or events
     if not found:
@@ -64,6 +64,6 @@ def newest(events: list[LeanEvent]) -> Blocked | None:
     return Blocked(_REASONS.get(last.reason, "Starting"), f"{last.reason}: {last.message}")
 
 
-def _when(event: LeanEvent) -> float:
+def _when(event: PartialEvent) -> float:
     at = event.last_timestamp or event.event_time
     return at.timestamp() if at is not None else 0.0

@@ -9,17 +9,17 @@ import msgspec
 
 from vcjob.cluster.controller.admission import Refused, admitted
 from vcjob.cluster.controller.cache.informers import Caches
-from vcjob.cluster.controller.cache.job_cache import Board
-from vcjob.cluster.controller.cache.job_state import HALF_DELETED_SECONDS, Entry, JobKey
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.controller.cache.job_state import HALF_DELETED_SECONDS, JobKey, JobState
 from vcjob.cluster.controller.event_recorder import EventWriter
 from vcjob.cluster.controller.objects.owned_objects import Objects
-from vcjob.cluster.controller.objects.pod_control import Executor
+from vcjob.cluster.controller.objects.pod_control import PodControl
 from vcjob.cluster.controller.options import ControllerOptions
-from vcjob.cluster.controller.orphans import Leftovers
-from vcjob.cluster.controller.pod_events import ask_why
+from vcjob.cluster.controller.orphans import Orphans
+from vcjob.cluster.controller.pod_events import fetch_start_failure
 from vcjob.cluster.controller.schedulers import Schedulers, gate
 from vcjob.cluster.controller.status.patch import REFUSED, Outdated, failed_status, write_status
-from vcjob.cluster.controller.status.writer import Scribe
+from vcjob.cluster.controller.status.writer import StatusWriter
 from vcjob.cluster.controller.telemetry import Telemetry
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
@@ -51,7 +51,7 @@ class Reconciler:
     def __init__(
         self,
         client: Client,
-        board: Board,
+        board: JobCache,
         queue: WorkQueue[JobKey],
         *,
         schedulers: Schedulers,
@@ -68,10 +68,10 @@ class Reconciler:
         self._options = options
         self._telemetry = telemetry
         self._caches = caches
-        self._scribe = Scribe(client, board, queue, telemetry, options.status_delay)
+        self._scribe = StatusWriter(client, board, queue, telemetry, options.status_delay)
         self._objects = Objects(client, board)
-        self._executor = Executor(client, board, events)
-        self._leftovers = Leftovers(
+        self._executor = PodControl(client, board, events)
+        self._leftovers = Orphans(
             client, board, queue, executor=self._executor, objects=self._objects, caches=caches
         )
 
@@ -101,7 +101,7 @@ class Reconciler:
         except Outdated:
             self._queue.add(key)
 
-    async def _look(self, entry: Entry) -> None:
+    async def _look(self, entry: JobState) -> None:
         now = self._client.now()
         status = entry.status
         if status is None:
@@ -129,7 +129,7 @@ class Reconciler:
             self._queue.add(entry.key)  # what their places are to be filled with is decided without them
         await self._carry_out(entry, decision)
 
-    def _read_status(self, entry: Entry) -> Status:
+    def _read_status(self, entry: JobState) -> Status:
         document = entry.status_document()
         try:
             return Status.from_kube(document)
@@ -141,7 +141,7 @@ class Reconciler:
 
     # What is to be run
 
-    async def _prepare(self, entry: Entry, status: Status, now: float) -> bool:
+    async def _prepare(self, entry: JobState, status: Status, now: float) -> bool:
         """Have the Job and its plan at hand. False: there is nothing to run."""
         assert entry.lean is not None
         generation = entry.lean.metadata.generation
@@ -165,7 +165,7 @@ class Reconciler:
             entry.status = msgspec.structs.replace(status, resources={**status.resources, **started_with})
         return True
 
-    async def _refuse(self, entry: Entry, status: Status, message: str, now: float) -> None:
+    async def _refuse(self, entry: JobState, status: Status, message: str, now: float) -> None:
         if status.shape:
             self._events.tell(entry, "Warning", "InvalidUpdate", message)
             return
@@ -173,7 +173,7 @@ class Reconciler:
         self._events.tell(entry, "Warning", "InvalidJob", message)
         self._telemetry.phase_changed(Phase.FAILED)
 
-    def _gang(self, entry: Entry, status: Status, job: Job) -> GangName:
+    def _gang(self, entry: JobState, status: Status, job: Job) -> GangName:
         """The gang that the Job was started with, or the one that suits the cluster as it is now."""
         kept = status.resources.get(GANG)
         if kept is None and entry.group is not None:  # made, and not written down yet
@@ -189,7 +189,7 @@ class Reconciler:
 
     # What is seen
 
-    def _drop_ghosts(self, entry: Entry) -> None:
+    def _drop_ghosts(self, entry: JobState) -> None:
         """Pods that we made, that the cache should show by now and does not: made and gone unseen."""
         cache = self._caches.pods.of(entry.namespace)
         if not entry.unseen or cache is None:
@@ -203,7 +203,7 @@ class Reconciler:
                 entry.departed.append(uid)
         entry.unseen.clear()
 
-    async def _settle_doubts(self, entry: Entry) -> set[tuple[str, int, int]]:
+    async def _settle_doubts(self, entry: JobState) -> set[tuple[str, int, int]]:
         """See whether pods are there whose making was not heard of; where not, the next attempt is made."""
         doubts = set(entry.doubtful)
         for task, index, attempt in doubts:
@@ -213,12 +213,12 @@ class Reconciler:
                 entry.status = pass_over(entry.status, task, index, attempt)
         return doubts
 
-    async def _ask_why_slow(self, entry: Entry, now: float) -> None:
-        again = await ask_why(self._client, entry, now)
+    async def _ask_why_slow(self, entry: JobState, now: float) -> None:
+        again = await fetch_start_failure(self._client, entry, now)
         if again is not None:
             self._queue.add_after(entry.key, again)
 
-    def _say_why_pending(self, entry: Entry, now: float) -> None:
+    def _say_why_pending(self, entry: JobState, now: float) -> None:
         observed = entry.observed
         cause, wake_at = entry.causes.worst(now)
         if cause is not None and entry.start_words and entry.start_words[0] == entry.causes.slow_starter(now):
@@ -231,7 +231,7 @@ class Reconciler:
         group = entry.group.status if entry.group else None
         observed.gang_broken = group is not None and group.phase == "Unknown"
 
-    def _gate(self, entry: Entry) -> Blocked | None:
+    def _gate(self, entry: JobState) -> Blocked | None:
         group = entry.group
         if entry.chosen_gang != "volcano" or group is None:
             return None  # not made yet: it is looked at once it is
@@ -244,7 +244,7 @@ class Reconciler:
 
     # What is done
 
-    async def _carry_out(self, entry: Entry, decision: Decision) -> None:
+    async def _carry_out(self, entry: JobState, decision: Decision) -> None:
         steps = decision.steps
         for step in steps:
             match step:
@@ -269,7 +269,7 @@ class Reconciler:
             if not any(isinstance(step, KillPods) for step in steps) and decision.wake_at is None:
                 entry.release()
 
-    async def _build(self, entry: Entry, decision: Decision) -> None:
+    async def _build(self, entry: JobState, decision: Decision) -> None:
         """Objects, then pods."""
         unknown = _of_unknown_edition(entry)
         if unknown is not None:
@@ -308,7 +308,7 @@ class Reconciler:
         if (entry.conflict or entry.refusal) != was_blocked:
             self._queue.add(entry.key)
 
-    def _take_refusal(self, entry: Entry, refused: Blocked | None, conflict: Blocked | None) -> None:
+    def _take_refusal(self, entry: JobState, refused: Blocked | None, conflict: Blocked | None) -> None:
         entry.refusal = refused
         if refused is None and conflict is None:
             entry.retry_at, entry.refusals = 0.0, 0
@@ -319,7 +319,7 @@ class Reconciler:
         self._queue.add_after(entry.key, delay)
 
 
-def _of_unknown_edition(entry: Entry) -> Blocked | None:
+def _of_unknown_edition(entry: JobState) -> Blocked | None:
     """A Job that a newer vcjob started is followed to its end, but nothing is made for it by other rules."""
     assert entry.status is not None
     edition = entry.status.resources.get(EDITION_KEY, str(EDITION))

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from vcjob.cluster.controller.options import ControllerOptions
-from vcjob.cluster.resources import COSCHEDULING_GROUPS, LEAN_LEASES, LeanLease, PodCondition
-from vcjob.errors import GroundError
+from vcjob.cluster.resources import COSCHEDULING_GROUPS, PARTIAL_LEASES, PartialLease, PodCondition
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.objects import Meta
 from vcjob.kube.api.resources import PODS
@@ -86,7 +86,7 @@ class Pulse:
         self._steady = steady
         self._valid_until: dict[str, float] = {}
 
-    def saw(self, lease: LeanLease, *, renewed: bool) -> None:
+    def saw(self, lease: PartialLease, *, renewed: bool) -> None:
         spec = lease.spec
         seconds = float(spec.lease_duration_seconds or 15)
         if not spec.holder_identity or spec.renew_time is None:
@@ -97,7 +97,7 @@ class Pulse:
             age = self._wall() - spec.renew_time.timestamp()
             self._valid_until[lease.metadata.name] = self._steady() + seconds - age
 
-    def gone(self, lease: LeanLease) -> None:
+    def gone(self, lease: PartialLease) -> None:
         self._valid_until.pop(lease.metadata.name, None)
 
     def alive(self, name: str) -> bool:
@@ -115,7 +115,7 @@ class Schedulers:
         where = options.volcano_namespace
         # By name: our rights are for these two alone.
         self._leases = [
-            Informer(client, LEAN_LEASES, namespace=where, fields=f"metadata.name={name}")
+            Informer(client, PARTIAL_LEASES, namespace=where, fields=f"metadata.name={name}")
             for name in (SCHEDULER_LEASE, CONTROLLER_LEASE)
         ]
         for leases in self._leases:
@@ -132,7 +132,7 @@ class Schedulers:
         )
 
     @property
-    def informers(self) -> Iterable[Informer[LeanLease] | Informer[VolcanoPart]]:
+    def informers(self) -> Iterable[Informer[PartialLease] | Informer[VolcanoPart]]:
         return (*self._leases, self._parts)
 
     async def discover(self) -> None:
@@ -182,7 +182,7 @@ class Schedulers:
         return f"Volcano's scheduler does not run here, so {stead} places the pods {group}"
 
 
-class VolcanoIsLive(GroundError):
+class VolcanoIsLive(BackendError):
     def __init__(self, namespace: str) -> None:
         super().__init__(
             f"Volcano's own job controller is running (in namespace {namespace}); two controllers would fight over every Job",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from vcjob.cluster.resources import LeanJob
+from vcjob.cluster.resources import PartialJob
 
 
 class Telemetry(Protocol):
@@ -26,7 +26,7 @@ class Telemetry(Protocol):
 
     def queue_length(self, length: int) -> None: ...
 
-    def all_pods(self, job: LeanJob | None) -> None:
+    def all_pods(self, job: PartialJob | None) -> None:
         """Every pod of a Job is there."""
 
     def restarted(self, cause: str) -> None:
@@ -54,7 +54,7 @@ class Silent:
     def queue_length(self, length: int) -> None:
         pass
 
-    def all_pods(self, job: LeanJob | None) -> None:
+    def all_pods(self, job: PartialJob | None) -> None:
         pass
 
     def restarted(self, cause: str) -> None:

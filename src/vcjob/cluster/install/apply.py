@@ -21,7 +21,7 @@ from vcjob.cluster.install.rollout import wait_for_rollout
 from vcjob.cluster.install.settings import MANAGED_BY, NAME, REPLACED, SELECTOR, Settings
 from vcjob.cluster.install.volcano import foreign_webhooks, look_for_volcano, note_on_webhooks
 from vcjob.cluster.install.workload import namespace as namespace_manifest
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -165,7 +165,7 @@ async def _objects(client: Client, settings: Settings) -> list[Intended]:
     await _refuse_second_home(client, settings)
     for name in settings.namespaces:
         if await _find(client, NAMESPACES, name) is None:
-            raise GroundError(
+            raise BackendError(
                 f"there is no namespace {name} to serve", hint=f"`kubectl create namespace {name}`"
             )
     for body in controller_objects(settings):
@@ -174,7 +174,7 @@ async def _objects(client: Client, settings: Settings) -> list[Intended]:
         each = Intended(resource, body, None)
         found = await _find(client, resource, each.name, each.namespace)
         if found is not None and not is_ours(found):
-            raise GroundError(
+            raise BackendError(
                 f"{resource.kind} {each.name} is there already and was not made by `vcjob install`, so it is left alone",
                 hint="rename or delete it, or label it "
                 f"{MANAGED_BY}=vcjob if it may become part of the installation",
@@ -188,7 +188,7 @@ async def _refuse_second_home(client: Client, settings: Settings) -> None:
     for subject in (binding or {}).get("subjects") or []:
         elsewhere = subject.get("namespace")
         if elsewhere and elsewhere != settings.namespace:
-            raise GroundError(
+            raise BackendError(
                 f"vcjob is installed in namespace {elsewhere} already, and a cluster needs it once",
                 hint=f"upgrade it there (--namespace {elsewhere}), or `vcjob uninstall --namespace {elsewhere}` first",
             )
@@ -202,7 +202,7 @@ async def _apply(client: Client, each: Intended, *, force: bool) -> Change:
             each.resource, each.name, each.body, each.namespace, force=force or each.force
         )
     except Conflict as error:
-        raise GroundError(
+        raise BackendError(
             f"{each.resource.kind} {each.name} was changed by somebody else: {error.server_message}",
             hint="undo that change, make it an option of `vcjob install`, or take the fields back with --force-conflicts",
         ) from error
@@ -241,7 +241,7 @@ async def _wait_established(client: Client) -> None:
     for name in crds.NAMES:
         while not _is_established(await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)):
             if time.monotonic() > deadline:
-                raise GroundError(
+                raise BackendError(
                     f"the definition {name} is not accepted by the API server",
                     hint=f"`kubectl describe crd {name}` says why",
                 )

@@ -9,7 +9,7 @@ import msgspec
 from vcjob.cluster.install import crds
 from vcjob.cluster.install.settings import MANAGED_BY, REPLACED
 from vcjob.cluster.install.structural import fields
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Document
 from vcjob.kube.errors import NotFound
@@ -70,7 +70,7 @@ def refuse_if_poor(served: Served) -> None:
     """Raise where the cluster's definition of Jobs lacks fields of Volcano's own Job."""
     missing = served.lacking_of_volcano
     if missing:
-        raise GroundError(
+        raise BackendError(
             f"the definition {served.name} is not ours and lacks {_some(missing)}: "
             "the API server would drop these fields in silence",
             hint="update Volcano's definitions, or let ours take their place (they know all that Volcano's "

@@ -14,7 +14,7 @@ from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, Settings
 from vcjob.cluster.install.volcano import foreign_webhooks, look_for_volcano, note_on_webhooks
 from vcjob.cluster.resources import JOBS
 from vcjob.diagnosis.check import Check, missing, note, ok
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import ACCESS_REVIEWS, DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 from vcjob.kube.errors import Forbidden, KubeError, NotFound
@@ -149,7 +149,7 @@ async def _others(client: Client, settings: Settings) -> Check:
     schedulers = await look_for_volcano(client, settings)
     try:
         schedulers.check_job_controller()
-    except GroundError as error:
+    except BackendError as error:
         return missing("others", error.message, error.hint)
     for words in note_on_webhooks(await foreign_webhooks(client)):
         return note("others", words)

@@ -10,7 +10,7 @@ from vcjob.cluster.install.apply import Change, Report, Tell, is_ours, ours
 from vcjob.cluster.install.crd_check import was_replaced
 from vcjob.cluster.install.settings import LEASE, SELECTOR
 from vcjob.cluster.resources import JOBS
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import (
     CONFIG_MAPS,
@@ -80,7 +80,7 @@ async def _delete_jobs(client: Client) -> int:
     deadline = time.monotonic() + _GONE_SECONDS
     while left := await client.list(JOBS):
         if time.monotonic() > deadline:
-            raise GroundError(
+            raise BackendError(
                 f"{len(left)} Jobs do not end, {left[0]['metadata']['name']} for one",
                 hint="a finalizer of somebody else's may hold them; nothing else was removed",
             )

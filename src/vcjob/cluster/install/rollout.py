@@ -8,7 +8,7 @@ from typing import Any
 
 from vcjob.cluster.install.settings import NAME, Settings
 from vcjob.cluster.install.workload import POD_LABELS
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import DEPLOYMENTS, PODS, Document
 
@@ -20,7 +20,7 @@ async def wait_for_rollout(client: Client, settings: Settings, seconds: float) -
     deadline = time.monotonic() + seconds
     while not is_rolled_out(await client.get(DEPLOYMENTS, NAME, settings.namespace)):
         if time.monotonic() > deadline:
-            raise GroundError(
+            raise BackendError(
                 f"the controller is installed but does not run after {seconds:.0f} s: "
                 + await _why_not(client, settings.namespace),
                 hint=f"`kubectl -n {settings.namespace} describe pods` and `logs deploy/{NAME}` say more",

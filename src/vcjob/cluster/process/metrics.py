@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from vcjob._version import __version__
 from vcjob.cluster.process.histogram import Counted, Histogram
-from vcjob.cluster.resources import LeanJob
+from vcjob.cluster.resources import PartialJob
 from vcjob.lifecycle.status import Phase
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -115,7 +115,7 @@ class Metrics:
     def queue_length(self, length: int) -> None:
         self._depth.set(length)
 
-    def all_pods(self, job: LeanJob | None) -> None:
+    def all_pods(self, job: PartialJob | None) -> None:
         """Counts for the first pods of a Job alone: later ones replace those that a restart ended."""
         created = job.metadata.creation_timestamp if job is not None else None
         if job is None or created is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 
 try:
     from cryptography import x509
@@ -21,7 +21,7 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError as error:
-    raise GroundError(
+    raise BackendError(
         "the webhook's certificates need the package `cryptography`, which is not installed",
         hint="pip install 'vcjob[cluster]', or run the controller without its webhook",
     ) from error

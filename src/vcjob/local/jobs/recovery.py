@@ -10,14 +10,14 @@ import msgspec
 from vcjob.errors import StoreError
 from vcjob.lifecycle.status import Condition, Phase, State, Status
 from vcjob.local.machine import files, process
-from vcjob.local.run.run_dir import Event, Run
+from vcjob.local.run.run_dir import Event, RunDir
 from vcjob.report.podstate import PodState, mark_lost
 
 REASON = "SupervisorLost"
 _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 
 
-def settle(run: Run) -> Status:
+def settle(run: RunDir) -> Status:
     """The status of a run, true now. Where its supervisor has vanished, the rest of it is ended first."""
     status = run.status() or Status()
     if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
@@ -29,7 +29,7 @@ def settle(run: Run) -> Status:
         return _after_loss(run, run.status() or status, run.pods())
 
 
-def _settle(run: Run, status: Status) -> Status:
+def _settle(run: RunDir, status: Status) -> Status:
     lock = run.lock()
     if lock is None:
         return run.status() or status  # a supervisor has just begun
@@ -76,7 +76,7 @@ def sweep(run_uid: str, pods: list[PodState]) -> list[int]:
     return remaining
 
 
-def _after_loss(run: Run, status: Status, pods: list[PodState]) -> Status:
+def _after_loss(run: RunDir, status: Status, pods: list[PodState]) -> Status:
     # Loaded only here: every verb asks for the status, and hardly ever is anything lost.
     from vcjob.lifecycle.decide import decide
     from vcjob.lifecycle.observed import Observed
@@ -106,7 +106,7 @@ def _after_loss(run: Run, status: Status, pods: list[PodState]) -> Status:
     return decide(job, failed, observed, now).status
 
 
-def why_lost(run: Run) -> str:
+def why_lost(run: RunDir) -> str:
     """What the supervisor itself could still say: trouble with the store, or an error of its own."""
     trouble = run.trouble()
     if trouble:

@@ -13,7 +13,7 @@ from vcjob.errors import JobExists, NoSuchJob, StoreError
 from vcjob.local.jobs.recovery import settle
 from vcjob.local.machine import files
 from vcjob.local.run import home
-from vcjob.local.run.run_dir import Run, Setting
+from vcjob.local.run.run_dir import RunConfig, RunDir
 
 
 class Store:
@@ -21,7 +21,7 @@ class Store:
         self.folder = folder or home.home_folder()
 
     @classmethod
-    def of(cls, run: Run) -> Store:
+    def of(cls, run: RunDir) -> Store:
         """The store that a run stands in: HOME/jobs/NAMESPACE/NAME/UID."""
         folder = run.folder
         for _ in range(4):
@@ -31,7 +31,7 @@ class Store:
     def _job_folder(self, namespace: str, name: str) -> str:
         return os.path.join(home.jobs_folder(self.folder), namespace, name)
 
-    def create(self, doc: dict[str, Any], setting: Setting, given: str) -> tuple[Run, int]:
+    def create(self, doc: dict[str, Any], setting: RunConfig, given: str) -> tuple[RunDir, int]:
         """A new run, and its lock for the supervisor to inherit: there is no moment without an owner.
 
         `doc` is the Job with its uid set. A job of that name that is still running is refused; one that has
@@ -52,7 +52,7 @@ class Store:
                 )
             if before is not None:
                 settle(before)  # what a killed supervisor left must not meet the new run
-            run = Run(os.path.join(folder, uid))
+            run = RunDir(os.path.join(folder, uid))
             files.make_folder(run.folder)
             files.write_atomic(run.path("given.yaml"), given.encode())
             files.write_json(run.path("setting.json"), setting)
@@ -64,27 +64,27 @@ class Store:
             self._point(folder, uid)
         return run, lock
 
-    def current(self, name: str, namespace: str = "default") -> Run:
+    def current(self, name: str, namespace: str = "default") -> RunDir:
         run = self._current(self._job_folder(namespace, name))
         if run is None:
             raise NoSuchJob(self._unknown(name, namespace), hint="`vcjob list` shows the jobs that are here")
         return run
 
-    def older(self, name: str, namespace: str = "default") -> list[Run]:
+    def older(self, name: str, namespace: str = "default") -> list[RunDir]:
         """The earlier runs of that name, newest first."""
         folder = self._job_folder(namespace, name)
         newest = self._current(folder)
         runs = [run for run in self._runs(folder) if newest is None or run.uid != newest.uid]
-        return sorted(runs, key=Run.created, reverse=True)
+        return sorted(runs, key=RunDir.created, reverse=True)
 
-    def by_uid(self, uid: str) -> Run | None:
+    def by_uid(self, uid: str) -> RunDir | None:
         for namespace, name in self._names():
-            run = Run(os.path.join(self._job_folder(namespace, name), uid))
+            run = RunDir(os.path.join(self._job_folder(namespace, name), uid))
             if os.path.exists(run.path("job.json")):
                 return run
         return None
 
-    def all(self, namespace: str | None = None) -> list[Run]:
+    def all(self, namespace: str | None = None) -> list[RunDir]:
         """The newest run of every job."""
         found = (
             self._current(self._job_folder(space, name))
@@ -93,7 +93,7 @@ class Store:
         )
         return [run for run in found if run is not None]
 
-    def delete(self, run: Run, *, older_too: bool = True) -> None:
+    def delete(self, run: RunDir, *, older_too: bool = True) -> None:
         """Forget a job (all its runs) or one run. What is still running is not touched: end it first."""
         folder = os.path.dirname(run.folder)
         with self._locked(folder):
@@ -113,21 +113,21 @@ class Store:
             for name in _entries(os.path.join(jobs, namespace)):
                 yield namespace, name
 
-    def _runs(self, folder: str) -> list[Run]:
+    def _runs(self, folder: str) -> list[RunDir]:
         return [
-            Run(os.path.join(folder, entry))
+            RunDir(os.path.join(folder, entry))
             for entry in _entries(folder)
             if entry != "current" and os.path.exists(os.path.join(folder, entry, "job.json"))
         ]
 
-    def _current(self, folder: str) -> Run | None:
+    def _current(self, folder: str) -> RunDir | None:
         try:
             uid = os.readlink(os.path.join(folder, "current"))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise StoreError(f"the job store cannot be read: {folder}: {error.strerror}") from error
-        run = Run(os.path.join(folder, uid))
+        run = RunDir(os.path.join(folder, uid))
         return run if os.path.exists(run.path("job.json")) else None
 
     def _point(self, folder: str, uid: str) -> None:

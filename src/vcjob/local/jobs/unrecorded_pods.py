@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from vcjob.local.pod.prepare import in_order
-from vcjob.local.run.run_dir import Run
+from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.pods import pod_uid, rank_of
 from vcjob.plan.plan import Plan
 from vcjob.report.podstate import ContainerState, PodState
@@ -20,7 +20,7 @@ from vcjob.spec.job import Job
 _LOG = re.compile(r"(.+)\.(\d+)\.(?:out|err)")
 
 
-def complete(run: Run, job: Job, pods: list[PodState], version: int) -> None:
+def complete(run: RunDir, job: Job, pods: list[PodState], version: int) -> None:
     """Add the pods and containers that have left logs and are not in the record."""
     known = {(pod.name, pod.attempt): pod for pod in pods}
     plan = Plan(job)

@@ -7,7 +7,7 @@ import re
 
 from vcjob.lifecycle.status import Status
 from vcjob.local.logs.reader import tail_offset
-from vcjob.local.run.run_dir import Run
+from vcjob.local.run.run_dir import RunDir
 from vcjob.report.failure import LAST_LINES, Culprit, FailureReport, last_frame, pod_name, signal_name
 from vcjob.report.podstate import ContainerState, Ended, PodState
 
@@ -19,7 +19,7 @@ _FELT_A_PEER = re.compile(
 )
 
 
-def explain(run: Run, status: Status, pods: list[PodState]) -> FailureReport:
+def explain(run: RunDir, status: Status, pods: list[PodState]) -> FailureReport:
     """Who began it. Not simply who ended first: a rank that raised an error may take a second to end, and its peers
     notice the closed connection and are gone before it. So an error of one's own counts before the complaint about
     a lost peer, and an earlier one before a later one.
@@ -47,7 +47,7 @@ def _last_tries(pods: list[PodState]) -> list[PodState]:
 class _Suspect:
     """A pod that failed, with its last words."""
 
-    def __init__(self, run: Run, pod: PodState, container: ContainerState, ended: Ended) -> None:
+    def __init__(self, run: RunDir, pod: PodState, container: ContainerState, ended: Ended) -> None:
         self.pod, self.container, self.ended = pod, container, ended
         self.key = (pod.task, pod.index, pod.attempt)
         restart = container.restarts if container.ended is ended else max(0, container.restarts - 1)

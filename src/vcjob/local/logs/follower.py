@@ -14,7 +14,7 @@ import time
 from vcjob.lifecycle.status import Status
 from vcjob.local.logs.reader import LogFile, find_files, line_start, tail_offset
 from vcjob.local.logs.retention import read_on
-from vcjob.local.run.run_dir import Run
+from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
 
@@ -55,7 +55,7 @@ class Tail:
 class Follower:
     """Call `look` again and again, and `rest` in between, until `ended`."""
 
-    def __init__(self, run: Run, chosen: LogFilter = LogFilter(), *, logs: bool = True) -> None:  # noqa: B008 - a tuple, which nobody can change
+    def __init__(self, run: RunDir, chosen: LogFilter = LogFilter(), *, logs: bool = True) -> None:  # noqa: B008 - a tuple, which nobody can change
         self.run = run
         self.status = Status()
         self.pods: list[PodState] = []

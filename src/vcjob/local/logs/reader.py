@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from vcjob.local.logs.index import offset_at, read_index
 from vcjob.local.logs.retention import data_from, read_on
-from vcjob.local.run.run_dir import Run
+from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 from vcjob.report.podstate import PodState
 
@@ -27,7 +27,7 @@ class LogFile(LogOrigin, frozen=True, kw_only=True, gc=False):
     path: str
 
 
-def find_files(run: Run, pods: list[PodState], chosen: LogFilter) -> list[LogFile]:
+def find_files(run: RunDir, pods: list[PodState], chosen: LogFilter) -> list[LogFile]:
     """The files of the newest try of every container (or of the one before it), by rank, task and index."""
     found: list[LogFile] = []
     tries: dict[tuple[str, int, str], list[list[LogFile]]] = {}
@@ -52,7 +52,7 @@ def _by_rank(pod: PodState) -> tuple[bool, int, str, int, int]:
     return pod.rank is None, pod.rank or 0, pod.task, pod.index, pod.attempt
 
 
-def _files(run: Run, pod: PodState, container: str, main: bool, restart: int) -> list[LogFile]:
+def _files(run: RunDir, pod: PodState, container: str, main: bool, restart: int) -> list[LogFile]:
     base = os.path.join(run.pod_folder(pod.name, pod.attempt), f"{container}.{restart}")
     return [
         LogFile(

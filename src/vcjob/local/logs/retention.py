@@ -37,7 +37,7 @@ def limit_of(env: Mapping[str, str]) -> int:
     return limit
 
 
-class LogRoom:
+class LogRetention:
     """The supervisor's side. `say` is told, once, that lines are dropped, or that they cannot be."""
 
     def __init__(self, folder: str, limit: int, say: Callable[[str], None]) -> None:

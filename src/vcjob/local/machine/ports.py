@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import socket
 
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.local.machine.claims import Claim, claim
 
 _SPAN = 12_000
@@ -29,7 +29,7 @@ def take_port(wanted: int) -> tuple[int, Claim]:
         held = _take(port)
         if held is not None:
             return port, held
-    raise GroundError(f"no free port between {first} and {last} on this machine")
+    raise BackendError(f"no free port between {first} and {last} on this machine")
 
 
 def replacement_range() -> tuple[int, int]:

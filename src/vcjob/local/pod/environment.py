@@ -31,7 +31,7 @@ class MissingReference(Exception):
     """A ConfigMap, Secret or key that the pod needs is not there."""
 
 
-class Place(NamedTuple):
+class HostContext(NamedTuple):
     """What the pods of one run share: the caller's environment and the names of the cluster, made local."""
 
     env: Mapping[str, str]
@@ -63,7 +63,7 @@ def inherited(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def container_env(
-    container: Mapping[str, Any], pod: Mapping[str, Any], place: Place, extra: Mapping[str, str]
+    container: Mapping[str, Any], pod: Mapping[str, Any], place: HostContext, extra: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The whole environment of a container, and the part of it that the pod defines (for `$(VAR)` in commands).
 
@@ -100,7 +100,7 @@ def _value_of(
     entry: Mapping[str, Any],
     container: Mapping[str, Any],
     pod: Mapping[str, Any],
-    place: Place,
+    place: HostContext,
     own: Mapping[str, str],
 ) -> str | None:
     source = entry.get("valueFrom")
@@ -141,7 +141,7 @@ def missing(kind: str, name: str, key: str | None = None) -> MissingReference:
     )
 
 
-def _all_of(source: Mapping[str, Any], place: Place) -> dict[str, str]:
+def _all_of(source: Mapping[str, Any], place: HostContext) -> dict[str, str]:
     prefix = source.get("prefix") or ""
     if "configMapRef" in source:
         reference, kind = source["configMapRef"], "ConfigMap"

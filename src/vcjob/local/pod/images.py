@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from vcjob.errors import GroundError, SourceError, UserError
+from vcjob.errors import BackendError, SourceError, UserError
 from vcjob.local.machine import files
 from vcjob.spec.job import Job
 
@@ -68,7 +68,7 @@ def check_torch(job: Job, images: Mapping[str, list[str]]) -> None:
     }
     if not needing or _has_torch():
         return
-    raise GroundError(
+    raise BackendError(
         f"the program that stands for {', '.join(sorted(needing))} needs PyTorch, and {sys.executable} has none",
         hint=f"{sys.executable} -m pip install torch; or let a command of yours stand for the image: "
         "--image IMAGE='python train.py'",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from vcjob.local.pod import images, volumes
 from vcjob.local.pod.container import ContainerSpec
-from vcjob.local.pod.environment import MissingReference, Place, container_env, expand
+from vcjob.local.pod.environment import HostContext, MissingReference, container_env, expand
 from vcjob.local.pod.launch import Mount
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.pod import PodSpec
@@ -30,7 +30,7 @@ class Preparer:
 
     def __init__(
         self,
-        place: Place,
+        place: HostContext,
         *,
         cwd: str,
         image_map: Mapping[str, list[str]],

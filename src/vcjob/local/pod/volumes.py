@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vcjob.local.machine import linux
 from vcjob.local.pod import environment
-from vcjob.local.pod.environment import MissingReference, Place
+from vcjob.local.pod.environment import HostContext, MissingReference
 from vcjob.local.pod.launch import Mount
 from vcjob.local.pod.mounts import enter_mounts
 
@@ -29,7 +29,9 @@ class Volume(NamedTuple):
     read_only: bool = False
 
 
-def make_volumes(pod: Mapping[str, Any], place: Place, folder: str, claims: Claims) -> dict[str, Volume]:
+def make_volumes(
+    pod: Mapping[str, Any], place: HostContext, folder: str, claims: Claims
+) -> dict[str, Volume]:
     """Every volume of the pod, by name. `folder` is the pod's own; `claims` gives the folder of a claim."""
     return {
         volume["name"]: _make(volume, pod, place, os.path.join(folder, "volumes", volume["name"]), claims)
@@ -38,7 +40,7 @@ def make_volumes(pod: Mapping[str, Any], place: Place, folder: str, claims: Clai
 
 
 def _make(
-    volume: Mapping[str, Any], pod: Mapping[str, Any], place: Place, own: str, claims: Claims
+    volume: Mapping[str, Any], pod: Mapping[str, Any], place: HostContext, own: str, claims: Claims
 ) -> Volume:
     if "hostPath" in volume:
         return _host_path(volume["hostPath"])
@@ -73,7 +75,7 @@ def _host_path(spec: Mapping[str, Any]) -> Volume:
     return Volume(path)
 
 
-def _write_files(source: Mapping[str, Any], pod: Mapping[str, Any], place: Place, folder: str) -> bool:
+def _write_files(source: Mapping[str, Any], pod: Mapping[str, Any], place: HostContext, folder: str) -> bool:
     if "configMap" in source:
         content = _content(source["configMap"], "ConfigMap", "name", place.config_maps)
         files = {name: text.encode() for name, text in content.items()}

@@ -8,7 +8,7 @@
     └── jobs/NAMESPACE/NAME/
         ├── lock                   held while a run is created or removed
         ├── current                symbolic link to the newest run's folder
-        └── UID/                   one run; see store.Run
+        └── UID/                   one run; see store.RunDir
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ LOCK_DESCRIPTOR = 3
 _TROUBLE_ROOM = 4096
 
 
-class Setting(msgspec.Struct, omit_defaults=True):
+class RunConfig(msgspec.Struct, omit_defaults=True):
     """What a run takes from the shell that started it."""
 
     env: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Command(msgspec.Struct, omit_defaults=True):
     by: str = ""
 
 
-class Run:
+class RunDir:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
@@ -88,14 +88,14 @@ class Run:
             raise StoreError(f"the job store is damaged: {self.path('job.json')} is missing")
         return Job(doc)
 
-    def setting(self) -> Setting:
-        return files.read_json(self.path("setting.json"), Setting) or Setting()
+    def setting(self) -> RunConfig:
+        return files.read_json(self.path("setting.json"), RunConfig) or RunConfig()
 
     def forget_setting(self) -> None:
         """The run is over for good: the caller's environment and secrets have no business here any more."""
         setting = self.setting()
         files.write_json(
-            self.path("setting.json"), Setting(cwd=setting.cwd, warm=setting.warm, python=setting.python)
+            self.path("setting.json"), RunConfig(cwd=setting.cwd, warm=setting.warm, python=setting.python)
         )
 
     def status(self) -> Status | None:

@@ -19,9 +19,9 @@ def main() -> int:
 
         early = start_early()
     from vcjob.local.supervisor import supervisor
-    from vcjob.local.supervisor.prestart import sit
+    from vcjob.local.supervisor.prestart import wait_for_run
 
-    folder = sit()
+    folder = wait_for_run()
     return 0 if folder is None else supervisor.main(folder, early)
 
 

@@ -13,7 +13,7 @@ from vcjob.spec.job import Job
 _RETRY = 0.5
 
 
-class GpuGang:
+class GpuAllocator:
     """While GPUs are missing, `observed.held` says why no pod is created; `changed` is called when they are there."""
 
     def __init__(

@@ -11,8 +11,8 @@ from typing import Any
 from vcjob.local.machine.claims import Claim
 from vcjob.local.machine.ports import take_port
 from vcjob.local.pod import environment
-from vcjob.local.pod.environment import Place
-from vcjob.local.run.run_dir import Run, Setting
+from vcjob.local.pod.environment import HostContext
+from vcjob.local.run.run_dir import RunConfig, RunDir
 from vcjob.plan.plan import Plan
 from vcjob.plugins import hosts
 from vcjob.spec.job import Job
@@ -50,7 +50,9 @@ def find_port(plan: Plan) -> tuple[int | None, int | None, Claim | None]:
     return port, here, held
 
 
-def make_place(run: Run, plan: Plan, setting: Setting, port: int | None, local_port: int | None) -> Place:
+def make_place(
+    run: RunDir, plan: Plan, setting: RunConfig, port: int | None, local_port: int | None
+) -> HostContext:
     pattern = host_pattern(plan.job)
     config_maps: dict[str, Mapping[str, str]] = {}
     secrets: dict[str, Mapping[str, bytes]] = {}
@@ -63,7 +65,7 @@ def make_place(run: Run, plan: Plan, setting: Setting, port: int | None, local_p
     for obj in plan.objects():
         if obj["kind"] == "ConfigMap":
             config_maps[obj["metadata"]["name"]] = _made_local(obj.get("data") or {}, pattern)
-    return Place(
+    return HostContext(
         env=environment.inherited(setting.env),
         config_maps=config_maps,
         secrets=secrets,
@@ -79,7 +81,7 @@ def _made_local(data: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, 
     return {key: pattern.sub(environment.LOCALHOST, value) for key, value in data.items()}
 
 
-def claim_folders(run: Run, plan: Plan) -> Callable[[str], str]:
+def claim_folders(run: RunDir, plan: Plan) -> Callable[[str], str]:
     """Where a volume claim is kept: with the run if the Job itself makes it, else for all jobs of the namespace."""
     home = run.folder
     for _ in range(4):

@@ -18,7 +18,7 @@ from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.pod.prepare import Preparer
 from vcjob.local.pod.shim import Order, ShimHandle, ShimWork, start_shim
-from vcjob.local.run.run_dir import Run
+from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor import pod_facts
 from vcjob.plan.plan import Plan
 from vcjob.report.podstate import PodState, mark_lost
@@ -32,7 +32,7 @@ class Pods:
 
     def __init__(
         self,
-        run: Run,
+        run: RunDir,
         plan: Plan,
         loop: Loop,
         preparer: Preparer,
@@ -144,7 +144,7 @@ class Pods:
         self._loop.after(_PATIENCE, self._kill_shims)
 
     def _kill_shims(self) -> None:
-        """A shim that does not obey (somebody stopped it): its death ends the pod all the same."""
+        """A shim that does not apply_requests (somebody stopped it): its death ends the pod all the same."""
         for shim in self._shims.values():
             os.kill(shim.pid, signal.SIGKILL)
 

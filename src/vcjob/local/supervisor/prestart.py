@@ -14,17 +14,17 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.local.machine.process import MARK_RUN
 
 if TYPE_CHECKING:
-    from vcjob.local.run.run_dir import Run
+    from vcjob.local.run.run_dir import RunDir
 
 _SOCKET = 4
 _LOCK = 3  # run.LOCK_DESCRIPTOR, which would load half of the package
 
 
-class Seat:
+class PrestartedSupervisor:
     """`uid` is the run's: it stands in the environment of all its processes."""
 
     def __init__(self, uid: str | None = None, *, warm: bool = False) -> None:
@@ -46,11 +46,11 @@ class Seat:
             )
         except OSError as error:
             self._socket.close()
-            raise GroundError(f"the supervisor cannot be started: {error.strerror}") from error
+            raise BackendError(f"the supervisor cannot be started: {error.strerror}") from error
         finally:
             theirs.close()
 
-    def take(self, run: Run, lock: int) -> bool:
+    def take(self, run: RunDir, lock: int) -> bool:
         """Give it the run and the run's lock; False if it has died. `lock` is closed here."""
         try:
             socket.send_fds(self._socket, [os.fsencode(run.folder)], [lock])
@@ -67,7 +67,7 @@ class Seat:
             os.waitpid(self._pid, 0)  # it has left a fork behind, first thing, and ended
 
 
-def sit() -> str | None:
+def wait_for_run() -> str | None:
     """In the new process: wait for a run, take its lock and its log; None if there will be none."""
     with socket.socket(fileno=_SOCKET) as seat:
         try:

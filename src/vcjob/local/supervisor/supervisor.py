@@ -20,15 +20,15 @@ from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.observed import Blocked, Command, Observed
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, EmitEvent, FailPods, KillPods, Step
-from vcjob.local.logs.retention import LogRoom, limit_of
+from vcjob.local.logs.retention import LogRetention, limit_of
 from vcjob.local.machine import gpus, linux
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.prepare import Preparer
-from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, Run
+from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, RunDir
 from vcjob.local.supervisor import host_setup
-from vcjob.local.supervisor.gpu_allocator import GpuGang
+from vcjob.local.supervisor.gpu_allocator import GpuAllocator
 from vcjob.local.supervisor.pods import Pods
 from vcjob.local.warm.policy import Warmth
 from vcjob.plan.plan import Plan
@@ -46,7 +46,7 @@ _SAMPLE_LOGS, _SAMPLE_QUIET_LOGS = 0.1, 0.5
 
 
 class Supervisor:
-    def __init__(self, run: Run, early: Early | None = None) -> None:
+    def __init__(self, run: RunDir, early: Early | None = None) -> None:
         self.run = run
         self.job = run.job()
         self.status = run.status() or Status()
@@ -58,7 +58,7 @@ class Supervisor:
         port, local_port, self._port_claim = host_setup.find_port(plan)
         place = host_setup.make_place(run, plan, setting, port, local_port)
         self._say_port(port, local_port)
-        self._gpus = GpuGang(self.job, setting.env, self.observed, self.loop, self._soon)
+        self._gpus = GpuAllocator(self.job, setting.env, self.observed, self.loop, self._soon)
         limits = Limits(run.uid, self._note)
         self._warmth = Warmth(setting, self.job, run.uid, self._note, early)
         self.pods = Pods(
@@ -81,7 +81,7 @@ class Supervisor:
             close_in_shim=self._close_in_shim,
         )
         self._limits = limits
-        self._log_room = LogRoom(run.path("pods"), limit_of(setting.env), self._say_room)
+        self._log_room = LogRetention(run.path("pods"), limit_of(setting.env), self._say_room)
         self.pods.other_children = self._warmth.pids
         self.pods.remember(run.pods())
         self._turn_timer: Timer | None = None
@@ -282,7 +282,7 @@ def _reap() -> None:
 
 
 def main(folder: str, early: Early | None = None) -> int:
-    run = Run(folder)
+    run = RunDir(folder)
     linux.set_process_name("vcjob-supervise")
     try:
         Supervisor(run, early).serve()

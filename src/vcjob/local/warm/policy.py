@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vcjob.local.machine import process
 from vcjob.local.pod import environment, images
 from vcjob.local.pod.launch import Launcher, PlainLauncher
-from vcjob.local.run.run_dir import Setting
+from vcjob.local.run.run_dir import RunConfig
 from vcjob.local.warm.prestart import servers_there
 from vcjob.spec.job import Job
 
@@ -29,7 +29,7 @@ class Warmth:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: RunConfig,
         job: Job,
         run_uid: str,
         say: Callable[[str], None],
@@ -74,7 +74,7 @@ def _imports(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
     return None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def _commands(setting: Setting, job: Job) -> Iterator[tuple[list[str], dict[str, str], str]]:
+def _commands(setting: RunConfig, job: Job) -> Iterator[tuple[list[str], dict[str, str], str]]:
     """Command, environment and folder of each main container, as far as they matter for what is imported."""
     for task in job.tasks:
         for container in task.pod_spec.get("containers") or []:

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.local.machine import files, process
 from vcjob.local.run.home import home_folder
 from vcjob.local.warm import spawn
@@ -113,7 +113,7 @@ def _start(folder: str, key: str, recipe: spawn.Recipe, idle: float) -> ServerIn
             )
         except OSError as error:
             os.unlink(path)
-            raise GroundError(f"{recipe.interpreter} cannot be run: {error.strerror}") from error
+            raise BackendError(f"{recipe.interpreter} cannot be run: {error.strerror}") from error
     ready = handle.wait_ready()
     trouble = ready.get("unfit") if ready else handle.log() or "it died while it imported"
     info = ServerInfo(
@@ -130,7 +130,7 @@ def _start(folder: str, key: str, recipe: spawn.Recipe, idle: float) -> ServerIn
     handle.close()
     if trouble:
         stop(folder, info)
-        raise GroundError(
+        raise BackendError(
             f"nothing can be kept warm here: {trouble}",
             hint="run jobs without --warm, or name other modules with --import",
         )
@@ -175,7 +175,7 @@ def connect(path: str) -> socket.socket | None:
     """A connection to the server at `path`; None where none listens, or one that is not ours."""
     try:
         _check_private(os.path.dirname(path))
-    except (GroundError, FileNotFoundError):
+    except (BackendError, FileNotFoundError):
         return None
     connection = socket.socket(socket.AF_UNIX)
     try:
@@ -219,7 +219,7 @@ def _make_private(folder: str) -> None:
 def _check_private(folder: str) -> None:
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise GroundError(
+        raise BackendError(
             f"{folder} must be a folder that belongs to you and that nobody else may enter",
             hint=f"remove it, or: chmod 700 {folder}",
         )

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.cluster.controller.status.throttle import IN_A_RUSH, WHILE_WAITING, Patience, Unsaved
+from vcjob.cluster.controller.status.throttle import IN_A_RUSH, WHILE_WAITING, StatusThrottle, Unsaved
 
 
-def left(patience: Patience, waited: float, *, only_waits: bool = False, rush: bool = False) -> float:
+def left(patience: StatusThrottle, waited: float, *, only_waits: bool = False, rush: bool = False) -> float:
     return patience.left(Unsaved(1000.0, only_waits), 1000.0 + waited, rush=rush)
 
 
 def test_counters_wait_a_moment_for_company() -> None:
-    assert left(Patience(1.0), 0.0) == 1.0
-    assert left(Patience(1.0), 0.75) == 0.25
-    assert left(Patience(1.0), 1.0) == 0.0
+    assert left(StatusThrottle(1.0), 0.0) == 1.0
+    assert left(StatusThrottle(1.0), 0.75) == 0.25
+    assert left(StatusThrottle(1.0), 1.0) == 0.0
 
 
 def test_they_wait_longer_in_a_rush_and_those_of_waiting_pods_longest() -> None:
-    assert left(Patience(1.0), 1.0, rush=True) == IN_A_RUSH - 1.0
-    assert left(Patience(1.0), 1.0, rush=True, only_waits=True) == WHILE_WAITING - 1.0
-    assert left(Patience(1.0), float(WHILE_WAITING), only_waits=True) == 0.0
+    assert left(StatusThrottle(1.0), 1.0, rush=True) == IN_A_RUSH - 1.0
+    assert left(StatusThrottle(1.0), 1.0, rush=True, only_waits=True) == WHILE_WAITING - 1.0
+    assert left(StatusThrottle(1.0), float(WHILE_WAITING), only_waits=True) == 0.0
 
 
 def test_counters_of_many_jobs_at_once_wait_but_not_for_ever() -> None:
-    patience = Patience(1.0)
+    patience = StatusThrottle(1.0)
     waits = [left(patience, 1.0) for _ in range(50)]
     assert waits[:10] == [0.0] * 10
     assert set(waits[10:]) == {1.0}
@@ -35,12 +35,12 @@ def test_counters_of_many_jobs_at_once_wait_but_not_for_ever() -> None:
 
 
 def test_who_is_told_to_wait_is_never_kept_beyond_the_limit_of_a_rush() -> None:
-    patience = Patience(1.0)
+    patience = StatusThrottle(1.0)
     while left(patience, 4.5) == 0.0:
         pass
     assert left(patience, 4.5) == pytest.approx(0.5)
 
 
 def test_without_a_delay_nothing_waits() -> None:
-    patience = Patience(0.0)
+    patience = StatusThrottle(0.0)
     assert [left(patience, 0.0, rush=True, only_waits=True) for _ in range(50)] == [0.0] * 50

@@ -7,24 +7,24 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from vcjob.cluster.controller.cache.job_cache import Board
+from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.resources import (
     COMMANDS,
     COSCHEDULING_GROUPS,
     JOBS,
-    LEAN_CLAIMS,
-    LEAN_COMMANDS,
-    LEAN_CONFIG_MAPS,
-    LEAN_COSCHEDULING_GROUPS,
-    LEAN_GROUPS,
-    LEAN_JOBS,
-    LEAN_PODS,
-    LEAN_POLICIES,
-    LEAN_PRIORITIES,
-    LEAN_SERVICES,
+    PARTIAL_CLAIMS,
+    PARTIAL_COMMANDS,
+    PARTIAL_CONFIG_MAPS,
+    PARTIAL_COSCHEDULING_GROUPS,
+    PARTIAL_GROUPS,
+    PARTIAL_JOBS,
+    PARTIAL_PODS,
+    PARTIAL_POLICIES,
+    PARTIAL_PRIORITIES,
+    PARTIAL_SERVICES,
     POD_GROUPS,
 )
-from vcjob.errors import GroundError
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import Resource
 from vcjob.kube.controller.informer import Informer
@@ -72,9 +72,9 @@ class Caches:
     def __init__(self, client: Client, namespaces: tuple[str, ...] | None) -> None:
         self._client = client
         self._namespaces = namespaces
-        self.pods = Cache(client, LEAN_PODS, namespaces, labels=JOB_NAME, rest=_OF_PODS)
-        self._jobs = Cache(client, LEAN_JOBS, namespaces)
-        self._priorities = Informer(client, LEAN_PRIORITIES)
+        self.pods = Cache(client, PARTIAL_PODS, namespaces, labels=JOB_NAME, rest=_OF_PODS)
+        self._jobs = Cache(client, PARTIAL_JOBS, namespaces)
+        self._priorities = Informer(client, PARTIAL_PRIORITIES)
         self._all: list[Informer[Any]] = [
             *self.pods.informers.values(),
             *self._jobs.informers.values(),
@@ -88,28 +88,28 @@ class Caches:
     def priorities(self) -> dict[str, int]:
         return {found.metadata.name: found.value for found in self._priorities}
 
-    async def connect(self, board: Board) -> None:
+    async def connect(self, board: JobCache) -> None:
         """Have the board hear of everything that this cluster serves."""
         if not await self._served(JOBS):
-            raise GroundError(
+            raise BackendError(
                 f"this cluster does not know Jobs of {JOBS.api_version}",
                 hint="install them: `vcjob install`",
             )
         self._jobs.on_change(board.job_changed, board.job_gone)
         self.pods.on_change(board.pod_changed, board.pod_gone)
-        owned: list[Resource[Any]] = [LEAN_CONFIG_MAPS, LEAN_SERVICES, LEAN_POLICIES, LEAN_CLAIMS]
+        owned: list[Resource[Any]] = [PARTIAL_CONFIG_MAPS, PARTIAL_SERVICES, PARTIAL_POLICIES, PARTIAL_CLAIMS]
         if await self._served(POD_GROUPS):
-            owned.append(LEAN_GROUPS)
+            owned.append(PARTIAL_GROUPS)
         if await self._served(COSCHEDULING_GROUPS):
-            owned.append(LEAN_COSCHEDULING_GROUPS)
+            owned.append(PARTIAL_COSCHEDULING_GROUPS)
         for resource in owned:
             self._follow_owned(board, resource)
         if await self._served(COMMANDS):
-            commands = Cache(self._client, LEAN_COMMANDS, self._namespaces)
+            commands = Cache(self._client, PARTIAL_COMMANDS, self._namespaces)
             commands.on_change(board.command_added, board.command_gone)
             self._all += commands.informers.values()
 
-    def _follow_owned(self, board: Board, resource: Resource[Any]) -> None:
+    def _follow_owned(self, board: JobCache, resource: Resource[Any]) -> None:
         kind = resource.kind
         rest = _SOON if kind == "PodGroup" else _AT_LEISURE
         cache = Cache(self._client, resource, self._namespaces, rest=rest)

@@ -11,19 +11,19 @@ import msgspec
 
 from vcjob.cluster.controller.cache.job_state import (
     HALF_DELETED_SECONDS,
-    Entry,
     JobKey,
+    JobState,
     ObjectKey,
     version_of,
 )
 from vcjob.cluster.controller.cache.pod_facts import fact_of
 from vcjob.cluster.resources import (
-    LeanCommand,
-    LeanGroup,
-    LeanJob,
-    LeanOwned,
-    LeanPod,
-    LeanSpecced,
+    PartialCommand,
+    PartialGroup,
+    PartialJob,
+    PartialOwned,
+    PartialPod,
+    PartialSpecced,
     controller_of,
 )
 from vcjob.kube.api.objects import Key, version_number
@@ -36,41 +36,41 @@ SETTLE_SECONDS = 0.02
 WORDS_SETTLE_SECONDS = 0.5
 
 
-class Board:
+class JobCache:
     """Every Job by namespace and uid. `wake(key, seconds)` has a Job looked at; `now()` is the time of day."""
 
     def __init__(self, wake: Callable[[JobKey, float], None], now: Callable[[], float] = time.time) -> None:
         self._wake = wake
         self._now = now
-        self._entries: dict[JobKey, Entry] = {}
+        self._entries: dict[JobKey, JobState] = {}
         #: The Job that holds a name now.
-        self._by_name: dict[Key, Entry] = {}
+        self._by_name: dict[Key, JobState] = {}
         #: Jobs that wait for another's object to go, by kind, namespace and name.
         self._waiting: dict[tuple[str, str, str], set[JobKey]] = {}
         #: Commands that came before their Job.
-        self._early: dict[str, LeanCommand] = {}
+        self._early: dict[str, PartialCommand] = {}
         #: When each scheduler last gave a sign of life.
         self._schedulers_seen_at: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[JobState]:
         return iter(self._entries.values())
 
-    def get(self, key: JobKey) -> Entry | None:
+    def get(self, key: JobKey) -> JobState | None:
         return self._entries.get(key)
 
     def phases(self) -> Counter[str]:
         """How many Jobs are in which phase; those that nobody has looked at yet are left out."""
         return Counter(str(entry.status.phase) for entry in self._entries.values() if entry.status)
 
-    def named(self, namespace: str, name: str) -> Entry | None:
+    def named(self, namespace: str, name: str) -> JobState | None:
         return self._by_name.get((namespace, name))
 
     # Jobs
 
-    def job_changed(self, lean: LeanJob) -> None:
+    def job_changed(self, lean: PartialJob) -> None:
         meta = lean.metadata
         entry = self._entry((meta.namespace, meta.uid), meta.name)
         if entry.take(lean):
@@ -80,7 +80,7 @@ class Board:
                 del self._early[command.metadata.uid]
                 self.command_added(command)
 
-    def job_gone(self, lean: LeanJob) -> None:
+    def job_gone(self, lean: PartialJob) -> None:
         meta = lean.metadata
         entry = self._entries.get((meta.namespace, meta.uid))
         if entry is not None:
@@ -96,7 +96,7 @@ class Board:
 
     # Pods
 
-    def pod_changed(self, pod: LeanPod) -> None:
+    def pod_changed(self, pod: PartialPod) -> None:
         owner = controller_of(pod.metadata.owner_references)
         if owner is None:
             return
@@ -115,7 +115,7 @@ class Board:
         elif entry.causes.put(pod):
             self._wake(entry.key, WORDS_SETTLE_SECONDS)
 
-    def see_pod(self, entry: Entry, pod: LeanPod) -> bool:
+    def see_pod(self, entry: JobState, pod: PartialPod) -> bool:
         """Take in a pod that the Job owns. False: it does not say which of the Job's pods it is."""
         fact = fact_of(pod)
         if fact is None:
@@ -124,7 +124,7 @@ class Board:
         entry.causes.put(pod)
         return True
 
-    def pod_gone(self, pod: LeanPod) -> None:
+    def pod_gone(self, pod: PartialPod) -> None:
         meta = pod.metadata
         owner = controller_of(meta.owner_references)
         if owner is None:
@@ -151,7 +151,7 @@ class Board:
 
     # Other objects
 
-    def object_changed(self, kind: str, found: LeanOwned) -> None:
+    def object_changed(self, kind: str, found: PartialOwned) -> None:
         owner = controller_of(found.metadata.owner_references)
         if owner is None:
             return
@@ -169,7 +169,7 @@ class Board:
         elif changed:
             self._wake(entry.key, SETTLE_SECONDS)
 
-    def object_gone(self, kind: str, found: LeanOwned) -> None:
+    def object_gone(self, kind: str, found: PartialOwned) -> None:
         meta = found.metadata
         owner = controller_of(meta.owner_references)
         entry = self._entries.get((meta.namespace, owner.uid)) if owner is not None else None
@@ -184,7 +184,7 @@ class Board:
             self._sweep(entry)
         self._freed(kind, found.metadata.namespace, found.metadata.name)
 
-    def wait_for(self, entry: Entry, kind: str, name: str) -> None:
+    def wait_for(self, entry: JobState, kind: str, name: str) -> None:
         """Have the Job looked at once another's object of this name is gone."""
         self._waiting.setdefault((kind, entry.namespace, name), set()).add(entry.key)
 
@@ -197,7 +197,7 @@ class Board:
 
     # Commands
 
-    def command_added(self, command: LeanCommand) -> None:
+    def command_added(self, command: PartialCommand) -> None:
         entry = self._target(command)
         if entry is None:
             self._early[command.metadata.uid] = command
@@ -208,35 +208,35 @@ class Board:
         entry.observed.commands = {c.metadata.uid: Command(c.metadata.uid, c.action) for c in in_order}
         self._wake(entry.key, 0.0)
 
-    def command_gone(self, command: LeanCommand) -> None:
+    def command_gone(self, command: PartialCommand) -> None:
         self._early.pop(command.metadata.uid, None)
         entry = self._target(command)
         if entry is not None:
             entry.observed.commands.pop(command.metadata.uid, None)
             entry.commands.pop(command.metadata.uid, None)
 
-    def _target(self, command: LeanCommand) -> Entry | None:
+    def _target(self, command: PartialCommand) -> JobState | None:
         target = command.target
         if target is None or target.kind not in ("", "Job"):
             return None
         entry = self.named(command.metadata.namespace, target.name)
         return entry if entry is not None and target.uid in ("", entry.uid) else None
 
-    def _is_for(self, command: LeanCommand, entry: Entry) -> bool:
+    def _is_for(self, command: PartialCommand, entry: JobState) -> bool:
         return self._target(command) is entry
 
-    def _entry(self, key: JobKey, name: str) -> Entry:
+    def _entry(self, key: JobKey, name: str) -> JobState:
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = Entry(key, name, self._schedulers_seen_at)
+            entry = self._entries[key] = JobState(key, name, self._schedulers_seen_at)
         return entry
 
-    def _sweep(self, entry: Entry) -> None:
+    def _sweep(self, entry: JobState) -> None:
         if entry.empty:
             self._entries.pop(entry.key, None)
 
 
-def _is_news(entry: Entry, last: PodFact) -> bool:
+def _is_news(entry: JobState, last: PodFact) -> bool:
     """Whether the end of this pod says something that the status does not have yet."""
     known = entry.observed.pod(last.task, last.index, last.attempt)
     if entry.lean is None or (known is not None and known.uid != last.uid):
@@ -247,10 +247,12 @@ def _is_news(entry: Entry, last: PodFact) -> bool:
     return memory.attempts.of(last.index) == last.attempt and last.index not in memory.seen
 
 
-def _content(found: LeanOwned) -> bytes:
+def _content(found: PartialOwned) -> bytes:
     """What we would mend. Of an object known by its metadata alone, any change may be one of its content."""
-    return bytes(found.spec) if isinstance(found, LeanSpecced) else found.metadata.resource_version.encode()
+    return (
+        bytes(found.spec) if isinstance(found, PartialSpecced) else found.metadata.resource_version.encode()
+    )
 
 
-def _group_phase(found: LeanOwned | None) -> str:
-    return found.status.phase if isinstance(found, LeanGroup) and found.status else ""
+def _group_phase(found: PartialOwned | None) -> str:
+    return found.status.phase if isinstance(found, PartialGroup) and found.status else ""

@@ -8,7 +8,7 @@ import msgspec
 
 from vcjob.cluster.controller.pending_reasons import Causes
 from vcjob.cluster.controller.status.throttle import Unsaved
-from vcjob.cluster.resources import LeanCommand, LeanGroup, LeanJob, LeanOwned, LeanPod
+from vcjob.cluster.resources import PartialCommand, PartialGroup, PartialJob, PartialOwned, PartialPod
 from vcjob.kube.api.objects import version_number
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.status import Status
@@ -26,7 +26,7 @@ MARKS = frozenset({"ConfigMap", "Service", "NetworkPolicy", "PodGroup"})
 HALF_DELETED_SECONDS = 5.0
 
 
-class Entry:
+class JobState:
     __slots__ = (
         "admitted_generation", "causes", "chosen_gang", "commands", "conflict", "deleted", "departed", "dirty", "doubtful", "failing", "grouped_tasks", "half_deleted",
         "job", "key", "lean", "left_at", "name", "namespace", "observed", "owned", "plan", "recovered", "refusal", "refusals", "rested_generation", "retry_at", "saved", "start_asked", "start_words", "status", "told", "uid", "unsaved",
@@ -39,7 +39,7 @@ class Entry:
         self.namespace, self.uid = key
         self.name = name
         #: The Job as last read or written, and its version as a number; None: only pods of it are known.
-        self.lean: LeanJob | None = None
+        self.lean: PartialJob | None = None
         self.version = 0
         #: What the Job asks for, of the generation that was admitted; made when needed.
         self.job: Job | None = None
@@ -70,7 +70,7 @@ class Entry:
         #: Pods that are gone, but whose end is not written down yet.
         self.departed: list[str] = []
         #: Objects that are ours, by kind and name; ConfigMaps whose content was looked at, with their version.
-        self.owned: dict[ObjectKey, LeanOwned] = {}
+        self.owned: dict[ObjectKey, PartialOwned] = {}
         self.verified: dict[str, str] = {}
         #: Objects that need a look; "all" after a change of the Job.
         self.dirty: set[ObjectKey] | Literal["all"] = "all"
@@ -81,7 +81,7 @@ class Entry:
         #: Pods that were told to fail.
         self.failing: set[str] = set()
         #: The Command objects, by uid.
-        self.commands: dict[str, LeanCommand] = {}
+        self.commands: dict[str, PartialCommand] = {}
         #: Why the API server refuses pods, and why an object cannot be made; not tried again before `retry_at`.
         self.refusal: Blocked | None = None
         self.conflict: Blocked | None = None
@@ -93,9 +93,9 @@ class Entry:
         self.told: dict[str, float] = {}
 
     @property
-    def group(self) -> LeanGroup | None:
+    def group(self) -> PartialGroup | None:
         for (kind, _), found in self.owned.items():
-            if kind == "PodGroup" and isinstance(found, LeanGroup):
+            if kind == "PodGroup" and isinstance(found, PartialGroup):
                 return found
         return None
 
@@ -114,7 +114,7 @@ class Entry:
         """Nothing of the Job is left in the cluster."""
         return self.lean is None and not self.observed.pods and not self.owned
 
-    def take(self, lean: LeanJob, *, even_if_older: bool = False) -> bool:
+    def take(self, lean: PartialJob, *, even_if_older: bool = False) -> bool:
         """A Job as the server gave it. False: we know a newer one, our own last write."""
         version = version_number(lean.metadata.resource_version)
         if version == self.version and self.lean is not None:
@@ -132,7 +132,7 @@ class Entry:
         """The server does not know the Job. Should it have been mistaken, any sight of the Job brings it back."""
         self.lean, self.version = None, 0
 
-    def wrote(self, lean: LeanJob, status: Status) -> None:
+    def wrote(self, lean: PartialJob, status: Status) -> None:
         """Our own write of the status came back. Where the watch was faster, what it brought may be newer."""
         self.take(lean)
         if self.version == version_number(lean.metadata.resource_version):
@@ -164,7 +164,7 @@ class Entry:
         assert self.lean is not None
         return msgspec.json.decode(self.lean.status) or {}
 
-    def made(self, pod: LeanPod) -> None:
+    def made(self, pod: PartialPod) -> None:
         """A pod of ours that the cache may not show yet."""
         self.unseen[pod.metadata.uid] = pod.metadata.name
         self.unseen_version = max(self.unseen_version, version_number(pod.metadata.resource_version))
@@ -183,7 +183,7 @@ class Entry:
             self.forget_pod(uid)
         return bool(departed)
 
-    def own(self, key: ObjectKey, found: LeanOwned) -> None:
+    def own(self, key: ObjectKey, found: PartialOwned) -> None:
         """An object as it came back from a request of ours. Where the watch was faster, what it brought is newer."""
         known = self.owned.get(key)
         if known is None or version_of(known) < version_of(found):
@@ -212,5 +212,5 @@ class Entry:
         )
 
 
-def version_of(found: LeanOwned) -> int:
+def version_of(found: PartialOwned) -> int:
     return version_number(found.metadata.resource_version)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import cast
 
-from vcjob.cluster.resources import ContainerStatus, LeanPod, Terminated
+from vcjob.cluster.resources import ContainerStatus, PartialPod, Terminated
 from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
 
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
@@ -14,7 +14,7 @@ PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
 FROM_OUTSIDE = frozenset({"Evicted", "Preempting", "NodeLost", "Shutdown", "NodeShutdown", "Terminated"})
 
 
-def fact_of(pod: LeanPod) -> PodFact | None:
+def fact_of(pod: PartialPod) -> PodFact | None:
     """What the pod shows; None where it does not say which of the Job's pods it is."""
     marks = pod.metadata.annotations
     if not marks.task or not marks.index.isdigit():
@@ -45,7 +45,7 @@ def fact_of(pod: LeanPod) -> PodFact | None:
     )
 
 
-def _failure(pod: LeanPod) -> Failure | None:
+def _failure(pod: PartialPod) -> Failure | None:
     """Of all containers that failed, the one that did so first. In the same second, one that ended by itself
     goes before one that was killed, for that is what happens to the others when one fails."""
     first: tuple[tuple[float, bool, int], ContainerStatus, Terminated, bool] | None = None
@@ -75,11 +75,11 @@ def _failure(pod: LeanPod) -> Failure | None:
     return None
 
 
-def _evicted(pod: LeanPod) -> bool:
+def _evicted(pod: PartialPod) -> bool:
     return pod.status.reason in FROM_OUTSIDE or _condition(pod, "DisruptionTarget") == "True"
 
 
-def _span(pod: LeanPod) -> tuple[float | None, float | None]:
+def _span(pod: PartialPod) -> tuple[float | None, float | None]:
     """When the first container proper started and when the last one ended."""
     starts, ends = [], []
     for container in pod.status.container_statuses:
@@ -95,7 +95,7 @@ def _span(pod: LeanPod) -> tuple[float | None, float | None]:
 
 
 def _entered(
-    pod: LeanPod, phase: str, created: float, started: float | None, finished: float | None
+    pod: PartialPod, phase: str, created: float, started: float | None, finished: float | None
 ) -> float:
     if phase == "Pending":
         return created
@@ -109,7 +109,7 @@ def _entered(
     return finished or max(changes, default=created)
 
 
-def _is_cleared_away(pod: LeanPod) -> bool:
+def _is_cleared_away(pod: PartialPod) -> bool:
     """The control plane calls a pod of a node that is gone Failed, and deletes it in its next breath."""
     return pod.status.phase == "Failed" and any(
         condition.type == "DisruptionTarget" and condition.reason == "DeletionByPodGC"
@@ -117,7 +117,7 @@ def _is_cleared_away(pod: LeanPod) -> bool:
     )
 
 
-def _told_to_go(pod: LeanPod) -> float:
+def _told_to_go(pod: PartialPod) -> float:
     """The deletion's time lies ahead by the grace period."""
     if pod.metadata.deletion_timestamp is None:
         return _entered(pod, "Failed", _epoch(pod.metadata.creation_timestamp) or 0.0, None, None)
@@ -126,7 +126,7 @@ def _told_to_go(pod: LeanPod) -> float:
     )
 
 
-def _ended_as_told(pod: LeanPod, finished: float | None) -> bool:
+def _ended_as_told(pod: PartialPod, finished: float | None) -> bool:
     """A program that ends in good order because it is told to has not done its work: it is run again.
 
     The kubelet's own last word sets the grace period to 0 and leaves the deletion's time where it was."""
@@ -135,12 +135,12 @@ def _ended_as_told(pod: LeanPod, finished: float | None) -> bool:
     return finished is not None and finished >= deletion - grace
 
 
-def _containers(pod: LeanPod) -> Iterator[ContainerStatus]:
+def _containers(pod: PartialPod) -> Iterator[ContainerStatus]:
     yield from pod.status.init_container_statuses
     yield from pod.status.container_statuses
 
 
-def _condition(pod: LeanPod, kind: str) -> str:
+def _condition(pod: PartialPod, kind: str) -> str:
     return next((condition.status for condition in pod.status.conditions if condition.type == kind), "")
 
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import msgspec
 
-from vcjob.cluster.controller.cache.job_cache import Board
-from vcjob.cluster.controller.cache.job_state import Entry, ObjectKey
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.controller.cache.job_state import JobState, ObjectKey
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
 from vcjob.cluster.controller.objects.merge_patch import owned_patch
 from vcjob.cluster.resources import (
-    LEAN_CLAIMS,
-    LEAN_CONFIG_MAPS,
-    LEAN_COSCHEDULING_GROUPS,
-    LEAN_GROUPS,
-    LEAN_POLICIES,
-    LEAN_SERVICES,
-    LeanOwned,
-    LeanSpecced,
+    PARTIAL_CLAIMS,
+    PARTIAL_CONFIG_MAPS,
+    PARTIAL_COSCHEDULING_GROUPS,
+    PARTIAL_GROUPS,
+    PARTIAL_POLICIES,
+    PARTIAL_SERVICES,
+    PartialOwned,
+    PartialSpecced,
     controller_of,
 )
 from vcjob.kube.api.client import Client
@@ -31,24 +31,24 @@ from vcjob.plugins.svc import IF_ABSENT
 RESOURCES: dict[tuple[str, str], Resource[Any]] = {
     (found.api_version, found.kind): found
     for found in (
-        LEAN_CONFIG_MAPS,
-        LEAN_SERVICES,
-        LEAN_POLICIES,
-        LEAN_GROUPS,
-        LEAN_COSCHEDULING_GROUPS,
-        LEAN_CLAIMS,
+        PARTIAL_CONFIG_MAPS,
+        PARTIAL_SERVICES,
+        PARTIAL_POLICIES,
+        PARTIAL_GROUPS,
+        PARTIAL_COSCHEDULING_GROUPS,
+        PARTIAL_CLAIMS,
     )
 }
 
 
 class Objects:
-    def __init__(self, client: Client, board: Board) -> None:
+    def __init__(self, client: Client, board: JobCache) -> None:
         self._client = client
         self._board = board
         #: Kinds of third-party plugins are found when first asked for; these are only made, not watched.
         self._resources: dict[tuple[str, str], Resource[Any]] = dict(RESOURCES)
 
-    async def ensure(self, entry: Entry, ready: tuple[str, ...]) -> Blocked | None:
+    async def ensure(self, entry: JobState, ready: tuple[str, ...]) -> Blocked | None:
         """See to it that all of them are there and say what they should. A reason where one cannot be."""
         if entry.grouped_tasks != ready:
             group = entry.group
@@ -72,7 +72,7 @@ class Objects:
             entry.dirty = "all"
         return entry.conflict
 
-    async def drop_group(self, entry: Entry) -> None:
+    async def drop_group(self, entry: JobState) -> None:
         """A PodGroup that nobody will fill holds its place in the queue: it goes when the Job has ended."""
         for (kind, name), found in list(entry.owned.items()):
             if kind != "PodGroup" or found.metadata.deletion_timestamp:
@@ -85,16 +85,18 @@ class Objects:
             del entry.owned[kind, name]
             entry.dirty = "all"
 
-    def removable(self, entry: Entry) -> list[tuple[Resource[Any], LeanOwned]]:
+    def removable(self, entry: JobState) -> list[tuple[Resource[Any], PartialOwned]]:
         """What beside pods can be deleted for a Job that is gone. Not claims: they hold people's data."""
         return [
             (resource, found)
             for (kind, _), found in entry.owned.items()
             for resource in RESOURCES.values()
-            if resource.kind == kind and resource is not LEAN_CLAIMS and not found.metadata.deletion_timestamp
+            if resource.kind == kind
+            and resource is not PARTIAL_CLAIMS
+            and not found.metadata.deletion_timestamp
         ]
 
-    async def remove(self, entry: Entry) -> None:
+    async def remove(self, entry: JobState) -> None:
         for resource, found in self.removable(entry):
             meta = found.metadata
             try:
@@ -104,7 +106,7 @@ class Objects:
             except (Conflict, NotFound):
                 continue  # changed or gone meanwhile, or a PodGroup of the other kind
 
-    async def _one(self, entry: Entry, wanted: Document) -> Blocked | None:
+    async def _one(self, entry: JobState, wanted: Document) -> Blocked | None:
         name = wanted["metadata"]["name"]
         try:
             resource = await self._resource(wanted)
@@ -124,14 +126,14 @@ class Objects:
             served = await self._client.discover(*key)
             if served is None:
                 return None
-            self._resources[key] = served.read_as(LeanOwned)
+            self._resources[key] = served.read_as(PartialOwned)
         return self._resources[key]
 
     async def _make_or_mend(
-        self, entry: Entry, resource: Resource[Any], wanted: Document, key: ObjectKey
+        self, entry: JobState, resource: Resource[Any], wanted: Document, key: ObjectKey
     ) -> Blocked | None:
         kind, name = key
-        mine: LeanOwned | None = entry.owned.get(key)
+        mine: PartialOwned | None = entry.owned.get(key)
         if mine is None:
             try:
                 made = await self._client.create(resource, wanted, entry.namespace)
@@ -157,11 +159,11 @@ class Objects:
         return None
 
     async def _mend(
-        self, entry: Entry, resource: Resource[Any], mine: LeanOwned, wanted: Document
-    ) -> LeanOwned:
+        self, entry: JobState, resource: Resource[Any], mine: PartialOwned, wanted: Document
+    ) -> PartialOwned:
         """Bring what a user or a bug changed back to what the Job says."""
         meta = mine.metadata
-        if isinstance(mine, LeanSpecced):
+        if isinstance(mine, PartialSpecced):
             patch = {"spec": owned_patch(msgspec.json.decode(mine.spec) or {}, wanted["spec"])}
         elif resource.kind == "ConfigMap":
             if entry.verified.get(meta.name) == _seal(entry, mine):
@@ -180,7 +182,7 @@ class Objects:
         entry.verified[meta.name] = _seal(entry, mine)
         return mine
 
-    def _of_another(self, entry: Entry, wanted: Document, found: LeanOwned) -> Blocked | None:
+    def _of_another(self, entry: JobState, wanted: Document, found: PartialOwned) -> Blocked | None:
         kind, name = wanted["kind"], wanted["metadata"]["name"]
         if (wanted["metadata"].get("annotations") or {}).get(IF_ABSENT) == "true":
             return None  # it serves as well
@@ -194,17 +196,17 @@ class Objects:
         )
 
 
-def _resource_of(entry: Entry, kind: str) -> Resource[Any]:
+def _resource_of(entry: JobState, kind: str) -> Resource[Any]:
     if kind == "PodGroup":
-        return LEAN_COSCHEDULING_GROUPS if entry.chosen_gang == "coscheduling" else LEAN_GROUPS
+        return PARTIAL_COSCHEDULING_GROUPS if entry.chosen_gang == "coscheduling" else PARTIAL_GROUPS
     raise AssertionError(kind)
 
 
-def _is_owned(found: LeanOwned, entry: Entry) -> bool:
+def _is_owned(found: PartialOwned, entry: JobState) -> bool:
     owner = controller_of(found.metadata.owner_references)
     return owner is not None and owner.uid == entry.uid
 
 
-def _seal(entry: Entry, found: LeanOwned) -> str:
+def _seal(entry: JobState, found: PartialOwned) -> str:
     """An object of this version says what this generation of the Job asks for."""
     return f"{found.metadata.resource_version}/{entry.admitted_generation}"

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import msgspec
 
-from vcjob.cluster.controller.cache.job_cache import Board
-from vcjob.cluster.controller.cache.job_state import HALF_DELETED_SECONDS, Entry
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.controller.cache.job_state import HALF_DELETED_SECONDS, JobState
 from vcjob.cluster.controller.event_recorder import EventWriter
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
 from vcjob.cluster.controller.status.patch import Outdated
-from vcjob.cluster.resources import COMMANDS, JOBS, LEAN_PODS, LeanPod, controller_of
+from vcjob.cluster.resources import COMMANDS, JOBS, PARTIAL_PODS, PartialPod, controller_of
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.informer import Informer
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
@@ -29,14 +29,14 @@ from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
 AT_ONCE = 128
 
 
-class Executor:
-    def __init__(self, client: Client, board: Board, events: EventWriter) -> None:
+class PodControl:
+    def __init__(self, client: Client, board: JobCache, events: EventWriter) -> None:
         self._client = client
         self._board = board
         self._events = events
 
     async def create(
-        self, entry: Entry, steps: Iterable[CreatePods], limit: int
+        self, entry: JobState, steps: Iterable[CreatePods], limit: int
     ) -> tuple[int, Blocked | None]:
         """Make up to `limit` of these pods. How many are there now, and why it stopped if it was refused."""
         steps = list(steps)
@@ -56,7 +56,7 @@ class Executor:
         await _together(work for _ in range(min(wanted, limit, AT_ONCE)))
         return made, refused
 
-    async def _create_one(self, entry: Entry, step: CreatePods, index: int) -> Blocked | None:
+    async def _create_one(self, entry: JobState, step: CreatePods, index: int) -> Blocked | None:
         if entry.plan is None:
             raise Outdated  # the Job was deleted meanwhile
         body = entry.plan.pod_json(
@@ -67,7 +67,7 @@ class Executor:
             self._events.tell(entry, "Warning", "PodWarning", f"pods of task {step.task}: {words}")
 
         try:
-            pod = await self._client.create(LEAN_PODS, body, entry.namespace, on_warning=warned)
+            pod = await self._client.create(PARTIAL_PODS, body, entry.namespace, on_warning=warned)
         except AlreadyExists:
             return await self._meet(entry, step.task, index, step.attempt)
         except (ApiError, Unreachable) as error:
@@ -81,7 +81,7 @@ class Executor:
             return None  # the watch was faster, and knows more
         return self._take(entry, pod)
 
-    def _take(self, entry: Entry, pod: LeanPod) -> Blocked | None:
+    def _take(self, entry: JobState, pod: PartialPod) -> Blocked | None:
         if not self._board.see_pod(entry, pod):
             return Blocked(
                 "PodNotRecognised",
@@ -90,10 +90,10 @@ class Executor:
         entry.made(pod)
         return None
 
-    async def look_for(self, entry: Entry, task: str, index: int) -> bool:
+    async def look_for(self, entry: JobState, task: str, index: int) -> bool:
         """Whether a pod stands under this name; one of ours is taken in."""
         try:
-            pod = await self._client.get(LEAN_PODS, _name(entry, task, index), entry.namespace)
+            pod = await self._client.get(PARTIAL_PODS, _name(entry, task, index), entry.namespace)
         except NotFound:
             return False
         owner = controller_of(pod.metadata.owner_references)
@@ -101,11 +101,11 @@ class Executor:
             self._take(entry, pod)
         return True
 
-    async def _meet(self, entry: Entry, task: str, index: int, attempt: int) -> Blocked | None:
+    async def _meet(self, entry: JobState, task: str, index: int, attempt: int) -> Blocked | None:
         """The name is taken: by a pod of ours that we did not know of, or by another's."""
         name = _name(entry, task, index)
         try:
-            pod = await self._client.get(LEAN_PODS, name, entry.namespace)
+            pod = await self._client.get(PARTIAL_PODS, name, entry.namespace)
         except NotFound:
             entry.doubtful.add((task, index, attempt))  # it may have been this very one
             return Blocked("NameConflict", f"pod {name} was there a moment ago; it is tried again")
@@ -120,46 +120,52 @@ class Executor:
             f"pod {name} exists and does not belong to this Job, so it is left alone; rename or delete it",
         )
 
-    async def kill(self, entry: Entry, step: KillPods) -> None:
+    async def kill(self, entry: JobState, step: KillPods) -> None:
         async def end(fact: PodFact) -> None:
             await self._delete(entry, fact)
 
         await self._each(entry, step, end)
 
-    async def _delete(self, entry: Entry, fact: PodFact) -> None:
+    async def _delete(self, entry: JobState, fact: PodFact) -> None:
         name = _name(entry, fact.task, fact.index)
         try:
-            await self._client.delete(LEAN_PODS, name, entry.namespace, uid=fact.uid)
+            await self._client.delete(PARTIAL_PODS, name, entry.namespace, uid=fact.uid)
         except Conflict:
             pass  # a namesake stands there: ours is gone
         known = entry.observed.pod(fact.task, fact.index, fact.attempt)
         if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
             entry.observed.put(msgspec.structs.replace(known, terminating=True, since=self._client.now()))
 
-    async def finish_deletions(self, entry: Entry) -> None:
+    async def finish_deletions(self, entry: JobState) -> None:
         """Ask again for what the API server began to delete and did not: whoever had asked died meanwhile, or it did."""
         due = time.monotonic() - HALF_DELETED_SECONDS
         for uid, (name, since) in list(entry.half_deleted.items()):
             if since > due:
                 continue
             try:
-                await self._client.delete(LEAN_PODS, name, entry.namespace, uid=uid)
+                await self._client.delete(PARTIAL_PODS, name, entry.namespace, uid=uid)
             except Conflict:
                 pass  # a namesake stands there: it is gone
             entry.half_deleted.pop(uid, None)
 
-    async def clear(self, entry: Entry, cache: Informer[LeanPod] | None, *, ended: bool = False) -> None:
+    async def clear(
+        self, entry: JobState, cache: Informer[PartialPod] | None, *, ended: bool = False
+    ) -> None:
         """The Job is deleted, and the garbage collector will end its pods, in its turn. What still runs holds
         processors that others wait for, so it is told at once; what has `ended` where the collector forgot it.
 
         Only a pod that is the Job's by its owner reference, and unchanged since we saw that: one that the Job was
         asked to leave behind (`--cascade=orphan`) has none any more, and lives on."""
 
-        async def end(pod: LeanPod) -> None:
+        async def end(pod: PartialPod) -> None:
             meta = pod.metadata
             try:
                 await self._client.delete(
-                    LEAN_PODS, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+                    PARTIAL_PODS,
+                    meta.name,
+                    meta.namespace,
+                    uid=meta.uid,
+                    resource_version=meta.resource_version,
                 )
             except Conflict:
                 pass
@@ -182,7 +188,7 @@ class Executor:
 
         await _together(work for _ in range(min(len(known), AT_ONCE)))
 
-    async def fail(self, entry: Entry, step: FailPods) -> None:
+    async def fail(self, entry: JobState, step: FailPods) -> None:
         """A pod deadline of one second: the kubelet ends the pod as Failed and keeps its logs."""
 
         async def fail_one(fact: PodFact) -> None:
@@ -191,7 +197,7 @@ class Executor:
             patch = {"metadata": {"uid": fact.uid}, "spec": {"activeDeadlineSeconds": 1}}
             try:
                 await self._client.patch(
-                    LEAN_PODS, _name(entry, fact.task, fact.index), patch, entry.namespace
+                    PARTIAL_PODS, _name(entry, fact.task, fact.index), patch, entry.namespace
                 )
             except (NotFound, Conflict):
                 pass  # gone by itself
@@ -199,7 +205,7 @@ class Executor:
 
         await self._each(entry, step, fail_one)
 
-    async def delete_command(self, entry: Entry, uid: str) -> None:
+    async def delete_command(self, entry: JobState, uid: str) -> None:
         command = entry.commands.get(uid)
         if command is not None:
             try:
@@ -209,14 +215,14 @@ class Executor:
         entry.observed.commands.pop(uid, None)
         entry.commands.pop(uid, None)
 
-    async def delete_job(self, entry: Entry) -> None:
+    async def delete_job(self, entry: JobState) -> None:
         try:
             await self._client.delete(JOBS, entry.name, entry.namespace, uid=entry.uid)
         except Conflict:
             pass
 
     async def _each(
-        self, entry: Entry, step: KillPods | FailPods, act: Callable[[PodFact], Awaitable[None]]
+        self, entry: JobState, step: KillPods | FailPods, act: Callable[[PodFact], Awaitable[None]]
     ) -> None:
         facts = (
             fact for index in step.indexes if (fact := entry.observed.pod(step.task, index, step.attempt))
@@ -229,7 +235,7 @@ class Executor:
         await _together(work for _ in range(min(len(step.indexes), AT_ONCE)))
 
 
-def _name(entry: Entry, task: str, index: int) -> str:
+def _name(entry: JobState, task: str, index: int) -> str:
     return f"{entry.name}-{task}-{index}"
 
 

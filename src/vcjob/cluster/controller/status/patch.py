@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from vcjob.cluster.controller.cache.job_state import Entry
+from vcjob.cluster.controller.cache.job_state import JobState
 from vcjob.cluster.controller.objects.merge_patch import merge_patch
-from vcjob.cluster.resources import LEAN_JOBS
+from vcjob.cluster.resources import PARTIAL_JOBS
 from vcjob.kube.api.client import Client
 from vcjob.kube.errors import Conflict, NotFound
 from vcjob.lifecycle.status import Condition, Phase, State, Status
@@ -62,7 +62,7 @@ def only_waits(old: Status, new: Status) -> bool:
     return all(getattr(old, name) == getattr(new, name) for name in _UNDER_WAY)
 
 
-async def write_status(client: Client, entry: Entry, status: Status) -> None:
+async def write_status(client: Client, entry: JobState, status: Status) -> None:
     """Write it, or raise Outdated with the entry brought up to date."""
     assert entry.lean is not None
     meta = entry.lean.metadata
@@ -74,7 +74,11 @@ async def write_status(client: Client, entry: Entry, status: Status) -> None:
     guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
     try:
         lean = await client.patch(
-            LEAN_JOBS, meta.name, {"metadata": guard, "status": patch}, meta.namespace, subresource="status"
+            PARTIAL_JOBS,
+            meta.name,
+            {"metadata": guard, "status": patch},
+            meta.namespace,
+            subresource="status",
         )
     except NotFound as error:
         entry.lose()
@@ -85,12 +89,12 @@ async def write_status(client: Client, entry: Entry, status: Status) -> None:
     entry.wrote(lean, status)
 
 
-async def read_again(client: Client, entry: Entry) -> None:
+async def read_again(client: Client, entry: JobState) -> None:
     """Read the Job as it stands at the server now. What was known may lie ahead of it, as after a restored
     backup; unless the watch brought that just now."""
     before = entry.version
     try:
-        lean = await client.get(LEAN_JOBS, entry.name, entry.namespace)
+        lean = await client.get(PARTIAL_JOBS, entry.name, entry.namespace)
     except NotFound:
         entry.lose()
         return

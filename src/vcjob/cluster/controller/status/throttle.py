@@ -17,7 +17,7 @@ class Unsaved(NamedTuple):
     only_waits: bool
 
 
-class Patience:
+class StatusThrottle:
     """`delay`: seconds for which counters wait where nothing else goes on."""
 
     def __init__(self, delay: float) -> None:

@@ -6,10 +6,10 @@ import logging
 import time
 from contextlib import suppress
 
-from vcjob.cluster.controller.cache.job_cache import Board
-from vcjob.cluster.controller.cache.job_state import Entry, JobKey
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.controller.cache.job_state import JobKey, JobState
 from vcjob.cluster.controller.status.patch import Outdated, is_urgent, only_begun, only_waits, write_status
-from vcjob.cluster.controller.status.throttle import Patience, Unsaved
+from vcjob.cluster.controller.status.throttle import StatusThrottle, Unsaved
 from vcjob.cluster.controller.telemetry import Telemetry
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
@@ -21,19 +21,19 @@ from vcjob.lifecycle.step import DeleteCommand, DeleteJob, KillPods
 log = logging.getLogger(__name__)
 
 
-class Scribe:
+class StatusWriter:
     """`delay`: seconds for which counters wait where nothing else goes on."""
 
     def __init__(
-        self, client: Client, board: Board, queue: WorkQueue[JobKey], telemetry: Telemetry, delay: float
+        self, client: Client, board: JobCache, queue: WorkQueue[JobKey], telemetry: Telemetry, delay: float
     ) -> None:
         self._client = client
         self._board = board
         self._queue = queue
         self._telemetry = telemetry
-        self._patience = Patience(delay)
+        self._patience = StatusThrottle(delay)
 
-    async def settle(self, entry: Entry, decision: Decision) -> None:
+    async def settle(self, entry: JobState, decision: Decision) -> None:
         """Take the decided status as the Job's, and write it unless it can wait."""
         old, new = entry.saved, decision.status
         assert old is not None
@@ -56,7 +56,7 @@ class Scribe:
                 return
         await self.write(entry, new)
 
-    async def write(self, entry: Entry, new: Status) -> None:
+    async def write(self, entry: JobState, new: Status) -> None:
         old, first = entry.saved, not entry.begun
         assert old is not None
         await write_status(self._client, entry, new)

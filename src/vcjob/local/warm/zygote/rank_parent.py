@@ -25,7 +25,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _HANDLED = (signal.SIGCHLD, signal.SIGTERM)
 
 
-def tend(connection: socket.socket, loaded: Loaded, zygote: int) -> program.Rank:
+def supervise(connection: socket.socket, loaded: Loaded, zygote: int) -> program.Rank:
     """Serve one client: read what it wants, fork the rank, watch it. Returns only in the rank."""
     own_orphans()
     die_with_parent(signal.SIGTERM, zygote)
@@ -51,7 +51,7 @@ def tend(connection: socket.socket, loaded: Loaded, zygote: int) -> program.Rank
         for descriptor in (reading, *wake):
             os.close(descriptor)
         die_with_parent(signal.SIGKILL, nest)
-        return _hatch(request, descriptors, loaded, writing)
+        return _fork_rank(request, descriptors, loaded, writing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
     for descriptor in (writing, *descriptors):
         os.close(descriptor)
@@ -89,7 +89,7 @@ def _answer(question: dict[str, Any] | None, loaded: Loaded) -> dict[str, Any]:
     return {"refused": f"its {name} is not that of this run"} if name else {"fit": True}
 
 
-def _hatch(request: dict[str, Any], descriptors: list[int], loaded: Loaded, report: int) -> program.Rank:
+def _fork_rank(request: dict[str, Any], descriptors: list[int], loaded: Loaded, report: int) -> program.Rank:
     """In the new process: become the rank, or write why not and end."""
     try:
         os.setsid()

@@ -150,7 +150,7 @@ class _Zygote:
         if self._config.listening:
             self._config.listening.close()
         connection.settimeout(_PATIENCE)
-        return rank_parent.tend(connection, self._loaded, zygote)
+        return rank_parent.supervise(connection, self._loaded, zygote)
 
     def _connection(self, source: socket.socket) -> socket.socket | None:
         if source is self._config.listening:
