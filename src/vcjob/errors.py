@@ -9,7 +9,7 @@
     │   ├── NoSuchJob              no job of that name here
     │   └── JobExists              a job of that name is running
     ├── JobFailed                  1: the job ran and did not complete
-    ├── BackendError                3: the ground (this machine, the cluster) is not usable
+    ├── BackendError               3: the backend (this machine, the cluster) is not usable
     │   └── StoreError             the job store cannot be read or written
     ├── WaitTimeout                124: `wait --timeout` ran out
     └── Interrupted                130: the user pressed Ctrl-C
@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from vcjob.wellknown import exit_codes
+
 if TYPE_CHECKING:
     from vcjob.spec.problem import Problem
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 class VcjobError(Exception):
     """An error with a reason in plain words and, where there is one, a way out."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = exit_codes.JOB_FAILED
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -38,7 +40,7 @@ class VcjobError(Exception):
 
 
 class UserError(VcjobError):
-    exit_code = 2
+    exit_code = exit_codes.USAGE
 
 
 class SourceError(UserError):
@@ -65,11 +67,11 @@ class JobExists(UserError):
 
 
 class JobFailed(VcjobError):
-    exit_code = 1
+    exit_code = exit_codes.JOB_FAILED
 
 
 class BackendError(VcjobError):
-    exit_code = 3
+    exit_code = exit_codes.BACKEND
 
 
 class StoreError(BackendError):
@@ -77,8 +79,8 @@ class StoreError(BackendError):
 
 
 class WaitTimeout(VcjobError):
-    exit_code = 124
+    exit_code = exit_codes.TIMEOUT
 
 
 class Interrupted(VcjobError):
-    exit_code = 130
+    exit_code = exit_codes.INTERRUPTED

@@ -12,6 +12,7 @@ from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext, EventType
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, Phase, Run
 from vcjob.lifecycle.tally import renewed
+from vcjob.wellknown import reasons
 
 ABORT, RESTART, RESTART_TASK, RESTART_POD = "AbortJob", "RestartJob", "RestartTask", "RestartPod"
 RESTART_PARTITION, TERMINATE, COMPLETE, RESUME = (
@@ -43,7 +44,7 @@ class Cause(msgspec.Struct, frozen=True):
     @property
     def told_as(self) -> str:
         """The reason of the event: what a policy or a Command does goes by Volcano's word, which tools look for."""
-        return "" if self.source == "spec" else "ExecuteAction"
+        return "" if self.source == "spec" else reasons.EXECUTE_ACTION
 
 
 def act(turn: DecisionContext, action: str, cause: Cause) -> bool:

@@ -18,6 +18,7 @@ from vcjob.lifecycle.status import Condition, Phase, Status
 from vcjob.lifecycle.steps import CREATING, missing, steps
 from vcjob.lifecycle.tally import begun
 from vcjob.spec.job import Job
+from vcjob.wellknown import reasons
 
 
 def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision:
@@ -109,7 +110,7 @@ def _say_why_pending(turn: DecisionContext) -> None:
     if obstacle is not None:
         reason, message = obstacle.reason, obstacle.message
     elif not rules.replicas:
-        reason, message = "NoReplicas", "the job has 0 replicas"
+        reason, message = reasons.NO_REPLICAS, "the job has 0 replicas"
     else:
         parts = [
             f"{up} of the {rules.min_available} pods needed are up or done",
@@ -120,6 +121,10 @@ def _say_why_pending(turn: DecisionContext) -> None:
         parts += [f"{status.terminating} of an earlier run are ending"] if status.terminating else []
         parts += [f"{status.unknown} are unknown"] if status.unknown else []
         parts += [f"{', '.join(waiting)} waits for what it depends on"] if waiting else []
-        reason = "PodsPending" if status.pending or coming or not waiting else "WaitingForDependsOn"
+        reason = (
+            reasons.PODS_PENDING
+            if status.pending or coming or not waiting
+            else reasons.WAITING_FOR_DEPENDS_ON
+        )
         message = "; ".join(parts)
     turn.set(state=msgspec.structs.replace(status.state, reason=reason, message=message))

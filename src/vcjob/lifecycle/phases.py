@@ -10,6 +10,7 @@ from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.tally import can_be_met
 from vcjob.lifecycle.wording import what_happened
+from vcjob.wellknown import reasons
 
 
 def succeed_early(turn: DecisionContext) -> None:
@@ -19,7 +20,9 @@ def succeed_early(turn: DecisionContext) -> None:
         succeeded = _total(turn, "succeeded")
         if succeeded >= wanted:
             turn.end(
-                Phase.COMPLETED, "MinSuccessReached", f"{succeeded} pods succeeded, minSuccess is {wanted}"
+                Phase.COMPLETED,
+                reasons.MIN_SUCCESS_REACHED,
+                f"{succeeded} pods succeeded, minSuccess is {wanted}",
             )
 
 
@@ -37,7 +40,7 @@ def _pending(turn: DecisionContext) -> None:
     if rules.min_available <= up:
         if turn.status.running_since is None:
             turn.set(running_since=turn.now)
-        turn.go(Phase.RUNNING, "MinAvailableReached", f"{up} of {rules.replicas} pods are up or done")
+        turn.go(Phase.RUNNING, reasons.MIN_AVAILABLE_REACHED, f"{up} of {rules.replicas} pods are up or done")
     else:
         _end_if_stuck(turn)
 
@@ -50,7 +53,7 @@ def _running(turn: DecisionContext) -> None:
     if succeeded + failed >= rules.replicas:
         _all_finished(turn, succeeded)
     elif _total(turn, "pending") > rules.replicas - rules.min_available:
-        turn.go(Phase.PENDING, "TooFewPods", f"fewer than {rules.min_available} pods are up")
+        turn.go(Phase.PENDING, reasons.TOO_FEW_PODS, f"fewer than {rules.min_available} pods are up")
     else:
         _end_if_stuck(turn)
 
@@ -68,7 +71,7 @@ def _all_finished(turn: DecisionContext, succeeded: int) -> None:
         # It was not reached, or the job would have ended before.
         _too_few(turn, f"{succeeded} pods succeeded, minSuccess is {rules.min_success}")
     elif succeeded >= rules.min_available:
-        turn.end(Phase.COMPLETED, "Succeeded", f"{succeeded} of {rules.replicas} pods succeeded")
+        turn.end(Phase.COMPLETED, reasons.SUCCEEDED, f"{succeeded} of {rules.replicas} pods succeeded")
     else:
         _too_few(turn, f"{succeeded} pods succeeded, minAvailable is {rules.min_available}")
 
@@ -77,7 +80,7 @@ def _too_few(turn: DecisionContext, message: str) -> None:
     culprit = first_failure(turn)
     if culprit is not None:
         message = f"{what_happened(culprit)}; {message}"
-    fail(turn, "TooFewSucceeded", message, culprit)
+    fail(turn, reasons.TOO_FEW_SUCCEEDED, message, culprit)
 
 
 def _end_if_stuck(turn: DecisionContext) -> None:
@@ -94,7 +97,12 @@ def _end_if_stuck(turn: DecisionContext) -> None:
         culprit = first_failure(turn)
         why = f"{what_happened(culprit)}; " if culprit else ""
         tasks = ", ".join(waiting)
-        fail(turn, "DependencyFailed", f"{why}so what {tasks} depends on can no longer be there", culprit)
+        fail(
+            turn,
+            reasons.DEPENDENCY_FAILED,
+            f"{why}so what {tasks} depends on can no longer be there",
+            culprit,
+        )
 
 
 def _restarting(turn: DecisionContext) -> None:

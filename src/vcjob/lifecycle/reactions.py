@@ -21,6 +21,7 @@ from vcjob.lifecycle.policy_events import happenings
 from vcjob.lifecycle.status import Phase, Run
 from vcjob.lifecycle.tally import replaced
 from vcjob.lifecycle.wording import what_happened
+from vcjob.wellknown import reasons
 
 _REACTING = frozenset({Phase.PENDING, Phase.RUNNING})
 #: Events without a pod whose time could be read again after a restart of the caller.
@@ -73,7 +74,7 @@ def _unanswered(turn: DecisionContext, happening: Happening) -> None:
 def _fail_for_rank(turn: DecisionContext, happening: Happening, index: int) -> None:
     if turn.rules.ranks_matter and turn.rules.tasks[happening.task].rank(index) is not None:
         culprit = culprit_of(turn, happening.event, happening.task, index)
-        fail(turn, "RankFailed", what_happened(culprit), culprit)
+        fail(turn, reasons.RANK_FAILED, what_happened(culprit), culprit)
 
 
 def _replace_lost(turn: DecisionContext, happening: Happening, noted: bool = False) -> None:

@@ -6,6 +6,7 @@ from vcjob.lifecycle.actions import ABORT, ACTIONS, RESUME, TARGETED, Cause, act
 from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
 from vcjob.lifecycle.observed import Command
 from vcjob.lifecycle.status_codec import go_duration
+from vcjob.wellknown import reasons
 
 #: How many carried-out Commands are remembered after they are gone, should an old view show them again.
 COMMANDS_KEPT = 20
@@ -32,7 +33,7 @@ def _carry_out(turn: DecisionContext, command: Command) -> None:
             if place > len(known) - COMMANDS_KEPT or uid in turn.observed.commands
         )
     )
-    cause = Cause("command", "CommandIssued", f"{command.action} was asked for")
+    cause = Cause("command", reasons.COMMAND_ISSUED, f"{command.action} was asked for")
     if command.action not in ACTIONS:
         why = "there is no such action"
     elif command.action in TARGETED:
@@ -43,14 +44,14 @@ def _carry_out(turn: DecisionContext, command: Command) -> None:
         why = "spec.suspend is true"
     else:
         why = f"the job is {turn.phase}"
-    turn.emit("Warning", "CommandRefused", f"{command.action} is not done: {why}")
+    turn.emit("Warning", reasons.COMMAND_REJECTED, f"{command.action} is not done: {why}")
 
 
 def _suspend_or_resume(turn: DecisionContext) -> None:
     if turn.rules.suspend:
-        act(turn, ABORT, Cause("spec", "Suspended", "spec.suspend is true"))
+        act(turn, ABORT, Cause("spec", reasons.SUSPENDED, "spec.suspend is true"))
     elif turn.status.suspended_by == "spec":
-        act(turn, RESUME, Cause("spec", "Resumed", "spec.suspend is no longer true"))
+        act(turn, RESUME, Cause("spec", reasons.RESUMED, "spec.suspend is no longer true"))
 
 
 def _watch_deadline(turn: DecisionContext) -> None:
@@ -62,6 +63,6 @@ def _watch_deadline(turn: DecisionContext) -> None:
         return
     fail(
         turn,
-        "DeadlineExceeded",
+        reasons.DEADLINE_EXCEEDED,
         f"the job took longer than its activeDeadlineSeconds ({go_duration(turn.rules.active_deadline)})",
     )

@@ -14,6 +14,7 @@ import msgspec
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.pod import Failure
+from vcjob.wellknown import reasons
 
 
 class Phase(StrEnum):
@@ -30,7 +31,7 @@ class Phase(StrEnum):
 
 
 #: The reason of a job that failed because a restart was asked for and no run was left.
-MAX_RETRY_REACHED = "MaxRetryReached"
+MAX_RETRY_REACHED = reasons.MAX_RETRY_REACHED
 
 #: The job is over and stays so.
 FINAL = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})

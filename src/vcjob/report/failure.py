@@ -8,6 +8,7 @@ import signal
 import msgspec
 
 from vcjob.report.podstate import PodState
+from vcjob.wellknown import reasons
 
 LAST_LINES = 20
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
@@ -40,7 +41,7 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
 
     @property
     def how(self) -> str:
-        if self.reason == "StartError":
+        if self.reason == reasons.START_ERROR:
             return "could not be started"
         if self.reason == "OOMKilled":
             return "was killed: it used more memory than its limit"

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from vcjob.wellknown import reasons
+
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 Role = Literal["init", "sidecar", "main"]
 
@@ -101,5 +103,5 @@ def mark_lost(state: PodState, message: str) -> None:
             )
         container.pid = container.pid_start = None
         container.ready = container.started = False
-    state.phase, state.reason, state.message = "Failed", "PodLost", message
+    state.phase, state.reason, state.message = "Failed", reasons.POD_LOST, message
     state.finished_at = now

@@ -24,13 +24,14 @@ from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster_pods import failure_report, pod_state
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.spec.job import Job
+from vcjob.wellknown import reasons
 
 #: A controller sees a Job within milliseconds; one without a status for this long has none.
 _UNNOTICED_SECONDS = 5.0
 _PAUSE = 0.05
 _FRESH_SECONDS = 1.0
 #: Events of the Job that its state does not tell anyway.
-_NOTED = ("SchedulerReplaced", "CommandRefused", "InvalidUpdate")
+_NOTED = (reasons.SCHEDULER_REPLACED, reasons.COMMAND_REJECTED, reasons.INVALID_UPDATE)
 
 
 class ClusterHandle(Handle):
@@ -279,7 +280,7 @@ def status_of(job: dict[str, Any]) -> Status:
     message = (
         "no controller has looked at it yet: does vcjob's run in this cluster? `vcjob install` brings it"
     )
-    return msgspec.structs.replace(status, state=State(Phase.PENDING, "NoController", message))
+    return msgspec.structs.replace(status, state=State(Phase.PENDING, reasons.NO_CONTROLLER, message))
 
 
 def _is_old(job: dict[str, Any]) -> bool:

@@ -21,8 +21,14 @@ from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.events import as_event
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.wellknown import reasons
 
-_NOTED = ("NotAsOnACluster", "PortReplaced", "CommandRefused", "LogsTooLong")
+_NOTED = (
+    reasons.UNSUPPORTED_LOCALLY,
+    reasons.PORT_REPLACED,
+    reasons.COMMAND_REJECTED,
+    reasons.LOGS_TRUNCATED,
+)
 
 
 class LocalHandle(Handle):

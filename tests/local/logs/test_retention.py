@@ -126,7 +126,7 @@ def test_a_job_that_prints_without_end_keeps_its_first_and_its_newest_lines(
     numbers = [int(line.split()[0]) for place, line in enumerate(lines[:-1]) if place not in (gap - 1, gap)]
     assert numbers[: gap - 1] == list(range(gap - 1))
     assert numbers[gap - 1 :] == list(range(numbers[gap - 1], numbers[-1] + 1))
-    (event,) = [event for event in handle.events() if event["reason"] == "LogsTooLong"]
+    (event,) = [event for event in handle.events() if event["reason"] == "LogsTruncated"]
     assert event["type"] == "Warning"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vcjob.cluster.resources import ContainerStatus, PartialPod
 from vcjob.lifecycle.observed import Blocked
 from vcjob.plugins.wait import CONTAINER_NAME
+from vcjob.wellknown import reasons
 
 #: A scheduler looks at a pod within milliseconds, or at others before it: one that nobody has looked at while its
 #: scheduler gave no sign of life for this long has none.
@@ -12,9 +13,13 @@ UNNOTICED_SECONDS = 10.0
 #: A pod that has its node and starts nothing for this long is slow to start.
 SLOW_SECONDS = 10.0
 
-IMAGE, CONFIG, CRASH = "ImagePull", "ContainerConfig", "CrashLoop"
-UNSCHEDULABLE, NO_SCHEDULER, GATED = "Unschedulable", "NoSuchScheduler", "SchedulingGated"
-INIT, STARTING = "InitStep", "Starting"
+IMAGE, CONFIG, CRASH = reasons.IMAGE_PULL, reasons.CONTAINER_CONFIG, reasons.CRASH_LOOP
+UNSCHEDULABLE, NO_SCHEDULER, GATED = (
+    reasons.UNSCHEDULABLE,
+    reasons.NO_SUCH_SCHEDULER,
+    reasons.SCHEDULING_GATED,
+)
+INIT, STARTING = reasons.INIT_STEP, reasons.STARTING
 #: What a user has to mend comes before what may pass by itself.
 ORDER = (IMAGE, CONFIG, NO_SCHEDULER, UNSCHEDULABLE, GATED, CRASH, STARTING, INIT)
 
@@ -54,7 +59,7 @@ def _not_placed(pod: PartialPod) -> Blocked | None:
         return None
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            if condition.reason == "SchedulingGated":
+            if condition.reason == reasons.SCHEDULING_GATED:
                 return Blocked(GATED, condition.message or "its scheduling gates are still on")
             return Blocked(UNSCHEDULABLE, condition.message or "no node can take it")
     return Blocked(
@@ -174,7 +179,7 @@ def _since(pod: PartialPod) -> tuple[float, bool]:
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.last_transition_time:
             # Gates are the API server's word.
-            return condition.last_transition_time.timestamp(), condition.reason != "SchedulingGated"
+            return condition.last_transition_time.timestamp(), condition.reason != reasons.SCHEDULING_GATED
     created = pod.metadata.creation_timestamp
     return created.timestamp() if created else 0.0, False
 

@@ -13,15 +13,16 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import EVENTS
 from vcjob.kube.errors import KubeError
 from vcjob.lifecycle.observed import Blocked
+from vcjob.wellknown import reasons
 
 #: How long an answer holds before the events are asked for again.
 ASK_AGAIN_SECONDS = 15.0
 
 _REASONS = {
-    "FailedMount": "Volume",
-    "FailedAttachVolume": "Volume",
-    "FailedMapVolume": "Volume",
-    "FailedCreatePodSandBox": "PodSandbox",
+    "FailedMount": reasons.VOLUME,
+    "FailedAttachVolume": reasons.VOLUME,
+    "FailedMapVolume": reasons.VOLUME,
+    "FailedCreatePodSandBox": reasons.POD_SANDBOX,
 }
 
 
@@ -61,7 +62,7 @@ def newest(events: list[PartialEvent]) -> Blocked | None:
     if not found:
         return None
     last = max(found, key=_when)
-    return Blocked(_REASONS.get(last.reason, "Starting"), f"{last.reason}: {last.message}")
+    return Blocked(_REASONS.get(last.reason, reasons.STARTING), f"{last.reason}: {last.message}")
 
 
 def _when(event: PartialEvent) -> float:

@@ -36,6 +36,7 @@ from vcjob.plan.names import pod_group_name
 from vcjob.plan.names import queue as queue_of
 from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job
+from vcjob.wellknown import reasons
 
 log = logging.getLogger(__name__)
 #: In status.controlledResources: the gang and the edition that the Job was started with.
@@ -135,7 +136,9 @@ class Reconciler:
             return Status.from_kube(document)
         except (ValueError, TypeError, KeyError) as error:
             # Somebody wrote into it. What the pods show brings most of it back.
-            self._events.tell(entry, "Warning", "StatusUnreadable", f"the status is read anew: {error}")
+            self._events.tell(
+                entry, "Warning", reasons.STATUS_UNREADABLE, f"the status is read anew: {error}"
+            )
             kept = {"state": {"phase": "Pending"}, "version": document.get("version")}
             return Status.from_kube(kept)
 
@@ -167,10 +170,10 @@ class Reconciler:
 
     async def _refuse(self, entry: JobState, status: Status, message: str, now: float) -> None:
         if status.shape:
-            self._events.tell(entry, "Warning", "InvalidUpdate", message)
+            self._events.tell(entry, "Warning", reasons.INVALID_UPDATE, message)
             return
-        await write_status(self._client, entry, failed_status(status, "InvalidJob", message, now))
-        self._events.tell(entry, "Warning", "InvalidJob", message)
+        await write_status(self._client, entry, failed_status(status, reasons.INVALID_JOB, message, now))
+        self._events.tell(entry, "Warning", reasons.INVALID_JOB, message)
         self._telemetry.phase_changed(Phase.FAILED)
 
     def _gang(self, entry: JobState, status: Status, job: Job) -> GangName:
@@ -184,7 +187,7 @@ class Reconciler:
         gang = self._schedulers.choose(job)
         replaced = self._schedulers.replaced(job, gang)
         if replaced:
-            self._events.tell(entry, "Normal", "SchedulerReplaced", replaced)
+            self._events.tell(entry, "Normal", reasons.SCHEDULER_REPLACED, replaced)
         return gang
 
     # What is seen
@@ -326,7 +329,7 @@ def _of_unknown_edition(entry: JobState) -> Blocked | None:
     if edition.isdigit() and int(edition) in KNOWN:
         return None
     return Blocked(
-        "UnknownEdition",
+        reasons.UNKNOWN_EDITION,
         f"the Job was started by another version of vcjob (edition {edition}), whose pods this one cannot make: "
         "bring that version back, or restart the Job under a new name",
     )

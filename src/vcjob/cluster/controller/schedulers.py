@@ -23,6 +23,7 @@ from vcjob.lifecycle.observed import Blocked
 from vcjob.plan.gang import GangName
 from vcjob.plan.names import DEFAULT_SCHEDULER
 from vcjob.spec.job import Job
+from vcjob.wellknown import reasons
 
 SCHEDULER_LEASE, CONTROLLER_LEASE = "volcano", "vc-controller-manager"
 SCHEDULER_APP, CONTROLLER_APP = "volcano-scheduler", "volcano-controller"
@@ -197,7 +198,7 @@ def gate(gang: GangName, phase: str, queue: str, message: str) -> Blocked | None
     if gang != "volcano" or phase not in _CLOSED:
         return None
     why = message or "it has not been let in yet"
-    return Blocked("WaitingInQueue", f"the PodGroup waits in queue {queue}: {why}")
+    return Blocked(reasons.WAITING_IN_QUEUE, f"the PodGroup waits in queue {queue}: {why}")
 
 
 def _asks_for_volcano(job: Job) -> bool:

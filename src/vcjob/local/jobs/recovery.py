@@ -12,8 +12,9 @@ from vcjob.lifecycle.status import Condition, Phase, State, Status
 from vcjob.local.machine import files, process
 from vcjob.local.run.run_dir import Event, RunDir
 from vcjob.report.podstate import PodState, mark_lost
+from vcjob.wellknown import reasons
 
-REASON = "SupervisorLost"
+REASON = reasons.SUPERVISOR_LOST
 _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 
 

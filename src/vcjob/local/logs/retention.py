@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from vcjob.errors import UserError
 from vcjob.spec import quantity
+from vcjob.wellknown import environment
 
-VARIABLE = "VCJOB_LOG_LIMIT"
+VARIABLE = environment.LOG_LIMIT
 _DEFAULT = "10Gi"
 _FIRST = 1 << 16
 _BLOCK = 4096

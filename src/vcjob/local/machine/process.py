@@ -12,9 +12,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 
-MARK_RUN = "VCJOB_RUN_UID"
-MARK_POD = "VCJOB_POD_UID"
-MARK_CONTAINER = "VCJOB_CONTAINER"
+from vcjob.wellknown import environment
+
+MARK_RUN = environment.RUN_UID
+MARK_POD = environment.POD_UID
+MARK_CONTAINER = environment.CONTAINER
 
 # Looks at all processes, at most, on a machine where short ones come and go without end.
 _LOOKS = 100

@@ -13,6 +13,7 @@ from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, Mount, StartFailure
 from vcjob.local.pod.probes import Checks, Probe
 from vcjob.report.podstate import ContainerState, Ended, Role
+from vcjob.wellknown import reasons
 
 LONGEST_WORDS = 300
 START_ERROR = 128  # the exit code that Kubernetes gives a container that could not be started
@@ -71,7 +72,7 @@ class Container:
     @property
     def never_started(self) -> bool:
         """It could not be started, and trying again would not change that."""
-        return self.state.ended is not None and self.state.ended.reason == "StartError"
+        return self.state.ended is not None and self.state.ended.reason == reasons.START_ERROR
 
     def start(self) -> None:
         state = self.state
@@ -230,7 +231,7 @@ class Container:
 
     def _could_not_start(self, message: str) -> None:
         self.state.started_at = time.time()
-        self._finish(Ended(START_ERROR, "StartError", time.time(), message=message))
+        self._finish(Ended(START_ERROR, reasons.START_ERROR, time.time(), message=message))
 
     def _finish(self, ended: Ended) -> None:
         self._child = None

@@ -14,6 +14,7 @@ from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.plugins.wait import WAIT_EXIT_CODES
 from vcjob.report.podstate import PodState
+from vcjob.wellknown import reasons
 
 # A crashed container starts again at once, then after 1, 2, 4 ... 60 seconds; ten good minutes forgive all.
 FIRST_BACK_OFF = 1.0
@@ -117,7 +118,7 @@ class Pod:
         assert ended is not None
         if container.never_started:
             self._changed_now()
-            self.fail("StartError", f"container {container.spec.name}: {ended.message}")
+            self.fail(reasons.START_ERROR, f"container {container.spec.name}: {ended.message}")
             return
         if self._stopping is not None:
             self._changed_now()
@@ -130,7 +131,8 @@ class Pod:
             self._restart(container)
         elif container.spec.role == "init":
             self.fail(
-                "InitFailed", f"init container {container.spec.name} ended with exit code {ended.exit_code}"
+                reasons.INIT_FAILED,
+                f"init container {container.spec.name} ended with exit code {ended.exit_code}",
             )
         else:
             if self._is_turn(container):  # it ended before the one behind it was started
@@ -213,7 +215,8 @@ class Pod:
     def _deadline(self) -> None:
         seconds = self.spec.deadline_seconds or 0
         self.fail(
-            "DeadlineExceeded", f"the pod was active longer than its activeDeadlineSeconds ({seconds:g})"
+            reasons.DEADLINE_EXCEEDED,
+            f"the pod was active longer than its activeDeadlineSeconds ({seconds:g})",
         )
 
     def _end_orphans(self, container: str | None) -> None:

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import os
 
+from vcjob.wellknown import environment
+
 
 def home_folder() -> str:
-    chosen = os.environ.get("VCJOB_HOME")
+    chosen = os.environ.get(environment.HOME)
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")

@@ -9,6 +9,7 @@ from vcjob.lifecycle.step import CreatePods
 from vcjob.local.machine import gpus
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.spec.job import Job
+from vcjob.wellknown import reasons
 
 _RETRY = 0.5
 
@@ -44,7 +45,8 @@ class GpuAllocator:
             return True
         needed, there = sum(wishes.values()), len(self._pool.devices)
         self._observed.held = Blocked(
-            "InsufficientGPUs", f"the pods need {needed} GPUs at once; of the {there} here others hold some"
+            reasons.INSUFFICIENT_GPUS,
+            f"the pods need {needed} GPUs at once; of the {there} here others hold some",
         )
         if self._retry is None or not self._retry.waiting:
             self._retry = self._loop.after(_RETRY, self._again)

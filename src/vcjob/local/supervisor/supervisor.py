@@ -32,6 +32,7 @@ from vcjob.local.supervisor.gpu_allocator import GpuAllocator
 from vcjob.local.supervisor.pods import Pods
 from vcjob.local.warm.policy import Warmth
 from vcjob.plan.plan import Plan
+from vcjob.wellknown import reasons
 
 if TYPE_CHECKING:
     from vcjob.local.warm.prestart import Early
@@ -165,7 +166,7 @@ class Supervisor:
             self.observed.blocked = None
         except OSError as error:  # no process or memory to be had just now
             self.observed.blocked = Blocked(
-                "CannotStartProcess", f"a pod cannot be started: {error.strerror}"
+                reasons.CANNOT_START_PROCESS, f"a pod cannot be started: {error.strerror}"
             )
             self.loop.after(_RETRY_PODS, self._soon)
 
@@ -235,12 +236,12 @@ class Supervisor:
         """Tell something once per job."""
         if note not in self._notes:
             self._notes.add(note)
-            self._tell("Warning", "NotAsOnACluster", note)
+            self._tell("Warning", reasons.UNSUPPORTED_LOCALLY, note)
 
     def _say_room(self, sentence: str) -> None:
         if sentence not in self._notes:
             self._notes.add(sentence)
-            self._tell("Warning", "LogsTooLong", sentence)
+            self._tell("Warning", reasons.LOGS_TRUNCATED, sentence)
 
     def _tell(self, kind: str, reason: str, message: str) -> None:
         try:
@@ -256,7 +257,7 @@ class Supervisor:
         )
         if port != local_port:
             self._tell(
-                "Normal", "PortReplaced", f"port {port} is in use here; this job meets at {local_port}"
+                "Normal", reasons.PORT_REPLACED, f"port {port} is in use here; this job meets at {local_port}"
             )
 
     # Processes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, TooLarge
 from vcjob.lifecycle.observed import Blocked
+from vcjob.wellknown import reasons
 
 #: What cannot be made as it is, now; it is tried again, for a quota may be raised and a webhook mended.
 REFUSALS = (BadRequest, Forbidden, Invalid, NotFound, TooLarge)
@@ -24,17 +25,17 @@ def refusal(error: ApiError, what: str) -> Blocked:
 
 def _reason(error: ApiError, said: str) -> str:
     if "exceeded quota" in said or "failed quota" in said:
-        return "QuotaExceeded"
+        return reasons.QUOTA_EXCEEDED
     if "violates PodSecurity" in said:
-        return "PodSecurity"
+        return reasons.POD_SECURITY
     if "admission webhook" in said:
-        return "RefusedByWebhook"
+        return reasons.REJECTED_BY_WEBHOOK
     if CALL_FAILED in said:
-        return "WebhookFailed"
-    if any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes):
-        return "NamespaceTerminating"
+        return reasons.WEBHOOK_FAILED
+    if any(cause.get("reason") == reasons.NAMESPACE_TERMINATING for cause in error.causes):
+        return reasons.NAMESPACE_TERMINATING
     if isinstance(error, Forbidden):
-        return "LimitRange" if "usage per" in said else "Forbidden"
+        return reasons.LIMIT_RANGE if "usage per" in said else reasons.FORBIDDEN
     if isinstance(error, NotFound):
-        return "NotFound"
-    return "InvalidObject"
+        return reasons.NOT_FOUND
+    return reasons.INVALID_OBJECT

@@ -27,6 +27,7 @@ from vcjob.kube.api.resources import Document, Resource, known
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from vcjob.lifecycle.observed import Blocked
 from vcjob.plugins.svc import IF_ABSENT
+from vcjob.wellknown import reasons
 
 RESOURCES: dict[tuple[str, str], Resource[Any]] = {
     (found.api_version, found.kind): found
@@ -152,7 +153,7 @@ class Objects:
         if mine.metadata.deletion_timestamp:
             self._board.wait_for(entry, kind, name)
             return Blocked(
-                "ObjectIsGoing", f"{kind} {name} is being deleted; it is made anew when it is gone"
+                reasons.OBJECT_TERMINATING, f"{kind} {name} is being deleted; it is made anew when it is gone"
             )
         mended = await self._mend(entry, resource, mine, wanted)
         entry.own(key, mended)
@@ -189,9 +190,11 @@ class Objects:
         self._board.wait_for(entry, kind, name)
         owner = controller_of(found.metadata.owner_references)
         if owner is not None and owner.name == entry.name:
-            return Blocked("EarlierJobIsGoing", f"{kind} {name} is still there from the Job's earlier life")
+            return Blocked(
+                reasons.PREVIOUS_JOB_TERMINATING, f"{kind} {name} is still there from the Job's earlier life"
+            )
         return Blocked(
-            "NameConflict",
+            reasons.NAME_CONFLICT,
             f"{kind} {name} exists and does not belong to this Job, so it is left alone; rename or delete it",
         )
 

@@ -24,6 +24,7 @@ from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unrea
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.pod import PodFact
 from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
+from vcjob.wellknown import reasons
 
 #: Requests of one Job that are under way at once; the client's window bounds those of all Jobs together.
 AT_ONCE = 128
@@ -64,7 +65,7 @@ class PodControl:
         )
 
         def warned(words: str) -> None:  # of what pod security would not allow, or a variable given twice
-            self._events.tell(entry, "Warning", "PodWarning", f"pods of task {step.task}: {words}")
+            self._events.tell(entry, "Warning", reasons.POD_WARNING, f"pods of task {step.task}: {words}")
 
         try:
             pod = await self._client.create(PARTIAL_PODS, body, entry.namespace, on_warning=warned)
@@ -84,7 +85,7 @@ class PodControl:
     def _take(self, entry: JobState, pod: PartialPod) -> Blocked | None:
         if not self._board.see_pod(entry, pod):
             return Blocked(
-                "PodNotRecognised",
+                reasons.POD_NOT_RECOGNISED,
                 f"pod {pod.metadata.name} lacks the annotations that it was made with: does a webhook here remove them?",
             )
         entry.made(pod)
@@ -108,15 +109,17 @@ class PodControl:
             pod = await self._client.get(PARTIAL_PODS, name, entry.namespace)
         except NotFound:
             entry.doubtful.add((task, index, attempt))  # it may have been this very one
-            return Blocked("NameConflict", f"pod {name} was there a moment ago; it is tried again")
+            return Blocked(reasons.NAME_CONFLICT, f"pod {name} was there a moment ago; it is tried again")
         owner = controller_of(pod.metadata.owner_references)
         if owner is not None and owner.uid == entry.uid:
             return self._take(entry, pod)
         self._board.wait_for(entry, "Pod", name)
         if owner is not None and owner.name == entry.name:
-            return Blocked("EarlierJobIsGoing", f"pod {name} is still there from the Job's earlier life")
+            return Blocked(
+                reasons.PREVIOUS_JOB_TERMINATING, f"pod {name} is still there from the Job's earlier life"
+            )
         return Blocked(
-            "NameConflict",
+            reasons.NAME_CONFLICT,
             f"pod {name} exists and does not belong to this Job, so it is left alone; rename or delete it",
         )
 
