@@ -14,7 +14,7 @@ FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart requirements clean
+.PHONY: help install demo test test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart reference requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ image: $(VENV)/.dev  ## the controller's container image, as an archive in dist/
 
 chart: $(VENV)/.run  ## the Helm chart, written anew from the manifests of `vcjob install`
 	$(BIN)/python scripts/make_chart.py
+
+reference: $(VENV)/.run  ## docs/reference, generated from the code
+	$(BIN)/python -m scripts.generate_reference
 
 requirements:  ## pin the dependencies anew, with hashes
 	@scripts/pin-requirements
