@@ -116,13 +116,14 @@ def follow(job: Handle, interrupts: Interrupts, output: str) -> None:
 
     # With -o json, standard output is for the Job object alone.
     screen = screen_for(job.name, sys.stdout if output == "table" else sys.stderr)
-    follower = job.follow()
-    try:
-        _watch(job, follower, screen, interrupts)
-    finally:
-        screen.close()
-        follower.close()
-    _finish(job, output, interrupts)
+    with job.watching():  # with a TTL of 0 another verb would remove it before we have shown its result
+        follower = job.follow()
+        try:
+            _watch(job, follower, screen, interrupts)
+        finally:
+            screen.close()
+            follower.close()
+        _finish(job, output, interrupts)
 
 
 def _watch(job: Handle, follower: Follower, screen: Screen, interrupts: Interrupts) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
 from vcjob.errors import NoSuchJob
-from vcjob.lifecycle.status import Phase
-from vcjob.local.jobs.recovery import settle
 from vcjob.local.jobs.store import Store
 from vcjob.local.run.run_dir import RunDir
 from vcjob.sdk.grounds import BackendName, open_backend
@@ -32,8 +28,7 @@ def find(
     store = Store()
     by_uid = store.by_uid(name) if len(name) == 36 else None
     run = by_uid or store.current(name, namespace or "default")
-    if _expired(run):
-        store.delete(run)
+    if store.delete_expired(run):
         raise NoSuchJob(
             f"no job {name!r} here: it had ended, and its ttlSecondsAfterFinished is over",
             hint="`vcjob list` shows the jobs that are here",
@@ -57,21 +52,5 @@ def jobs(
     if ground is not None:
         return ground.jobs(namespace, all_namespaces=all_namespaces)
     store = Store()
-    found = []
-    for run in store.all(namespace):
-        if _expired(run):
-            store.delete(run)
-        else:
-            found.append(run)
+    found = [run for run in store.all(namespace) if not store.delete_expired(run)]
     return [LocalHandle(run) for run in sorted(found, key=RunDir.created)]
-
-
-def _expired(run: RunDir) -> bool:
-    """Has it outlived the time that its spec gives it after its end?"""
-    job = run.job()
-    ttl = job.spec.ttl_seconds_after_finished
-    if ttl is None or run.supervised():
-        return False
-    status = settle(run)
-    ended = status.over or (status.phase is Phase.ABORTED and status.suspended_by != "spec")
-    return ended and status.finished is not None and time.time() >= status.finished + ttl

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -128,6 +129,10 @@ class Handle(ABC):
     def trouble(self) -> str:
         """Why the ground itself is in trouble just now, if so."""
         return ""
+
+    def watching(self) -> AbstractContextManager[None]:
+        """While this is entered, the job is not removed because its ttlSecondsAfterFinished is over."""
+        return nullcontext()
 
     def earlier(self) -> list[Handle]:
         """Earlier runs of the same name, newest first."""

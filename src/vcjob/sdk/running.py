@@ -111,7 +111,7 @@ def start(
     try:
         start_supervisor(made, lock, seat)
     except BaseException:
-        store.delete(made, older_too=False)
+        store.discard(made)
         raise
     return LocalHandle(made)
 
