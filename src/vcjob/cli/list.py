@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import ground_options, output_option
+from vcjob.cli.options import backend_options, output_option
 from vcjob.errors import NoSuchJob
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("list")
-@ground_options("Only jobs of this namespace; on a cluster the context's own is the default.")
+@backend_options("Only jobs of this namespace; on a cluster the context's own is the default.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="On a cluster: the jobs of all namespaces.")
 @output_option(("table", "json", "yaml"))
 def command(where: Where, all_namespaces: bool, output: str) -> None:
@@ -31,7 +31,7 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
         documents = []
         for job in found:
             with suppress(NoSuchJob):  # deleted since it was listed
-                documents.append(job.status())
+                documents.append(job.to_dict())
         write_object(as_list(documents), output)
         return
     from vcjob.cli.style import Style
@@ -40,7 +40,7 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
     rows = []
     for job in found:
         try:
-            status = job.now()
+            status = job.status()
         except NoSuchJob:  # deleted since it was listed
             continue
         began, ended = status.started or job.created, status.finished

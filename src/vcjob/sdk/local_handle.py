@@ -1,4 +1,4 @@
-"""A job on this machine."""
+"""A job on this machine, as the job store has it. Created by `local_backend` and `local_start`."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _NOTED = (
 
 
 class LocalHandle(Handle):
-    """A job that was started here, running or over."""
+    """A run in this machine's job store. Every method reads the store again."""
+
+    backend = "local"
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
         self.name = run.name
         self.namespace = run.namespace
         self.uid = run.uid
-        if self.namespace != "default":
-            self.options = f" -n {self.namespace}"
 
     @property
     def folder(self) -> str:
@@ -53,7 +53,7 @@ class LocalHandle(Handle):
         """Does its supervisor live?"""
         return self._run.supervised()
 
-    # Looking
+    # State
 
     @property
     def created(self) -> float:
@@ -64,13 +64,13 @@ class LocalHandle(Handle):
         """Has it ended, with none of its processes left?"""
         return settle(self._run).over and not self._run.supervised()
 
-    def now(self) -> Status:
+    def status(self) -> Status:
         return settle(self._run)
 
     def replicas_by_task(self) -> dict[str, int]:
         return {task.name: task.replicas for task in self._run.job().tasks}
 
-    def status(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {**self._run.job().doc, "status": settle(self._run).to_kube()}
 
     def pods(self) -> list[PodState]:
@@ -166,7 +166,7 @@ class LocalHandle(Handle):
         while self._run.commands() and self._run.supervised() and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    # Acting
+    # Actions
 
     def delete(self) -> None:
         """End it at once if it runs, and remove it with its logs: the newest run with the earlier ones, an earlier alone."""

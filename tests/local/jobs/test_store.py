@@ -176,7 +176,7 @@ def test_a_disk_that_fills_up_is_told_and_the_job_ends_when_there_is_room_again(
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
     handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done")))
-    eventually(lambda: handle.now().running == 1)
+    eventually(lambda: handle.status().running == 1)
     stuffing = _fill(small_disk)
     (tmp_path / "go").touch()
     eventually(lambda: "No space left on device" in handle.trouble())

@@ -31,7 +31,7 @@ def admitted(entry: JobState, status: Status) -> Job:
     document = entry.document()
     if not status.shape or entry.job is not None:
         old = entry.job.doc if status.shape and entry.job is not None else None
-        admission = admit(document, allow_unknown=True, ground="cluster", old=old)
+        admission = admit(document, allow_unknown=True, backend="cluster", old=old)
         if admission.job is None:
             raise Refused(refusal_text(admission.problems))
         return admission.job
