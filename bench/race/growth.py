@@ -107,20 +107,20 @@ def _reconcile(size: int) -> Iterator[Work]:
 
     async def life() -> float:
         document = job("j", task("a", size), plugins={"svc": []})
-        stage = Harness(document, status_delay=60.0, creation_chunk=size, gang="none")
-        await stage.look()
+        harness = Harness(document, status_delay=60.0, creation_chunk=size, gang="none")
+        await harness.reconcile()
         order, spent = random.Random(size), 0.0
         for phase in ("Pending", "Running", "Succeeded"):
-            names = stage.pods()
+            names = harness.pods()
             order.shuffle(names)
             for name in names:
-                event = stage.next_sight(name, phase)
+                event = harness.next_sight(name, phase)
                 begin = time.process_time()
-                stage.board.pod_changed(event)
-                await stage.reconciler.reconcile(UID)
+                harness.jobs.pod_changed(event)
+                await harness.reconciler.reconcile(UID)
                 spent += time.process_time() - begin
-        await stage.look()
-        assert stage.stored["state"]["phase"] == "Completed"
+        await harness.reconcile()
+        assert harness.stored["state"]["phase"] == "Completed"
         return spent
 
     yield lambda: asyncio.run(life())

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import backend_options, output_option
-from vcjob.errors import NoSuchJob
+from vcjob.cli.options import ground_options, output_option
 
 if TYPE_CHECKING:
-    from vcjob.sdk.backend import Where
+    from vcjob.sdk.grounds import Where
 
 
 @click.command("list")
-@backend_options("Only jobs of this namespace; on a cluster the context's own is the default.")
+@ground_options("Only jobs of this namespace; on a cluster the context's own is the default.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="On a cluster: the jobs of all namespaces.")
 @output_option(("table", "json", "yaml"))
 def command(where: Where, all_namespaces: bool, output: str) -> None:
@@ -28,21 +26,14 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
     if output != "table":
         from vcjob.cli.objects import as_list, write_object
 
-        documents = []
-        for job in found:
-            with suppress(NoSuchJob):  # deleted since it was listed
-                documents.append(job.to_dict())
-        write_object(as_list(documents), output)
+        write_object(as_list([job.status() for job in found]), output)
         return
     from vcjob.cli.style import Style
     from vcjob.cli.tables import duration, painted, table
 
     rows = []
     for job in found:
-        try:
-            status = job.status()
-        except NoSuchJob:  # deleted since it was listed
-            continue
+        status = job.now()
         began, ended = status.started or job.created, status.finished
         took = None if began is None else (ended or time.time()) - began
         up = status.running + status.succeeded

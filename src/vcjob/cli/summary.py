@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 _SHOWN_LINES = 12
 
 
-def summary(job: Handle, status: Status, style: Style, reference: str) -> list[str]:
-    """The lines of the summary. `reference` names the job in the commands that are shown."""
+def summary(job: Handle, status: Status, style: Style) -> list[str]:
     took = None
     if status.started is not None and status.finished is not None:
         took = status.finished - status.started
@@ -28,7 +27,7 @@ def summary(job: Handle, status: Status, style: Style, reference: str) -> list[s
     lines = ["", head]
     report = job.failure() if phase not in ("Completed", "Aborted") else None
     if report and report.culprit:
-        lines += _failure(report, report.culprit, style, reference)
+        lines += _failure(job, report, report.culprit, style)
     elif status.state.message:
         lines.append(f"  {status.state.message}")
     pods = job.pods()
@@ -36,11 +35,11 @@ def summary(job: Handle, status: Status, style: Style, reference: str) -> list[s
         lines.append("")
         lines += [f"  {line}" for line in pod_table(pods)]
     if phase == "Aborted":
-        lines.append(f"  resume it with `vcjob resume {reference}`")
+        lines.append(f"  resume it with `vcjob resume {job.name}{job.options}`")
     return lines
 
 
-def _failure(report: FailureReport, culprit: Culprit, style: Style, reference: str) -> list[str]:
+def _failure(job: Handle, report: FailureReport, culprit: Culprit, style: Style) -> list[str]:
     lines = [f"  {style(f'{culprit.who} {culprit.how}', 'bold', 'red')}, in container {culprit.container}"]
     if culprit.message and culprit.message not in "\n".join(culprit.stderr):
         lines.append(f"    {culprit.message}")
@@ -56,5 +55,5 @@ def _failure(report: FailureReport, culprit: Culprit, style: Style, reference: s
     if report.victims:
         lines.append(f"  only victims, ended after it: {', '.join(report.victims)}")
     which = f"--rank {culprit.rank}" if culprit.rank is not None else f"--task {culprit.task}"
-    lines.append(f"  all of its output: vcjob logs {reference} {which}")
+    lines.append(f"  all of its output: vcjob logs {job.name} {which}{job.options}")
     return lines

@@ -1,7 +1,6 @@
 """The kinds that the controller reads, each with no more fields than it needs.
 
-Everything of a pod that is kept costs memory ten thousand times; everything of a Job that we only hand on
-stays the bytes that came.
+Every field of a pod that is kept costs memory ten thousand times. Parts of a Job that are only passed on stay bytes.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ class JobMeta(Meta, rename="camel", gc=False):
 
 
 class PartialJob(msgspec.Struct, gc=False):
-    """A Job whose spec and status stay the bytes that came until somebody needs them."""
+    """A Job whose spec and status stay undecoded bytes until they are needed."""
 
     metadata: JobMeta = msgspec.field(default_factory=JobMeta)
     spec: msgspec.Raw = _NOTHING
     status: msgspec.Raw = _NOTHING
 
     def __post_init__(self) -> None:
-        # Each is a view that would hold the whole message, with all that we do not read.
+        # Each is a view that would keep the whole message alive, with all that is not read.
         self.spec, self.status = self.spec.copy(), self.status.copy()
 
 
@@ -61,7 +60,7 @@ class PartialCommand(msgspec.Struct, gc=False):
 
 
 class PodMarks(msgspec.Struct, frozen=True, gc=False):
-    """The annotations by which a pod says which of the Job's pods it is."""
+    """The annotations that identify which of the Job's pods it is."""
 
     task: str = msgspec.field(name=names.TASK_SPEC, default="")
     index: str = msgspec.field(name=names.TASK_INDEX, default="")
@@ -137,7 +136,7 @@ class PartialPod(msgspec.Struct, gc=False):
     status: PodStatus = PodStatus()
 
 
-# What else a Job owns
+# Other objects that a Job owns
 
 
 class OwnedMeta(Meta, rename="camel", gc=False):
@@ -146,13 +145,13 @@ class OwnedMeta(Meta, rename="camel", gc=False):
 
 
 class PartialOwned(msgspec.Struct, gc=False):
-    """An object known by its metadata alone: a ConfigMap, whose content may be large and another's."""
+    """An object known by its metadata alone: a ConfigMap, whose content may be large and not ours."""
 
     metadata: OwnedMeta = msgspec.field(default_factory=OwnedMeta)
 
 
 class PartialSpecced(PartialOwned, gc=False):
-    """An object whose spec is small enough to keep, so that a change of it is seen without asking."""
+    """An object whose spec is small enough to keep, so that a change of it is seen without a request."""
 
     spec: msgspec.Raw = _NOTHING
 
@@ -211,8 +210,12 @@ PARTIAL_GROUPS = POD_GROUPS.read_as(PartialGroup)
 PARTIAL_COSCHEDULING_GROUPS = COSCHEDULING_GROUPS.read_as(PartialGroup)
 
 
+def epoch(at: datetime | None) -> float | None:
+    return at.timestamp() if at is not None else None
+
+
 def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
-    """The one owner that manages an object, if it is a Job of ours."""
+    """The owner that controls an object, if it is a Job."""
     for owner in owners:
         if owner.controller:
             return owner if owner.kind == "Job" and owner.api_version.startswith(f"{JOB_GROUP}/") else None

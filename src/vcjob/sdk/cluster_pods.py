@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import cast
 
 from vcjob.cluster.client.pod_view import PodView
 from vcjob.cluster.controller.cache.pod_facts import fact_of
-from vcjob.cluster.resources import ContainerStatus, Terminated
+from vcjob.cluster.resources import ContainerStatus, Terminated, epoch
 from vcjob.lifecycle.status import Status
 from vcjob.report.failure import Culprit, FailureReport, last_frame, pod_name, signal_name
 from vcjob.report.podstate import ContainerState, Ended, Phase, PodState, Role
@@ -33,10 +32,10 @@ def pod_state(pod: PodView) -> PodState:
         phase=cast(Phase, pod.status.phase),
         reason=pod.status.reason or None,
         message=pod.status.message or None,
-        created_at=_epoch(pod.metadata.creation_timestamp) or 0.0,
+        created_at=epoch(pod.metadata.creation_timestamp) or 0.0,
         started_at=fact.started if fact else None,
         finished_at=fact.finished if fact else None,
-        deleted_at=_epoch(told_to_go),
+        deleted_at=epoch(told_to_go),
         containers=containers,
     )
 
@@ -84,7 +83,7 @@ def _container(status: ContainerStatus, role: Role) -> ContainerState:
     return ContainerState(
         name=status.name,
         role=role,
-        started_at=_epoch(state.running.started_at) if state.running else None,
+        started_at=epoch(state.running.started_at) if state.running else None,
         waiting=waiting.reason or None if waiting else None,
         waiting_message=waiting.message or None if waiting else None,
         started=state.running is not None,
@@ -101,12 +100,8 @@ def _ended(ended: Terminated | None) -> Ended | None:
     return Ended(
         exit_code=code,
         reason=ended.reason,
-        finished_at=_epoch(ended.finished_at) or 0.0,
+        finished_at=epoch(ended.finished_at) or 0.0,
         signal=code - 128 if 128 < code < 193 else None,
         message=ended.message or None,
-        started_at=_epoch(ended.started_at),
+        started_at=epoch(ended.started_at),
     )
-
-
-def _epoch(at: datetime | None) -> float | None:
-    return at.timestamp() if at is not None else None

@@ -1,7 +1,7 @@
-"""The handle of a job: read its state and logs, wait for it, act on it, on whichever backend it runs.
+"""A job by its handle: look at it, wait for it, act on it, from any program, on whichever ground it runs.
 
-`Handle` is the public class; `local_handle` and `cluster_handle` implement it. Methods that wait have an async twin
-with the same arguments (`wait` and `wait_async`, `logs` and `logs_async`).
+What waits exists twice, for programs with and without an event loop (`wait` and `wait_async`); both drive the
+same steps, so neither knows anything the other does not.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -19,9 +18,6 @@ from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
-from vcjob.spec.job import BackendName
-
-__all__ = ["ACTIONS", "Chunk", "Follower", "Handle", "LogFilter", "LogLine", "LogSteps", "lines_of"]
 
 ACTIONS = {
     "suspend": "AbortJob",
@@ -30,7 +26,7 @@ ACTIONS = {
     "complete": "CompleteJob",
     "stop": "TerminateJob",
 }
-#: Whole lines in chunks, or, where there is nothing new, the seconds to wait before the next step.
+#: Whole lines in pieces, and, where there is nothing new, the seconds to wait before going on.
 LogSteps = Generator[list[Chunk] | float, None, None]
 
 
@@ -51,17 +47,17 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class Follower(Protocol):
-    """The logs, pods and status of a job while it runs: call `look` in a loop, with `rest` in between, until `ended`."""
+    """A job as it happens: call `look` again and again, and `rest` in between, until `ended`."""
 
     status: Status
     pods: list[PodState]
     ended: bool
 
     def look(self) -> list[Chunk]:
-        """Read what is new and return new log lines."""
+        """Take in what is new; returns new log lines."""
 
     def stuck(self) -> bool:
-        """Whether the handle's `trouble` has something to report."""
+        """Is there trouble that the handle's `trouble` tells of?"""
 
     def rest(self) -> None: ...
 
@@ -74,19 +70,19 @@ class Handle(ABC):
     name: str
     namespace: str
     uid: str
-    #: Where it runs.
-    backend: ClassVar[BackendName]
-    #: Whether the job is over when `stop(now=True)` has killed its pods; a cluster may take longer.
+    #: What a command line needs beside the name to find the job again: " --on cluster -n team".
+    options: str = ""
+    #: Whether `stop(now=True)` ends it within a moment; a cluster may take its time.
     ends_at_once: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
 
-    # State
+    # Looking
 
     @property
     def phase(self) -> str:
-        return str(self.status().phase)
+        return str(self.now().phase)
 
     @property
     @abstractmethod
@@ -99,8 +95,8 @@ class Handle(ABC):
         """Has it ended? A suspended job has not."""
 
     @abstractmethod
-    def status(self) -> Status:
-        """The current status: phase, reason, counts of pods, retries."""
+    def now(self) -> Status:
+        """The status in the terms of the lifecycle."""
 
     @property
     def replicas(self) -> int:
@@ -110,7 +106,7 @@ class Handle(ABC):
     def replicas_by_task(self) -> dict[str, int]: ...
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """The Job object with its `.status`, as Kubernetes would return it."""
 
     @abstractmethod
@@ -123,19 +119,15 @@ class Handle(ABC):
 
     @abstractmethod
     def notes(self) -> list[str]:
-        """What the user should know in addition to the job's state: a replaced port, a field without effect."""
+        """What a user should be told beside the job's own state."""
 
     @abstractmethod
     def failure(self) -> FailureReport:
-        """Which rank failed first, how, its last lines, and which ranks ended only because of it."""
+        """The first rank that failed, how, its last words, and who was only a victim."""
 
     def trouble(self) -> str:
-        """Why the backend itself cannot work at present; empty if it can."""
+        """Why the ground itself is in trouble just now, if so."""
         return ""
-
-    def watching(self) -> AbstractContextManager[None]:
-        """While this is entered, the job is not removed because its ttlSecondsAfterFinished is over."""
-        return nullcontext()
 
     def earlier(self) -> list[Handle]:
         """Earlier runs of the same name, newest first."""
@@ -155,32 +147,18 @@ class Handle(ABC):
         since: float | None = None,
         tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """The lines of all ranks, in the order in which they were written. `since` is in epoch seconds."""
+        """The lines of all ranks, in the order in which they were written. `since` is a moment (epoch seconds)."""
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
-        for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
-            if isinstance(step, float):
-                time.sleep(step)
-                continue
-            for chunk in step:
+        for chunks in _drive(self.log_chunks(chosen, follow=follow, since=since, tail=tail)):
+            for chunk in chunks:
                 yield from lines_of(chunk)
 
     async def logs_async(
-        self,
-        *,
-        follow: bool = False,
-        ranks: tuple[int, ...] = (),
-        tasks: tuple[str, ...] = (),
-        containers: tuple[str, ...] = (),
-        attempt: int | None = None,
-        previous: bool = False,
-        since: float | None = None,
-        tail: int | None = None,
+        self, chosen: LogFilter | None = None, *, follow: bool = True
     ) -> AsyncIterator[LogLine]:
-        """As `logs`, for programs with an event loop."""
         import asyncio
 
-        chosen = LogFilter(ranks, tasks, containers, attempt, previous)
-        for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
+        for step in self.log_chunks(chosen or LogFilter(), follow=follow):
             if isinstance(step, float):
                 await asyncio.sleep(step)
                 continue
@@ -198,24 +176,24 @@ class Handle(ABC):
         tail: int | None = None,
         on_note: Callable[[str], None] | None = None,
     ) -> LogSteps:
-        """Whole lines in chunks; `on_note` is called for logs that cannot be read."""
+        """Whole lines in pieces; `on_note` is told of logs that cannot be read."""
 
     @abstractmethod
     def follow(self, chosen: LogFilter | None = None) -> Follower:
-        """Log lines, pods and status as they change."""
+        """Everything as it happens: log lines, pods and status."""
 
     # Waiting
 
     @abstractmethod
     def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
-        """Wait until it is over and return its phase; `check` raises JobFailed unless it completed."""
+        """Wait for its end and return the phase; `check` raises JobFailed unless it completed."""
 
     @abstractmethod
     async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
-        """Wait until the last request is recorded; from then on no crash can lose it."""
+        """Until what was asked for is recorded: from then on no crash can lose it."""
 
     def _ended(self, status: Status, check: bool) -> str:
         if check and status.phase is not Phase.COMPLETED:
@@ -224,7 +202,7 @@ class Handle(ABC):
             )
         return str(status.phase)
 
-    # Actions
+    # Acting
 
     def suspend(self) -> None:
         """End its pods but keep the job, to be resumed."""
@@ -234,11 +212,11 @@ class Handle(ABC):
         self._act("resume")
 
     def restart(self) -> None:
-        """End all pods and start new ones; counts as a retry."""
+        """End all pods and start them anew; counts as a retry."""
         self._act("restart")
 
     def complete(self) -> None:
-        """End its pods and mark it Completed."""
+        """End its pods and call it Completed."""
         self._act("complete")
 
     def stop(self, *, now: bool = False) -> None:
@@ -249,14 +227,14 @@ class Handle(ABC):
 
     @abstractmethod
     def delete(self) -> None:
-        """End it if it runs, and remove it."""
+        """End it if it runs, and forget it."""
 
     def _act(self, verb: str) -> None:
-        status = self.status()
+        status = self.now()
         if status.over:
             raise UserError(
                 f"the job {self.name!r} is over ({status.phase}): there is nothing to {verb}",
-                hint="start it again with `vcjob run`",
+                hint=f"start it anew with `vcjob run FILE{self.options}`",
             )
         if verb == "resume" and status.phase not in (Phase.ABORTED, Phase.ABORTING):
             raise UserError(f"the job {self.name!r} is not suspended: it is {status.phase}")
@@ -264,11 +242,19 @@ class Handle(ABC):
 
     @abstractmethod
     def _send(self, verb: str) -> None:
-        """Send the action of this verb to the supervisor or the controller."""
+        """Ask whoever runs the job for the action of this verb."""
 
     @abstractmethod
     def _kill(self) -> None:
-        """Kill the pods that still run, without their grace period."""
+        """End what still runs without its grace period."""
+
+
+def _drive(steps: LogSteps) -> Iterator[list[Chunk]]:
+    for step in steps:
+        if isinstance(step, float):
+            time.sleep(step)
+        else:
+            yield step
 
 
 def lines_of(chunk: Chunk) -> Iterator[LogLine]:

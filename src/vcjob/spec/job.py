@@ -139,7 +139,7 @@ class Job:
         return f"Job({self.namespace}/{self.name})"
 
 
-BackendName = Literal["local", "cluster"]
+JobClient = Literal["local", "cluster"]
 
 
 def _without_nulls(doc: dict[str, Any]) -> dict[str, Any]:

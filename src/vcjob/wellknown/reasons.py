@@ -91,6 +91,9 @@ INVALID_OBJECT = _define("InvalidObject", _PENDING, "The API server rejects an o
 NAME_CONFLICT = _define(
     "NameConflict", _PENDING, "An object of the same name exists and does not belong to this Job."
 )
+UNKNOWN_KIND = _define(
+    "UnknownKind", _PENDING, "A plugin asks for an object of a kind that the cluster does not serve."
+)
 PREVIOUS_JOB_TERMINATING = _define(
     "PreviousJobTerminating", _PENDING, "Objects of a deleted Job of the same name still exist."
 )

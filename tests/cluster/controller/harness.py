@@ -1,4 +1,4 @@
-"""A controller's workings on a pretended API server, one look at a time, without a clock or a network."""
+"""Runs the reconciler against a fake API server, one reconcile at a time, without a clock or a network."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 from tests.testbed.api import Object
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import JobKey, JobState
-from vcjob.cluster.controller.event_recorder import EventWriter
+from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
+from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.objects.owned_objects import RESOURCES
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.reconcile import Reconciler
@@ -45,7 +45,7 @@ OWNER = {
 
 
 class FakeApi:
-    """Keeps documents, counts requests, refuses when told to."""
+    """Stores documents, counts requests, and fails those that `refuse` returns an error for."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}
@@ -54,7 +54,7 @@ class FakeApi:
             None
         )
         self.version = 100
-        #: What comes with the answer to every creation.
+        #: A warning returned with every creation.
         self.warning = ""
 
     def now(self) -> float:
@@ -145,8 +145,8 @@ def merged(document: Any, patch: Any) -> Any:
     return result
 
 
-class Wishes:
-    """A queue that only notes who wants to be looked at, and when."""
+class FakeQueue:
+    """A queue that only records when the Job asks to be reconciled again."""
 
     def __init__(self) -> None:
         self.soon = False
@@ -155,10 +155,10 @@ class Wishes:
     def __len__(self) -> int:
         return 0
 
-    def add(self, key: JobKey) -> None:
+    def add(self, key: QueueKey) -> None:
         self.soon = True
 
-    def add_after(self, key: JobKey, seconds: float) -> None:
+    def add_after(self, key: QueueKey, seconds: float) -> None:
         if seconds <= 0.05:
             self.soon = True
         else:
@@ -174,7 +174,7 @@ class _NoSchedulers:
 
 
 class _NoPods:
-    """The cache of pods is as far behind as a test wants it."""
+    """An informer of pods that is as far behind as a test wants."""
 
     resource_version = 0
 
@@ -204,15 +204,15 @@ class Harness:
         self.change(job)
 
     def _begin_term(self) -> None:
-        self.wishes = Wishes()
+        self.queue = FakeQueue()
         self.caches = _NoCaches()
-        self.board = JobCache(lambda key, seconds: self.wishes.add_after(key, seconds))
+        self.jobs = JobCache(lambda key, seconds: self.queue.add_after(key, seconds))
         client = cast(Client, self.api)
-        self.events = EventWriter(client, "stage")
+        self.events = EventRecorder(client, "test")
         self.reconciler = Reconciler(
             client,
-            self.board,
-            cast("WorkQueue[JobKey]", self.wishes),
+            self.jobs,
+            cast("WorkQueue[QueueKey]", self.queue),
             schedulers=cast(Schedulers, _NoSchedulers()),
             events=self.events,
             options=ControllerOptions(**self._options),
@@ -221,41 +221,41 @@ class Harness:
         )
 
     def take_over(self) -> None:
-        """The controller was killed, and another one begins with what the API server has."""
+        """The controller was killed, and the next leader starts with what the API server has."""
         self._begin_term()
         self.relist()
 
     def relist(self) -> None:
-        """The watch begins anew and shows what is there."""
+        """The watch restarts and lists everything."""
         for (plural, _), found in list(self.api.objects.items()):
             if plural == "jobs":
-                self.board.job_changed(cast(PartialJob, _read(PARTIAL_JOBS, found)))
+                self.jobs.job_changed(cast(PartialJob, _read(PARTIAL_JOBS, found)))
             elif plural == "pods":
-                self.board.pod_changed(_read(PARTIAL_PODS, found))
+                self.jobs.pod_changed(_read(PARTIAL_PODS, found))
             elif plural in OWNED:
-                self.board.object_changed(OWNED[plural].kind, _read(OWNED[plural], found))
+                self.jobs.object_changed(OWNED[plural].kind, _read(OWNED[plural], found))
 
     def change(self, job: Object, **metadata: Any) -> None:
         """The Job as a user applies it."""
         old = self.api.objects.get(("jobs", job["metadata"]["name"]), {})
         meta = {"uid": UID, "generation": old.get("metadata", {}).get("generation", 0) + 1, **job["metadata"]}
         made = self.api.put("jobs", {**old, **job, "metadata": {**meta, **metadata}})
-        self.board.job_changed(cast(PartialJob, _read(PARTIAL_JOBS, made)))
+        self.jobs.job_changed(cast(PartialJob, _read(PARTIAL_JOBS, made)))
 
-    async def look(self) -> None:
-        """Look at the Job until nothing more is to be done at once."""
+    async def reconcile(self) -> None:
+        """Reconcile the Job until nothing more is due now."""
         for _ in range(30):
-            self.wishes.soon, self.wishes.later = False, []
+            self.queue.soon, self.queue.later = False, []
             await self.reconciler.reconcile(KEY)
-            if not self.wishes.soon:
+            if not self.queue.soon:
                 return
-        raise AssertionError("it never settles")
+        raise AssertionError("the Job is reconciled without end")
 
     @property
-    def entry(self) -> JobState:
-        entry = self.board.get(KEY)
-        assert entry is not None
-        return entry
+    def state(self) -> JobState:
+        state = self.jobs.get(KEY)
+        assert state is not None
+        return state
 
     @property
     def stored(self) -> Object:
@@ -269,7 +269,7 @@ class Harness:
 
     def lose(self, name: str) -> None:
         """A pod is deleted, and the watch shows it."""
-        self.board.pod_gone(_read(PARTIAL_PODS, self.api.objects.pop(("pods", name))))
+        self.jobs.pod_gone(_read(PARTIAL_PODS, self.api.objects.pop(("pods", name))))
 
     def attempts(self) -> dict[str, str]:
         found = {name: doc for (plural, name), doc in self.api.objects.items() if plural == "pods"}
@@ -277,12 +277,12 @@ class Harness:
 
     def delete_job(self) -> None:
         """A user deletes it; the garbage collector is slow."""
-        made = self.api.objects.pop(("jobs", self.entry.name))
-        self.board.job_gone(cast(PartialJob, _read(PARTIAL_JOBS, made)))
+        made = self.api.objects.pop(("jobs", self.state.name))
+        self.jobs.job_gone(cast(PartialJob, _read(PARTIAL_JOBS, made)))
 
     def show(self, name: str, phase: str, **status: Any) -> None:
         """The watch shows a pod in a phase."""
-        self.board.pod_changed(self.next_sight(name, phase, **status))
+        self.jobs.pod_changed(self.next_sight(name, phase, **status))
 
     def next_sight(self, name: str, phase: str, **status: Any) -> PartialPod:
         """What the watch will show of a pod that goes on."""

@@ -60,25 +60,25 @@ async def test_the_work_of_a_pod_event_does_not_grow_with_the_job(capsys: pytest
 
 async def _life(size: int) -> Work:
     """Every pod is made, seen, runs and ends, in no order, and the Job is looked at after each event."""
-    stage = Harness(
+    harness = Harness(
         job("j", task("a", size), plugins={"svc": []}), status_delay=60.0, creation_chunk=size, gang="none"
     )
     work = Work()
-    await stage.look()
+    await harness.reconcile()
     shuffled = random.Random(size)
     for phase in ("Pending", "Running", "Succeeded"):
-        names = stage.pods()
+        names = harness.pods()
         shuffled.shuffle(names)
         for name in names:
-            event = stage.next_sight(name, phase)
-            before = stage.api.requests.total()
+            event = harness.next_sight(name, phase)
+            before = harness.api.requests.total()
             with work.counted():
-                stage.board.pod_changed(event)
-                await stage.reconciler.reconcile(KEY)
+                harness.jobs.pod_changed(event)
+                await harness.reconciler.reconcile(KEY)
             work.events += 1
-            work.requests += stage.api.requests.total() - before
-    await stage.look()
-    assert stage.stored["state"]["phase"] == "Completed"
+            work.requests += harness.api.requests.total() - before
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Completed"
     return work
 
 
@@ -86,7 +86,7 @@ def test_a_known_pod_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> 
     """All that is kept of it, the informer's copy and the Job's view, after a whole life; on a real process with
     its buffers see test_scale.py."""
     count = 2000
-    board, cache = JobCache(lambda key, seconds: None), {}
+    jobs, cache = JobCache(lambda key, seconds: None), {}
     texts = [
         [_as_sent(index, phase) for index in range(count)] for phase in ("Pending", "Running", "Succeeded")
     ]
@@ -97,7 +97,7 @@ def test_a_known_pod_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> 
             for text in phase:
                 seen = decode(text)
                 cache[seen.metadata.namespace, seen.metadata.name] = seen
-                board.pod_changed(seen)
+                jobs.pod_changed(seen)
         gc.collect()
         size = tracemalloc.get_traced_memory()[0] / count
     finally:
@@ -151,10 +151,10 @@ def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
 
 
 async def test_how_pods_look_is_not_kept_once_they_are_made_and_known_again_when_one_is_lost() -> None:
-    stage = Harness(job("j", task("a", 2, after=None)))
-    await stage.look()
-    assert stage.entry.plan is not None and not stage.entry.plan._stencils
-    stage.caches.pods.resource_version = stage.api.version
-    del stage.api.objects["pods", "j-a-1"]
-    await stage.look()
-    assert stage.pods() == ["j-a-0", "j-a-1"]
+    harness = Harness(job("j", task("a", 2, after=None)))
+    await harness.reconcile()
+    assert harness.state.plan is not None and not harness.state.plan._stencils
+    harness.caches.pods.resource_version = harness.api.version
+    del harness.api.objects["pods", "j-a-1"]
+    await harness.reconcile()
+    assert harness.pods() == ["j-a-0", "j-a-1"]

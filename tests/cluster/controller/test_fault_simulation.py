@@ -101,7 +101,7 @@ class StormyStage(Harness):
         super().take_over()
         for (plural, _), found in self.api.objects.items():
             if plural == "commands":
-                self.board.command_added(_read(PARTIAL_COMMANDS, found))
+                self.jobs.command_added(_read(PARTIAL_COMMANDS, found))
         for (plural, name), found in self.api.objects.items():
             if plural == "pods":
                 self.caches.pods.known[name] = _read(PARTIAL_PODS, found)
@@ -111,19 +111,19 @@ class StormyStage(Harness):
         for _ in range(min(most, len(self.news))):
             kind, plural, found = self.news.pop(0)
             if plural == "jobs" and kind == "put":
-                self.board.job_changed(_read(PARTIAL_JOBS, found))
+                self.jobs.job_changed(_read(PARTIAL_JOBS, found))
             elif plural == "commands":
-                change = self.board.command_added if kind == "put" else self.board.command_gone
+                change = self.jobs.command_added if kind == "put" else self.jobs.command_gone
                 change(_read(PARTIAL_COMMANDS, found))
             elif plural == "pods":
                 pod = _read(PARTIAL_PODS, found)
                 self.caches.pods.resource_version = int(found["metadata"]["resourceVersion"])
                 if kind == "put":
                     self.caches.pods.known[pod.metadata.name] = pod
-                    self.board.pod_changed(pod)
+                    self.jobs.pod_changed(pod)
                 else:
                     self.caches.pods.known.pop(pod.metadata.name, None)
-                    self.board.pod_gone(pod)
+                    self.jobs.pod_gone(pod)
 
     def command(self, action: str) -> None:
         target = {"kind": "Job", "name": "j", "uid": UID}
@@ -131,9 +131,9 @@ class StormyStage(Harness):
 
     async def live(self) -> None:
         """One look, as a worker has it: what goes wrong is looked at again, a death is another's beginning."""
-        entry = self.board.get(KEY)
-        if entry is not None:
-            entry.retry_at = 0.0
+        state = self.jobs.get(KEY)
+        if state is not None:
+            state.retry.retry_at = 0.0
         try:
             await self.reconciler.reconcile(KEY)
         except KubeError:
@@ -209,27 +209,27 @@ CASES: dict[str, tuple[Object, Callable[[Object], str], str]] = {
 async def storm(case: str, seed: int) -> None:
     document, ends, expected = CASES[case]
     chance = random.Random(seed)
-    stage = StormyStage(document, chance)
-    api = stage.api
+    harness = StormyStage(document, chance)
+    api = harness.api
     assert isinstance(api, StormyApi)
     api.fury = chance.choice((0.02, 0.1, 0.3))
     for _ in range(chance.randrange(5, 60)):
-        stage.deliver(chance.randrange(0, 8))
-        stage.play(ends, eviction=0.05)
-        await stage.live()
+        harness.deliver(chance.randrange(0, 8))
+        harness.play(ends, eviction=0.05)
+        await harness.live()
         if chance.random() < 0.05:
-            stage.take_over()
+            harness.take_over()
     api.fury = 0.0
-    stage._options = {"status_delay": 0.0}
-    stage.take_over()
+    harness._options = {"status_delay": 0.0}
+    harness.take_over()
     for _ in range(300):
-        stage.deliver(99)
-        stage.play(ends, eviction=0.0)
-        await stage.live()
-        if (stage.stored.get("state") or {}).get("phase") in OVER:
+        harness.deliver(99)
+        harness.play(ends, eviction=0.0)
+        await harness.live()
+        if (harness.stored.get("state") or {}).get("phase") in OVER:
             break
-    state = stage.stored.get("state")
-    assert state and state["phase"] == expected, (case, seed, stage.stored)
+    state = harness.stored.get("state")
+    assert state and state["phase"] == expected, (case, seed, harness.stored)
     twice = {life: count for life, count in api.births.items() if count > 1}
     assert not twice, (case, seed, twice)
 
@@ -240,24 +240,24 @@ def test_a_command_is_carried_out_once(seed: int) -> None:
 
     async def suspend_and_resume() -> None:
         chance = random.Random(seed)
-        stage = StormyStage(job("j", task("a", 2)), chance)
-        api = stage.api
+        harness = StormyStage(job("j", task("a", 2)), chance)
+        api = harness.api
         assert isinstance(api, StormyApi)
         api.fury = chance.choice((0.05, 0.2))
         moments = sorted(chance.sample(range(60), 2))
         for moment in range(60):
-            stage.deliver(chance.randrange(0, 8))
-            stage.play(lambda pod: "", eviction=0.05)
+            harness.deliver(chance.randrange(0, 8))
+            harness.play(lambda pod: "", eviction=0.05)
             if moment in moments:
-                stage.command("AbortJob" if moment == moments[0] else "ResumeJob")
-            await stage.live()
+                harness.command("AbortJob" if moment == moments[0] else "ResumeJob")
+            await harness.live()
         api.fury = 0.0
-        stage.take_over()
+        harness.take_over()
         for _ in range(100):
-            stage.deliver(99)
-            stage.play(succeeds, eviction=0.0)
-            await stage.live()
-        assert stage.stored["state"]["phase"] == "Completed", (seed, stage.stored)
+            harness.deliver(99)
+            harness.play(succeeds, eviction=0.0)
+            await harness.live()
+        assert harness.stored["state"]["phase"] == "Completed", (seed, harness.stored)
         assert not [name for plural, name in api.objects if plural == "commands"], "they are taken up"
         assert max(api.births.values()) == 1
 

@@ -22,86 +22,88 @@ async def _deleted(*, claim: bool = False) -> Harness:
     """A Job with one pod that runs and one that has ended, deleted a moment ago."""
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
     more = {"volumes": [{"mountPath": "/data", "volumeClaim": wanted}]} if claim else {}
-    stage = Harness(job("j", task("a", 2, after=None), plugins={"svc": []}, **more))
-    await stage.look()
-    stage.show("j-a-0", "Running")
-    stage.show("j-a-1", "Succeeded")
-    stage.delete_job()
-    await stage.look()
-    return stage
+    harness = Harness(job("j", task("a", 2, after=None), plugins={"svc": []}, **more))
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    harness.show("j-a-1", "Succeeded")
+    harness.delete_job()
+    await harness.reconcile()
+    return harness
 
 
-def _left(stage: Harness) -> set[str]:
-    return {plural for plural, _ in stage.api.objects if plural != "events"}
+def _left(harness: Harness) -> set[str]:
+    return {plural for plural, _ in harness.api.objects if plural != "events"}
 
 
 async def test_the_garbage_collector_has_its_turn_first() -> None:
-    stage = await _deleted()
-    assert _left(stage) == {"pods", "services", "configmaps", "networkpolicies"}
-    assert 0 < max(stage.wishes.later) <= orphans.PATIENCE
+    harness = await _deleted()
+    assert _left(harness) == {"pods", "services", "configmaps", "networkpolicies"}
+    assert 0 < max(harness.queue.later) <= orphans.GRACE_SECONDS
 
 
 async def test_what_it_leaves_behind_is_deleted() -> None:
-    stage = await _deleted()
-    stage.entry.left_at = LONG_AGO
-    await stage.look()
-    assert _left(stage) == set()
+    harness = await _deleted()
+    harness.state.orphaned_since = LONG_AGO
+    await harness.reconcile()
+    assert _left(harness) == set()
 
 
 async def test_so_it_is_when_another_job_has_the_name_by_now() -> None:
-    stage = await _deleted()
-    stage.api.put("jobs", {"metadata": {"name": "j", "uid": "another"}, "spec": {}})
-    stage.entry.left_at = LONG_AGO
-    await stage.look()
-    assert _left(stage) == {"jobs"}
+    harness = await _deleted()
+    harness.api.put("jobs", {"metadata": {"name": "j", "uid": "another"}, "spec": {}})
+    harness.state.orphaned_since = LONG_AGO
+    await harness.reconcile()
+    assert _left(harness) == {"jobs"}
 
 
 async def test_a_controller_that_never_saw_the_job_sees_to_it_too() -> None:
-    stage = await _deleted()
-    stage.take_over()
-    stage.show("j-a-1", "Succeeded")
-    await stage.look()
-    stage.entry.left_at = LONG_AGO
-    await stage.look()
-    assert stage.pods() == []
+    harness = await _deleted()
+    harness.take_over()
+    harness.show("j-a-1", "Succeeded")
+    await harness.reconcile()
+    harness.state.orphaned_since = LONG_AGO
+    await harness.reconcile()
+    assert harness.pods() == []
 
 
 async def test_nothing_is_deleted_while_the_server_still_has_the_job() -> None:
-    stage = await _deleted()
-    stage.api.put("jobs", {"metadata": {"name": "j", "uid": stage.entry.uid}, "spec": {}})
-    before = _left(stage)
-    stage.entry.left_at = LONG_AGO
-    await stage.reconciler.reconcile(KEY)
-    assert _left(stage) == before
-    assert stage.entry.lean is not None and stage.entry.left_at is None, "it is looked after again"
+    harness = await _deleted()
+    harness.api.put("jobs", {"metadata": {"name": "j", "uid": harness.state.uid}, "spec": {}})
+    before = _left(harness)
+    harness.state.orphaned_since = LONG_AGO
+    await harness.reconciler.reconcile(KEY)
+    assert _left(harness) == before
+    assert harness.state.resource is not None and harness.state.orphaned_since is None, (
+        "it is looked after again"
+    )
 
 
 async def test_nothing_is_deleted_while_the_server_does_not_know_jobs() -> None:
     """As while an API server comes up."""
-    stage = await _deleted()
-    before = _left(stage)
+    harness = await _deleted()
+    before = _left(harness)
     unknown = NotFound(404, server_message="the server could not find the requested resource")
-    stage.api.refuse = lambda verb, plural, name: unknown if plural == "jobs" else None
-    stage.entry.left_at = LONG_AGO
+    harness.api.refuse = lambda verb, plural, name: unknown if plural == "jobs" else None
+    harness.state.orphaned_since = LONG_AGO
     with pytest.raises(NotFound):
-        await stage.look()
-    assert _left(stage) == before
+        await harness.reconcile()
+    assert _left(harness) == before
 
 
 async def test_what_was_given_to_another_meanwhile_is_left_alone() -> None:
-    stage = await _deleted()
-    service = stage.api.objects["services", "j"]
-    stage.api.put("services", {**service, "metadata": {**service["metadata"], "ownerReferences": []}})
-    stage.entry.left_at = LONG_AGO
-    await stage.look()
-    assert _left(stage) == {"services"}
+    harness = await _deleted()
+    service = harness.api.objects["services", "j"]
+    harness.api.put("services", {**service, "metadata": {**service["metadata"], "ownerReferences": []}})
+    harness.state.orphaned_since = LONG_AGO
+    await harness.reconcile()
+    assert _left(harness) == {"services"}
 
 
 async def test_claims_are_left_to_the_garbage_collector() -> None:
-    stage = await _deleted(claim=True)
-    stage.entry.left_at = LONG_AGO
-    await stage.look()
-    assert _left(stage) == {"persistentvolumeclaims"}
+    harness = await _deleted(claim=True)
+    harness.state.orphaned_since = LONG_AGO
+    await harness.reconcile()
+    assert _left(harness) == {"persistentvolumeclaims"}
 
 
 @pytest.mark.cluster

@@ -33,7 +33,7 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 
 
 @pytest.fixture
-def stage(fresh_cluster: Callable[..., Cluster]) -> Iterator[tuple[Cluster, Part]]:
+def harness(fresh_cluster: Callable[..., Cluster]) -> Iterator[tuple[Cluster, Part]]:
     cluster = fresh_cluster(audit=False)
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for definition in definitions():
@@ -56,9 +56,9 @@ def many_jobs() -> list[Object]:
 
 @pytest.mark.parametrize("shape", [one_job, many_jobs])
 def test_thousands_of_pods_are_made_and_end_at_little_memory_each(
-    stage: tuple[Cluster, Part], shape: Callable[[], list[Object]], capsys: pytest.CaptureFixture[str]
+    harness: tuple[Cluster, Part], shape: Callable[[], list[Object]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster, controller = stage
+    cluster, controller = harness
     baseline = warmed_up(cluster, controller)
     jobs = shape()
     began, cpu = time.monotonic(), controller.cpu_seconds()

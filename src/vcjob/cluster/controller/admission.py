@@ -1,4 +1,7 @@
-"""From a Job as it stands in the cluster to what is run: admitted once, planned once per generation."""
+"""From a Job object to the Job that is run: checked once and planned once per generation.
+
+Called by the reconciler. It reads the Job's state and makes no request.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from vcjob.plugins.registry import open_plugins
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Problem
 
-#: Words of a refusal that a status keeps.
-_KEPT = 2000
+#: How many characters of a rejection a status keeps.
+_MESSAGE_LIMIT = 2000
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The Job cannot be run as it is."""
 
     def __init__(self, message: str) -> None:
@@ -24,35 +27,37 @@ class Refused(Exception):
         self.message = message
 
 
-def admitted(entry: JobState, status: Status) -> Job:
-    """The Job with its defaults. One that has not started, and a change of one that we know, is checked as the
-    webhook would. One that was started before our time is taken as it is: what it was started with keeps its
-    meaning, whatever a later version would refuse."""
-    document = entry.document()
-    if not status.shape or entry.job is not None:
-        old = entry.job.doc if status.shape and entry.job is not None else None
-        admission = admit(document, allow_unknown=True, backend="cluster", old=old)
+def admit_job(state: JobState, status: Status) -> Job:
+    """The Job with its defaults. A Job that has not started, and a change of one that we know, is checked as the
+    webhook would check it. A Job that was started before this process is taken as it is: it keeps its meaning, even
+    if a later version would reject it."""
+    document = state.document()
+    if not status.shape or state.job is not None:
+        old = state.job.doc if status.shape and state.job is not None else None
+        admission = admit(document, allow_unknown=True, ground="cluster", old=old)
         if admission.job is None:
-            raise Refused(refusal_text(admission.problems))
+            raise Rejected(rejection_message(admission.problems))
         return admission.job
     try:
-        return _taken(document)
+        return _with_defaults(document)
     except VcjobError as error:
-        raise Refused(error.message) from error
+        raise Rejected(error.message) from error
 
 
-def _taken(document: dict[str, Any]) -> Job:
+def _with_defaults(document: dict[str, Any]) -> Job:
     document = defaults.apply(document)
     defaults.open_forced_plugins(document, open_plugins(Job(document)))
     return Job(document)
 
 
-def refusal_text(problems: list[Problem]) -> str:
+def rejection_message(problems: list[Problem]) -> str:
     errors = [problem for problem in problems if problem.severity == "error"]
-    text = "; ".join(_sentence(problem) for problem in errors)
-    return text if len(text) <= _KEPT else f"{text[:_KEPT]}… ({len(errors)} problems in all)"
+    text = "; ".join(_describe(problem) for problem in errors)
+    return (
+        text if len(text) <= _MESSAGE_LIMIT else f"{text[:_MESSAGE_LIMIT]}… ({len(errors)} problems in all)"
+    )
 
 
-def _sentence(problem: Problem) -> str:
-    words = f"{problem.path}: {problem.message}" if problem.path else problem.message
-    return f"{words} ({problem.hint})" if problem.hint else words
+def _describe(problem: Problem) -> str:
+    text = f"{problem.path}: {problem.message}" if problem.path else problem.message
+    return f"{text} ({problem.hint})" if problem.hint else text

@@ -1,4 +1,8 @@
-"""The controller: one informer set, one queue, one pool of workers, under one Lease."""
+"""The controller: one set of informers, one queue and one pool of workers, under one Lease.
+
+`run_controller` is called by the process (`vcjob controller`). It returns after a graceful stop and raises what only a
+user can resolve.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,8 @@ from typing import Any
 
 from vcjob.cluster.controller.cache.informers import Caches, wait_synced
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import JobKey
-from vcjob.cluster.controller.event_recorder import EventWriter
+from vcjob.cluster.controller.cache.job_state import QueueKey
+from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.reconcile import Reconciler
 from vcjob.cluster.controller.schedulers import Schedulers
@@ -22,27 +26,27 @@ from vcjob.kube.controller.queue import Backoff, QueueClosed, WorkQueue
 from vcjob.kube.errors import KubeError, LeaseLost
 
 log = logging.getLogger(__name__)
-#: How long a stop waits for what is under way.
-_WIND_DOWN = 5.0
+#: How long a stop waits for running reconciles and pending writes.
+_DRAIN_SECONDS = 5.0
 
 
 class Controller:
-    """One term of leadership: everything it knows was read after the Lease was won."""
+    """One term of leadership: everything it knows was read after the Lease was acquired."""
 
     def __init__(
         self, client: Client, options: ControllerOptions, telemetry: Telemetry, identity: str
     ) -> None:
         self._options = options
         self._telemetry = telemetry
-        self.queue: WorkQueue[JobKey] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
-        self.board = JobCache(self.queue.add_after, client.now)
-        telemetry.count_phases(self.board.phases)
+        self.queue: WorkQueue[QueueKey] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
+        self.jobs = JobCache(self.queue.add_after, client.now)
+        telemetry.count_phases(self.jobs.phases)
         self._caches = Caches(client, options.namespaces)
         self._schedulers = Schedulers(client, options)
-        self._events = EventWriter(client, identity)
+        self._events = EventRecorder(client, identity)
         self._reconciler = Reconciler(
             client,
-            self.board,
+            self.jobs,
             self.queue,
             schedulers=self._schedulers,
             events=self._events,
@@ -52,38 +56,40 @@ class Controller:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, or raise why that is not possible."""
-        await self._caches.connect(self.board)
+        """Reconcile Jobs until `stop` is set, or raise why that is not possible."""
+        await self._caches.connect(self.jobs)
         await self._schedulers.discover()
         informers = [*self._schedulers.informers, *self._caches.informers]
         background = [asyncio.create_task(informer.run()) for informer in informers]
         try:
-            await _unless_ended(wait_synced(informers), background)
+            await _wait_unless_ended(wait_synced(informers), background)
             self._schedulers.check_job_controller()
-            log.info("%d Jobs are known; %d workers begin", len(self.board), self._options.workers)
+            log.info("%d Jobs found; starting %d workers", len(self.jobs), self._options.workers)
             background.append(asyncio.create_task(self._schedulers.guard()))
             writer = asyncio.create_task(self._events.run())
             background.append(writer)
             workers = [asyncio.create_task(self._work()) for _ in range(self._options.workers)]
             try:
-                await _unless_ended(stop.wait(), [*background, *workers])
+                await _wait_unless_ended(stop.wait(), [*background, *workers])
             finally:
                 self.queue.close()
-                await _wind_down(workers)
+                await _drain(workers)
                 writer.cancel()
-            await self._say_what_waits()
+            await self._flush()
         finally:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
 
-    async def _say_what_waits(self) -> None:
+    async def _flush(self) -> None:
         try:
-            async with asyncio.timeout(_WIND_DOWN):
-                await self._reconciler.write_what_waits()
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self._reconciler.flush()
                 await self._events.drain()
         except TimeoutError:
-            log.warning("the API server does not answer; pending status counters and events were not written")
+            log.warning(
+                "the API server does not respond; pending status counters and events were not written"
+            )
 
     async def _work(self) -> None:
         while True:
@@ -100,10 +106,10 @@ class Controller:
                 raise
             except KubeError as error:
                 delay = self.queue.add_rate_limited(key)
-                log.warning("a Job is looked at again in %.1f s: %s", delay, error, extra={"uid": key[1]})
+                log.warning("reconcile failed; retrying in %.1f s: %s", delay, error, extra={"uid": key[1]})
             except Exception:
                 self.queue.add_rate_limited(key)
-                log.exception("a Job could not be looked at", extra={"uid": key[1]})
+                log.exception("reconcile failed", extra={"uid": key[1]})
             finally:
                 self.queue.done(key)
                 self._telemetry.reconciled(time.perf_counter() - began, failed)
@@ -113,9 +119,9 @@ class Controller:
 async def run_controller(
     client: Client, options: ControllerOptions, *, metrics: Telemetry | None = None, stop: asyncio.Event
 ) -> None:
-    """Serve Jobs whenever the Lease is ours, until `stop` is set; then end in good order.
+    """Reconcile Jobs while this process holds the Lease, until `stop` is set; then stop gracefully.
 
-    Raises what only a user can mend: Volcano's own controller is live, no rights, no such kinds.
+    Raises what only a user can resolve: Volcano's own controller runs, missing rights, missing CRDs.
     """
     telemetry = metrics or Silent()
     while not stop.is_set():
@@ -142,7 +148,7 @@ async def run_controller(
                 term.cancel()
             await term
         except LeaseLost as error:
-            log.warning("%s; it is asked for again", error)
+            log.warning("%s; trying to acquire it again", error)
         except asyncio.CancelledError:
             if not stop.is_set():
                 raise
@@ -152,24 +158,24 @@ async def run_controller(
             await asyncio.gather(term, stopping, return_exceptions=True)
 
 
-async def _unless_ended(main: Coroutine[Any, Any, Any], others: list[asyncio.Task[None]]) -> None:
-    """Wait for `main`; one of the `others` ending first is an error, its own if it has one."""
+async def _wait_unless_ended(main: Coroutine[Any, Any, Any], others: list[asyncio.Task[None]]) -> None:
+    """Wait for `main`. If one of the `others` ends first, raise its error."""
     awaited = asyncio.create_task(main)
     try:
         await asyncio.wait({awaited, *others}, return_when=asyncio.FIRST_COMPLETED)
         for task in others:
             if task.done():
                 task.result()
-                raise RuntimeError("a part of the controller ended by itself")
+                raise RuntimeError("a background task of the controller ended unexpectedly")
         await awaited
     finally:
         awaited.cancel()
         await asyncio.gather(awaited, return_exceptions=True)
 
 
-async def _wind_down(workers: list[asyncio.Task[None]]) -> None:
-    """Let what is under way come to its end; what hangs is cut off: the next one takes it up."""
-    _, hanging = await asyncio.wait(workers, timeout=_WIND_DOWN)
+async def _drain(workers: list[asyncio.Task[None]]) -> None:
+    """Let running reconciles finish; those that take too long are cancelled, and the next leader continues."""
+    _, hanging = await asyncio.wait(workers, timeout=_DRAIN_SECONDS)
     for task in hanging:
         task.cancel()
     await asyncio.gather(*workers, return_exceptions=True)

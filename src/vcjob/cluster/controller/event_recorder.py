@@ -1,4 +1,7 @@
-"""Events on Jobs, for people. Written behind the controller's back: none of its work waits for them."""
+"""Events on Jobs, for users. They are written in the background: no reconcile waits for them.
+
+An event that cannot be written is dropped; a lost Lease is raised.
+"""
 
 from __future__ import annotations
 
@@ -19,58 +22,62 @@ from vcjob.spec.job import API_VERSION, KIND
 
 log = logging.getLogger(__name__)
 COMPONENT = "vcjob-controller"
-#: The same words about the same Job are not said again for this long.
-QUIET_SECONDS = 300.0
-_MOST_WAITING = 5_000
-_MESSAGE_KEPT = 1000
+#: The same event on the same Job is not repeated for this long.
+REPEAT_SECONDS = 300.0
+_QUEUE_LIMIT = 5_000
+_MESSAGE_LIMIT = 1000
 
 
-class _Written(msgspec.Struct):
-    """Nobody asks what the API server made of an event."""
+class _Ignored(msgspec.Struct):
+    """The API server's answer, which is not read."""
 
 
-_WRITTEN = EVENTS.read_as(_Written)
+_EVENTS = EVENTS.read_as(_Ignored)
 
 
-class EventWriter:
+class EventRecorder:
+    """Queues events that the reconciler emits; `run` writes them one at a time."""
+
     def __init__(self, client: Client, identity: str) -> None:
         self._client = client
         self._identity = identity
-        self._queue: asyncio.Queue[Document] = asyncio.Queue(_MOST_WAITING)
+        self._queue: asyncio.Queue[Document] = asyncio.Queue(_QUEUE_LIMIT)
         self._number = itertools.count()
 
-    def tell(self, entry: JobState, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def emit(self, state: JobState, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         now = time.time()
-        said = f"{reason}: {message}"
-        entry.told = {words: at for words, at in entry.told.items() if now - at < QUIET_SECONDS}
-        if said in entry.told or entry.lean is None:
+        text = f"{reason}: {message}"
+        state.recent_events = {
+            old: at for old, at in state.recent_events.items() if now - at < REPEAT_SECONDS
+        }
+        if text in state.recent_events or state.resource is None:
             return
-        entry.told[said] = now
+        state.recent_events[text] = now
         try:
-            self._queue.put_nowait(self._event(entry, type, reason, message, now))
+            self._queue.put_nowait(self._event(state, type, reason, message, now))
         except asyncio.QueueFull:
-            log.warning("too many events wait to be written; one about %s is lost", entry.name)
+            log.warning("event queue is full; dropped an event of %s/%s", state.namespace, state.name)
 
     async def run(self) -> None:
         while True:
             await self._write(await self._queue.get())
 
     async def drain(self) -> None:
-        """Write what still waits."""
+        """Write the queued events before a graceful stop."""
         while not self._queue.empty():
             await self._write(self._queue.get_nowait())
 
     async def _write(self, event: Document) -> None:
         try:
-            await self._client.create(_WRITTEN, event, event["metadata"]["namespace"])
+            await self._client.create(_EVENTS, event, event["metadata"]["namespace"])
         except LeaseLost:
             raise
         except KubeError as error:
-            log.debug("an event was not written: %s", error)
+            log.debug("event not written: %s", error)
 
-    def _event(self, entry: JobState, type: str, reason: str, message: str, now: float) -> Document:
-        assert entry.lean is not None
-        meta = entry.lean.metadata
+    def _event(self, state: JobState, type: str, reason: str, message: str, now: float) -> Document:
+        assert state.resource is not None
+        meta = state.resource.metadata
         at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return EVENTS.manifest(
             f"{meta.name}.{time.time_ns():x}{next(self._number) % 256:02x}",
@@ -85,7 +92,7 @@ class EventWriter:
             },
             type=type,
             reason=reason,
-            message=message if len(message) <= _MESSAGE_KEPT else message[:_MESSAGE_KEPT] + "…",
+            message=message if len(message) <= _MESSAGE_LIMIT else message[:_MESSAGE_LIMIT] + "…",
             source={"component": COMPONENT},
             reportingComponent=COMPONENT,
             reportingInstance=self._identity[:128],

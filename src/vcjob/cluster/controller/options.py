@@ -1,4 +1,4 @@
-"""What a controller can be told."""
+"""The options of a controller; `vcjob controller` and `vcjob install` fill them in."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ GangChoice: TypeAlias = Literal["auto", "none", "volcano", "coscheduling"]
 
 
 class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    #: The namespaces whose Jobs are served; None: all.
+    """Immutable; the defaults suit an installation by `vcjob install`."""
+
+    #: The namespaces whose Jobs are reconciled; None: all.
     namespaces: tuple[str, ...] | None = None
-    #: Jobs that are worked on at once. Requests in flight are bounded by the client's own window.
+    #: Number of Jobs reconciled concurrently. The client's window bounds the requests in flight.
     workers: int = 16
     gang: GangChoice = "auto"
-    #: Who serves pods that ask for Volcano's scheduler where it is not there; None: the cluster's default.
+    #: schedulerName for pods that request `volcano` when its scheduler is not running; None: the cluster's default.
     scheduler: str | None = None
-    #: Where Volcano's own parts live, to see whether they are alive.
+    #: The namespace in which Volcano itself runs.
     volcano_namespace: str = "volcano-system"
-    #: Run although Volcano's controller manager is alive: its job controller was switched off where we cannot see it.
+    #: Run although Volcano's controller manager runs: its job controller was switched off in a way that we cannot see.
     beside_volcano: bool = False
 
     identity: str | None = None
@@ -29,9 +31,9 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease_namespace: str = "vcjob-system"
     lease: LeaseSettings = LeaseSettings()
 
-    #: Seconds for which counters alone may wait before the status is written.
+    #: Seconds for which counter-only status changes are batched.
     status_delay: float = 1.0
-    #: Pods that are created in one go before the Job is looked at again.
+    #: Pods that are created in one reconcile.
     creation_chunk: int = 500
 
     webhook: bool = True
@@ -40,7 +42,7 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 8081
     #: Addresses to listen on; an empty one is every address.
     host: str = ""
-    #: The Service in front of the webhook, and where its CA and certificate are kept.
+    #: The Service of the webhook, and the Secret with its CA and certificate.
     service_name: str = "vcjob-webhook"
     certificate_secret: str = "vcjob-webhook-tls"  # noqa: S105 - the name of a Secret
 

@@ -1,9 +1,9 @@
-"""What is left of Jobs that are gone.
+"""Deletes objects that outlive their Job.
 
-The cluster's garbage collector ends what a deleted Job owned. But where its watch breaks while a Job is deleted and
-made anew under its name, it takes the new Job for the old one, changed, and never comes back to what the old one
-owned: pods hold processors for nobody, and a Service stands in the new Job's way. So what outlives its Job for
-longer than the collector needs is ended here.
+The cluster's garbage collector deletes what a deleted Job owned. But if its watch breaks while a Job is deleted and
+created again under the same name, it takes the new Job for a newer version of the old one and never deletes what the
+old one owned: pods hold resources for nobody, and a Service blocks the new Job's. So objects that outlive their Job
+for longer than the collector needs are deleted here.
 """
 
 from __future__ import annotations
@@ -13,62 +13,64 @@ import time
 
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import JobKey, JobState
-from vcjob.cluster.controller.objects.owned_objects import Objects
+from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
+from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
 from vcjob.cluster.resources import PARTIAL_JOBS, PartialJob
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
 
 log = logging.getLogger(__name__)
-#: The garbage collector has its turn first.
-PATIENCE = 30.0
+#: How long the garbage collector gets first.
+GRACE_SECONDS = 30.0
 
 
 class Orphans:
+    """Called by the reconciler for Jobs that no longer exist. API errors are raised and retried."""
+
     def __init__(
         self,
         client: Client,
-        board: JobCache,
-        queue: WorkQueue[JobKey],
+        jobs: JobCache,
+        queue: WorkQueue[QueueKey],
         *,
-        executor: PodControl,
-        objects: Objects,
+        pod_control: PodControl,
+        objects: OwnedObjects,
         caches: Caches,
     ) -> None:
         self._client = client
-        self._board = board
+        self._jobs = jobs
         self._queue = queue
-        self._executor = executor
+        self._pod_control = pod_control
         self._objects = objects
         self._caches = caches
 
-    async def see_to(self, entry: JobState) -> None:
-        """Called whenever a Job that is gone is looked at, as long as something of it is there."""
-        if not (entry.observed.pods or self._objects.removable(entry)):
+    async def reconcile(self, state: JobState) -> None:
+        """Delete what is left of a deleted Job once the grace period is over."""
+        if not (state.observed.pods or self._objects.deletable(state)):
             return
         now = time.monotonic()
-        if entry.left_at is None:
-            entry.left_at = now
-        wait = entry.left_at + PATIENCE - now
+        if state.orphaned_since is None:
+            state.orphaned_since = now
+        wait = state.orphaned_since + GRACE_SECONDS - now
         if wait <= 0:
-            entry.left_at, wait = now, PATIENCE
-            there = await self._find(entry)
-            if there is not None:
-                self._board.job_changed(there)
+            state.orphaned_since, wait = now, GRACE_SECONDS
+            found = await self._find(state)
+            if found is not None:
+                self._jobs.job_changed(found)
             else:
                 log.warning(
-                    "%s/%s is gone, and what it owned is still there: it is deleted now",
-                    entry.namespace,
-                    entry.name,
-                    extra={"uid": entry.uid},
+                    "%s/%s no longer exists, but objects that it owned do: deleting them",
+                    state.namespace,
+                    state.name,
+                    extra={"uid": state.uid},
                 )
-                await self._executor.clear(entry, self._caches.pods.of(entry.namespace), ended=True)
-                await self._objects.remove(entry)
-        self._queue.add_after(entry.key, wait)
+                await self._pod_control.delete_all(state, self._caches.pods.of(state.namespace), ended=True)
+                await self._objects.delete_all(state)
+        self._queue.add_after(state.key, wait)
 
-    async def _find(self, entry: JobState) -> PartialJob | None:
-        """Asked of the server itself, for our own view may be behind; and by a list, which fails while an API server
-        that comes up does not know Jobs yet. A single Job would seem to be gone then."""
-        found = await self._client.list(PARTIAL_JOBS, entry.namespace, fields=f"metadata.name={entry.name}")
-        return next((job for job in found if job.metadata.uid == entry.uid), None)
+    async def _find(self, state: JobState) -> PartialJob | None:
+        """Read from the server, because our view may be old; and by a list, which fails while a starting API server
+        does not serve Jobs yet. A get of one Job would return 404 then."""
+        found = await self._client.list(PARTIAL_JOBS, state.namespace, fields=f"metadata.name={state.name}")
+        return next((job for job in found if job.metadata.uid == state.uid), None)

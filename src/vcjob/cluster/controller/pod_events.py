@@ -1,5 +1,5 @@
-"""Why a pod that has its node does not start: only its events say so (a volume that cannot be mounted, a
-sandbox that cannot be made, an image that takes its time), so they are asked for when it takes long."""
+"""Why a pod that has a node does not start: only its events say so (a volume that cannot be mounted, a sandbox that
+cannot be created, a slow image pull), so they are fetched when the start takes long. An API error is ignored."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from vcjob.kube.errors import KubeError
 from vcjob.lifecycle.observed import Blocked
 from vcjob.wellknown import reasons
 
-#: How long an answer holds before the events are asked for again.
-ASK_AGAIN_SECONDS = 15.0
+#: How long before the events are fetched again.
+FETCH_AGAIN_SECONDS = 15.0
 
 _REASONS = {
     "FailedMount": reasons.VOLUME,
@@ -27,6 +27,8 @@ _REASONS = {
 
 
 class PartialEvent(msgspec.Struct, rename="camel", gc=False):
+    """The fields of an event that explain a slow start."""
+
     reason: str = ""
     message: str = ""
     type: str = ""
@@ -37,27 +39,27 @@ class PartialEvent(msgspec.Struct, rename="camel", gc=False):
 PARTIAL_EVENTS = EVENTS.read_as(PartialEvent)
 
 
-async def fetch_start_failure(client: Client, entry: JobState, now: float) -> float | None:
-    """Have the words about the slow starter that is told of at hand. How soon to ask again; None: nobody is slow."""
-    slow = entry.causes.slow_starter(now)
+async def fetch_start_failure(client: Client, state: JobState, now: float) -> float | None:
+    """Fetch the events of the slowest-starting pod. In how many seconds to fetch again; None: no pod is slow."""
+    slow = state.pods.causes.slow_starter(now)
     if slow is None:
-        entry.start_words = None
+        state.pending.start_failure = None
         return None
-    left = entry.start_asked + ASK_AGAIN_SECONDS - time.monotonic()
+    left = state.pending.events_fetched_at + FETCH_AGAIN_SECONDS - time.monotonic()
     if left > 0:
         return left
-    entry.start_asked = time.monotonic()
+    state.pending.events_fetched_at = time.monotonic()
     try:
-        events = await client.list(PARTIAL_EVENTS, entry.namespace, fields=f"involvedObject.uid={slow}")
+        events = await client.list(PARTIAL_EVENTS, state.namespace, fields=f"involvedObject.uid={slow}")
     except KubeError:
-        return ASK_AGAIN_SECONDS  # the Job can do without
-    said = newest(events)
-    entry.start_words = (slow, said) if said is not None else None
-    return ASK_AGAIN_SECONDS
+        return FETCH_AGAIN_SECONDS  # only the message is less precise
+    found = newest(events)
+    state.pending.start_failure = (slow, found) if found is not None else None
+    return FETCH_AGAIN_SECONDS
 
 
 def newest(events: list[PartialEvent]) -> Blocked | None:
-    """What was said last; a warning counts for more than all that went well."""
+    """The latest event; warnings come before normal events."""
     found = [event for event in events if event.type == "Warning"] or events
     if not found:
         return None

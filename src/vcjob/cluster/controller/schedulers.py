@@ -1,7 +1,7 @@
-"""Who schedules here, and how a Job's pods are told to them as one group.
+"""Which schedulers run in the cluster, and which of them places a Job's pods.
 
 Volcano counts as present while its scheduler is alive: by its Lease, or by a ready pod of it where it runs
-without one. Its CRDs prove nothing, for we install them ourselves.
+without one. Its CRDs prove nothing, because vcjob installs them itself.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from vcjob.wellknown import reasons
 
 SCHEDULER_LEASE, CONTROLLER_LEASE = "volcano", "vc-controller-manager"
 SCHEDULER_APP, CONTROLLER_APP = "volcano-scheduler", "volcano-controller"
-#: Phases of a PodGroup in which its pods may be made.
-_CLOSED = frozenset({"", "Pending"})
-_LOOK_SECONDS = 2.0
+#: Phases of a PodGroup in which its pods must not be created yet.
+_NOT_ADMITTED = frozenset({"", "Pending"})
+_CHECK_SECONDS = 2.0
 
 
 class _PartMeta(Meta, rename="camel", gc=False):
@@ -50,7 +50,7 @@ class _PartStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class VolcanoPart(msgspec.Struct, gc=False):
-    """A pod of Volcano's own."""
+    """A pod of Volcano itself: its scheduler or its controller manager."""
 
     metadata: _PartMeta
     spec: _PartSpec = _PartSpec()
@@ -77,8 +77,8 @@ class VolcanoPart(msgspec.Struct, gc=False):
         )
 
 
-class Pulse:
-    """Whether leases are alive, by our own clock once a renewal was seen."""
+class LeaseMonitor:
+    """Whether Leases are renewed, by our own clock once a renewal was seen."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
@@ -106,24 +106,24 @@ class Pulse:
 
 
 class Schedulers:
-    """Watches Volcano's parts; `run()` it, wait for `synced`."""
+    """Watches Volcano's pods and Leases. Run `informers`, wait until they are synced, then ask."""
 
     def __init__(self, client: Client, options: ControllerOptions) -> None:
         self._client = client
         self._options = options
         self._coscheduling = False
-        self._pulse = Pulse()
+        self._lease_monitor = LeaseMonitor()
         where = options.volcano_namespace
-        # By name: our rights are for these two alone.
+        # By name: the role grants only these two.
         self._leases = [
             Informer(client, PARTIAL_LEASES, namespace=where, fields=f"metadata.name={name}")
             for name in (SCHEDULER_LEASE, CONTROLLER_LEASE)
         ]
         for leases in self._leases:
             leases.on_change(
-                add=lambda lease: self._pulse.saw(lease, renewed=False),
-                update=lambda _, lease: self._pulse.saw(lease, renewed=True),
-                delete=self._pulse.gone,
+                add=lambda lease: self._lease_monitor.saw(lease, renewed=False),
+                update=lambda _, lease: self._lease_monitor.saw(lease, renewed=True),
+                delete=self._lease_monitor.gone,
             )
         self._parts = Informer(
             client,
@@ -146,28 +146,28 @@ class Schedulers:
 
     @property
     def volcano_schedules(self) -> bool:
-        return self._pulse.alive(SCHEDULER_LEASE) or any(
+        return self._lease_monitor.alive(SCHEDULER_LEASE) or any(
             part.app == SCHEDULER_APP and part.ready for part in self._parts
         )
 
     def check_job_controller(self) -> None:
-        """Raise where Volcano's own job controller is alive: two would fight over every Job."""
+        """Raise VolcanoRunning if Volcano's own job controller runs: two controllers would both change every Job."""
         if self._options.beside_volcano:
             return
         pods = [part for part in self._parts if part.app == CONTROLLER_APP]
         alive = [part for part in pods if part.ready and not part.without_job_controller]
-        unseen = self._pulse.alive(CONTROLLER_LEASE) and not pods
+        unseen = self._lease_monitor.alive(CONTROLLER_LEASE) and not pods
         if alive or unseen:
-            raise VolcanoIsLive(self._options.volcano_namespace)
+            raise VolcanoRunning(self._options.volcano_namespace)
 
     async def guard(self) -> None:
-        """Ends by raising as soon as Volcano's job controller comes alive."""
+        """Check regularly; ends by raising VolcanoRunning once Volcano's job controller runs."""
         while True:
             self.check_job_controller()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
     def choose(self, job: Job) -> GangName:
-        """The gang of a Job that starts now; it keeps it for life."""
+        """The gang of a Job that starts now. The Job keeps it until it ends."""
         if self._options.gang != "auto":
             return self._options.gang
         if _asks_for_volcano(job) and self.volcano_schedules:
@@ -175,29 +175,31 @@ class Schedulers:
         return "coscheduling" if self._coscheduling else "none"
 
     def replaced(self, job: Job, gang: GangName) -> str | None:
-        """What to tell where the pods do not go to the scheduler that the Job names."""
+        """The message of an event if the pods do not go to the scheduler that the Job names."""
         if gang == "volcano" or not _asks_for_volcano(job):
             return None
-        stead = self._options.scheduler or "the cluster's default scheduler"
-        group = "as one group (coscheduling)" if gang == "coscheduling" else "one by one, not as a gang"
-        return f"Volcano's scheduler does not run here, so {stead} places the pods {group}"
+        substitute = self._options.scheduler or "the cluster's default scheduler"
+        group = "as a gang (coscheduling)" if gang == "coscheduling" else "one by one, not as a gang"
+        return f"Volcano's scheduler does not run here, so {substitute} places the pods {group}"
 
 
-class VolcanoIsLive(BackendError):
+class VolcanoRunning(BackendError):
+    """Volcano's own job controller runs; only a user can resolve that."""
+
     def __init__(self, namespace: str) -> None:
         super().__init__(
-            f"Volcano's own job controller is running (in namespace {namespace}); two controllers would fight over every Job",
+            f"Volcano's own job controller is running (in namespace {namespace}); two controllers would both change every Job",
             hint="switch it off with --controllers=*,-job-controller in the arguments of volcano-controllers "
-            "(its scheduler may stay), or uninstall Volcano; where it is switched off already but runs out of "
-            "our sight, say so with --beside-volcano",
+            "(its scheduler may stay), or uninstall Volcano; if it is switched off in a way that is not visible "
+            "here, pass --beside-volcano",
         )
 
 
-def gate(gang: GangName, phase: str, queue: str, message: str) -> Blocked | None:
-    """Whether pods have to wait for their PodGroup: Volcano's scheduler lets it in when there is room."""
-    if gang != "volcano" or phase not in _CLOSED:
+def queue_gate(gang: GangName, phase: str, queue: str, message: str) -> Blocked | None:
+    """Why pods have to wait for their PodGroup: Volcano's scheduler admits it when the queue has room."""
+    if gang != "volcano" or phase not in _NOT_ADMITTED:
         return None
-    why = message or "it has not been let in yet"
+    why = message or "it has not been admitted yet"
     return Blocked(reasons.WAITING_IN_QUEUE, f"the PodGroup waits in queue {queue}: {why}")
 
 

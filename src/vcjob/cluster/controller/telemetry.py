@@ -1,4 +1,4 @@
-"""What the controller tells whoever counts."""
+"""What the controller reports for metrics. `process.metrics` implements it; tests and embedders may ignore it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ from vcjob.cluster.resources import PartialJob
 
 
 class Telemetry(Protocol):
+    """Called on the event loop; must not block or raise."""
+
     def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
-        """Who knows how many Jobs are in which phase."""
+        """Register the function that counts the Jobs in each phase."""
 
     def leads(self, leading: bool) -> None:
         """Whether this replica holds the Lease."""
 
     def phase_changed(self, phase: str) -> None:
-        """A Job has come to this phase, its first one included."""
+        """A Job entered this phase, its first one included."""
 
     def reconciled(self, seconds: float, failed: bool) -> None:
-        """One look at one Job."""
+        """One reconcile of one Job."""
 
     def waited(self, seconds: float) -> None:
-        """A Job stood in the queue for this long."""
+        """A Job waited in the queue for this long."""
 
     def queue_length(self, length: int) -> None: ...
 
     def all_pods(self, job: PartialJob | None) -> None:
-        """Every pod of a Job is there."""
+        """Every pod of a Job exists."""
 
     def restarted(self, cause: str) -> None:
         """Pods were replaced or restarted, and why."""
 
 
 class Silent:
-    """Nobody counts."""
+    """Ignores everything."""
 
     def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
         pass

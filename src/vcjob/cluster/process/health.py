@@ -1,7 +1,4 @@
-"""Plain HTTP for the kubelet's probes and for Prometheus.
-
-`process.main` starts both servers; they know nothing about Jobs.
-"""
+"""Plain HTTP for those who look after the process: probes and Prometheus."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ import asyncio
 
 from aiohttp import web
 
-from vcjob.cluster.http_server import HttpServer
+from vcjob.cluster.http_server import bounded_runner, listen
 from vcjob.cluster.process.metrics import CONTENT_TYPE, Metrics
 
 
 class Health:
-    """Alive as long as it answers; ready when it waits for nothing."""
+    """That it answers shows that it lives; it is ready when it waits for nothing."""
 
     def __init__(self) -> None:
         self.waiting_for = ""
@@ -28,22 +25,22 @@ class Health:
         return web.Response(text="ok\n")
 
 
-async def serve_health(health: Health, *, host: str, port: int) -> HttpServer:
+async def serve_health(health: Health, *, host: str, port: int) -> web.AppRunner:
     app = web.Application()
     app.router.add_get("/healthz", health.healthz)
     app.router.add_get("/readyz", health.readyz)
-    server = HttpServer(app)
-    await server.start(host, port)
-    return server
+    runner = bounded_runner(app)
+    await listen(runner, host, port)
+    return runner
 
 
-async def serve_metrics(metrics: Metrics, *, host: str, port: int) -> HttpServer:
+async def serve_metrics(metrics: Metrics, *, host: str, port: int) -> web.AppRunner:
     async def show(_: web.Request) -> web.Response:
         body = await asyncio.to_thread(metrics.render)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     app = web.Application()
     app.router.add_get("/metrics", show)
-    server = HttpServer(app)
-    await server.start(host, port)
-    return server
+    runner = bounded_runner(app)
+    await listen(runner, host, port)
+    return runner

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.cluster.controller.status.throttle import IN_A_RUSH, WHILE_WAITING, StatusThrottle, Unsaved
+from vcjob.cluster.controller.status.throttle import (
+    BUSY_FACTOR,
+    WAITING_FACTOR,
+    StatusThrottle,
+    UnsavedCounters,
+)
 
 
-def left(patience: StatusThrottle, waited: float, *, only_waits: bool = False, rush: bool = False) -> float:
-    return patience.left(Unsaved(1000.0, only_waits), 1000.0 + waited, rush=rush)
+def left(patience: StatusThrottle, waited: float, *, only_waits: bool = False, busy: bool = False) -> float:
+    return patience.seconds_left(UnsavedCounters(1000.0, only_waits), 1000.0 + waited, busy=busy)
 
 
 def test_counters_wait_a_moment_for_company() -> None:
@@ -18,9 +23,9 @@ def test_counters_wait_a_moment_for_company() -> None:
 
 
 def test_they_wait_longer_in_a_rush_and_those_of_waiting_pods_longest() -> None:
-    assert left(StatusThrottle(1.0), 1.0, rush=True) == IN_A_RUSH - 1.0
-    assert left(StatusThrottle(1.0), 1.0, rush=True, only_waits=True) == WHILE_WAITING - 1.0
-    assert left(StatusThrottle(1.0), float(WHILE_WAITING), only_waits=True) == 0.0
+    assert left(StatusThrottle(1.0), 1.0, busy=True) == BUSY_FACTOR - 1.0
+    assert left(StatusThrottle(1.0), 1.0, busy=True, only_waits=True) == WAITING_FACTOR - 1.0
+    assert left(StatusThrottle(1.0), float(WAITING_FACTOR), only_waits=True) == 0.0
 
 
 def test_counters_of_many_jobs_at_once_wait_but_not_for_ever() -> None:
@@ -29,9 +34,9 @@ def test_counters_of_many_jobs_at_once_wait_but_not_for_ever() -> None:
     assert waits[:10] == [0.0] * 10
     assert set(waits[10:]) == {1.0}
     assert left(patience, 2.0) == 0.0  # a second later some more are due
-    assert left(patience, IN_A_RUSH - 0.25) == 0.0
+    assert left(patience, BUSY_FACTOR - 0.25) == 0.0
     for _ in range(20):
-        assert left(patience, float(IN_A_RUSH)) == 0.0
+        assert left(patience, float(BUSY_FACTOR)) == 0.0
 
 
 def test_who_is_told_to_wait_is_never_kept_beyond_the_limit_of_a_rush() -> None:
@@ -43,4 +48,4 @@ def test_who_is_told_to_wait_is_never_kept_beyond_the_limit_of_a_rush() -> None:
 
 def test_without_a_delay_nothing_waits() -> None:
     patience = StatusThrottle(0.0)
-    assert [left(patience, 0.0, rush=True, only_waits=True) for _ in range(50)] == [0.0] * 50
+    assert [left(patience, 0.0, busy=True, only_waits=True) for _ in range(50)] == [0.0] * 50

@@ -9,9 +9,9 @@ import pytest
 
 from tests.cluster.controller.harness import NAMESPACE, OWNER, UID, FakeApi, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
+from vcjob.cluster.controller.cache.job_state import UnsavedCounters
 from vcjob.cluster.controller.controller import Controller
 from vcjob.cluster.controller.options import ControllerOptions
-from vcjob.cluster.controller.status.throttle import Unsaved
 from vcjob.cluster.controller.telemetry import Silent
 from vcjob.cluster.resources import PARTIAL_CLAIMS, PARTIAL_JOBS
 from vcjob.kube.api.client import Client
@@ -21,127 +21,129 @@ QUOTA = "exceeded quota: few, requested: pods=1"
 
 
 async def test_objects_come_before_pods_and_say_that_the_job_has_begun() -> None:
-    stage = Harness(trio("j"), status_delay=60.0)
+    harness = Harness(trio("j"), status_delay=60.0)
     seen: list[tuple[str, str]] = []
-    stage.api.refuse = lambda verb, plural, name: seen.append((verb, plural))
-    await stage.look()
+    harness.api.refuse = lambda verb, plural, name: seen.append((verb, plural))
+    await harness.reconcile()
     assert set(seen[:3]) == {("create", "configmaps"), ("create", "services"), ("create", "networkpolicies")}
     assert seen[3:] == [("create", "pods")] * 3
-    assert stage.pods() == ["j-master-0", "j-worker-0", "j-worker-1"]
+    assert harness.pods() == ["j-master-0", "j-worker-0", "j-worker-1"]
 
 
 async def test_a_job_without_objects_has_its_status_written_before_its_pods() -> None:
-    stage = Harness(job("j", task("a", 2)), status_delay=60.0)
+    harness = Harness(job("j", task("a", 2)), status_delay=60.0)
     seen: list[tuple[str, str]] = []
-    stage.api.refuse = lambda verb, plural, name: seen.append((verb, plural))
-    await stage.look()
+    harness.api.refuse = lambda verb, plural, name: seen.append((verb, plural))
+    await harness.reconcile()
     assert seen == [("patch", "jobs"), ("create", "pods"), ("create", "pods")]
 
 
 async def test_an_object_that_nobody_watches_does_not_tell_that_the_job_has_begun() -> None:
-    stage = Harness(job("j", task("a", 1)), status_delay=60.0)
+    harness = Harness(job("j", task("a", 1)), status_delay=60.0)
     meta = {"name": "j", "uid": "other", "namespace": NAMESPACE, "resourceVersion": "1"}
-    stage.entry.owned["Widget", "j"] = _read(PARTIAL_CLAIMS, {"metadata": meta})
-    await stage.look()
-    assert stage.stored["state"]["phase"] == "Pending"
+    harness.state.objects.owned["Widget", "j"] = _read(PARTIAL_CLAIMS, {"metadata": meta})
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Pending"
 
 
 async def test_one_who_takes_over_before_the_first_status_makes_no_attempt_twice() -> None:
-    stage = Harness(trio("j"), status_delay=60.0)
-    await stage.look()
-    assert stage.stored == {}
-    del stage.api.objects["pods", "j-worker-1"]  # made, and gone before anybody saw it
-    stage.take_over()
-    await stage.look()
-    attempts = {name: stage.api.objects["pods", name]["metadata"]["labels"][ATTEMPT] for name in stage.pods()}
+    harness = Harness(trio("j"), status_delay=60.0)
+    await harness.reconcile()
+    assert harness.stored == {}
+    del harness.api.objects["pods", "j-worker-1"]  # made, and gone before anybody saw it
+    harness.take_over()
+    await harness.reconcile()
+    attempts = {
+        name: harness.api.objects["pods", name]["metadata"]["labels"][ATTEMPT] for name in harness.pods()
+    }
     assert attempts == {"j-master-0": "0", "j-worker-0": "0", "j-worker-1": "1"}
-    assert stage.stored["state"]["phase"] == "Pending"  # now it could not be told from the objects any more
+    assert harness.stored["state"]["phase"] == "Pending"  # now it could not be told from the objects any more
 
 
 async def test_what_is_not_written_yet_is_not_forgotten_because_somebody_writes_into_the_status() -> None:
-    stage = Harness(trio("j"), status_delay=60.0)
-    await stage.look()
-    del stage.api.objects["pods", "j-worker-1"]
-    stage.entry.forget_pod(next(f.uid for f in stage.entry.observed.pods.values() if f.index == 1))
-    old = stage.api.objects["jobs", "j"]
-    stage.board.job_changed(_read(PARTIAL_JOBS, stage.api.put("jobs", {**old, "status": {"pending": 9}})))
-    await stage.look()
-    assert stage.api.objects["pods", "j-worker-1"]["metadata"]["labels"][ATTEMPT] == "1"
+    harness = Harness(trio("j"), status_delay=60.0)
+    await harness.reconcile()
+    del harness.api.objects["pods", "j-worker-1"]
+    harness.state.pods.forget(next(f.uid for f in harness.state.observed.pods.values() if f.index == 1))
+    old = harness.api.objects["jobs", "j"]
+    harness.jobs.job_changed(_read(PARTIAL_JOBS, harness.api.put("jobs", {**old, "status": {"pending": 9}})))
+    await harness.reconcile()
+    assert harness.api.objects["pods", "j-worker-1"]["metadata"]["labels"][ATTEMPT] == "1"
 
 
 async def test_one_who_takes_over_before_the_first_status_keeps_to_the_gang_that_was_begun_with() -> None:
-    stage = Harness(trio("j"), status_delay=60.0)
-    stage.api.put("podgroups", {"metadata": {"name": f"j-{UID}", "ownerReferences": [OWNER]}, "spec": {}})
-    stage.take_over()
-    await stage.look()
-    assert stage.entry.chosen_gang == "volcano"
+    harness = Harness(trio("j"), status_delay=60.0)
+    harness.api.put("podgroups", {"metadata": {"name": f"j-{UID}", "ownerReferences": [OWNER]}, "spec": {}})
+    harness.take_over()
+    await harness.reconcile()
+    assert harness.state.chosen_gang == "volcano"
 
 
 async def test_the_first_status_comes_within_a_moment() -> None:
-    stage = Harness(trio("j"), status_delay=1.0)
-    await stage.look()
-    assert 0 < min(stage.wishes.later) <= 1
-    stage.entry.unsaved = Unsaved(float("-inf"), False)
-    await stage.look()
-    assert (stage.stored["state"]["phase"], stage.stored["pending"]) == ("Pending", 3)
+    harness = Harness(trio("j"), status_delay=1.0)
+    await harness.reconcile()
+    assert 0 < min(harness.queue.later) <= 1
+    harness.state.unsaved = UnsavedCounters(float("-inf"), False)
+    await harness.reconcile()
+    assert (harness.stored["state"]["phase"], harness.stored["pending"]) == ("Pending", 3)
 
 
 async def test_counters_alone_wait_for_company() -> None:
-    stage = Harness(trio("j"), status_delay=60.0)
-    await stage.look()
-    for name in stage.pods():
-        stage.show(name, "Pending")
-        await stage.look()
-    assert stage.api.requests["patch", "jobs"] == 0
-    for name in stage.pods():
-        stage.show(name, "Running")
-    await stage.look()
-    assert stage.api.requests["patch", "jobs"] == 1
-    assert stage.stored["state"]["phase"] == "Running"
-    assert stage.stored["running"] == 3
+    harness = Harness(trio("j"), status_delay=60.0)
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Pending")
+        await harness.reconcile()
+    assert harness.api.requests["patch", "jobs"] == 0
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    assert harness.api.requests["patch", "jobs"] == 1
+    assert harness.stored["state"]["phase"] == "Running"
+    assert harness.stored["running"] == 3
 
 
 async def test_how_many_pods_wait_may_be_written_later_than_how_many_run() -> None:
-    stage = Harness(job("j", task("a", 3)), status_delay=1.0)
-    await stage.look()
-    for name in stage.pods():
-        stage.show(name, "Pending")
-    await stage.look()
-    assert min(stage.wishes.later) > 5  # by then it is asked why they wait
-    stage.show(stage.pods()[0], "Running")
-    await stage.look()
-    assert min(stage.wishes.later) <= 1
+    harness = Harness(job("j", task("a", 3)), status_delay=1.0)
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Pending")
+    await harness.reconcile()
+    assert min(harness.queue.later) > 5  # by then it is asked why they wait
+    harness.show(harness.pods()[0], "Running")
+    await harness.reconcile()
+    assert min(harness.queue.later) <= 1
 
 
 async def test_nothing_new_costs_no_request() -> None:
-    stage = Harness(trio("j"))
-    await stage.look()
-    for name in stage.pods():
-        stage.show(name, "Running")
-    await stage.look()
-    before = stage.api.requests.total()
-    await stage.look()
-    assert stage.api.requests.total() == before
+    harness = Harness(trio("j"))
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    before = harness.api.requests.total()
+    await harness.reconcile()
+    assert harness.api.requests.total() == before
 
 
 async def test_a_changed_job_is_decided_on_anew_before_anything_is_written() -> None:
-    stage = Harness(job("j", task("a", 1, after=None)))
-    await stage.look()
-    stage.api.put("jobs", {**stage.api.objects["jobs", "j"]})  # somebody wrote, and the watch is late
-    stage.show("j-a-0", "Running")
-    await stage.look()
-    assert stage.stored["state"]["phase"] == "Running"
-    assert stage.api.requests["get", "jobs"] == 1
+    harness = Harness(job("j", task("a", 1, after=None)))
+    await harness.reconcile()
+    harness.api.put("jobs", {**harness.api.objects["jobs", "j"]})  # somebody wrote, and the watch is late
+    harness.show("j-a-0", "Running")
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Running"
+    assert harness.api.requests["get", "jobs"] == 1
 
 
 async def test_a_stop_in_good_order_writes_what_waits() -> None:
-    stage = Harness(trio("j"), status_delay=60.0)
-    await stage.look()
-    assert stage.stored == {}
-    await stage.reconciler.write_what_waits()
-    assert stage.stored["state"]["phase"] == "Pending"
-    await stage.reconciler.write_what_waits()
-    assert stage.api.requests["patch", "jobs"] == 1
+    harness = Harness(trio("j"), status_delay=60.0)
+    await harness.reconcile()
+    assert harness.stored == {}
+    await harness.reconciler.flush()
+    assert harness.stored["state"]["phase"] == "Pending"
+    await harness.reconciler.flush()
+    assert harness.api.requests["patch", "jobs"] == 1
 
 
 async def test_a_stop_does_not_wait_for_an_api_server_that_is_away(
@@ -150,8 +152,8 @@ async def test_a_stop_does_not_wait_for_an_api_server_that_is_away(
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("vcjob.cluster.controller.controller._WIND_DOWN", 0.02)
+    monkeypatch.setattr("vcjob.cluster.controller.controller._DRAIN_SECONDS", 0.02)
     controller = Controller(cast(Client, FakeApi()), ControllerOptions(), Silent(), "me")
-    monkeypatch.setattr(controller._reconciler, "write_what_waits", hangs)
-    await controller._say_what_waits()
-    assert "the API server does not answer" in caplog.text
+    monkeypatch.setattr(controller._reconciler, "flush", hangs)
+    await controller._flush()
+    assert "the API server does not respond" in caplog.text

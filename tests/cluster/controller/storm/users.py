@@ -113,7 +113,7 @@ class Resident:
             self._until = next(self._acts)
         self.moved_in = True
 
-    def look(self, job: Object | None) -> None:
+    def reconcile(self, job: Object | None) -> None:
         """Do what is to be done at this sight of the Job."""
         while self._until is not None and self._until(job):
             self._until = next(self._acts, None)

@@ -1,4 +1,4 @@
-"""All that the controller watches: one informer per kind, or per kind and namespace where it serves only some."""
+"""Everything that the controller watches: one informer per kind, or per kind and namespace if it serves only some."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from vcjob.plan.names import JOB_NAME
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-#: How long a first list may fail before that is the user's to mend.
-_SYNC_PATIENCE = 20.0
-#: How long a watch rests between two reads: of what Jobs wait for, of pods, of what is watched only to be mended.
-_SOON, _OF_PODS, _AT_LEISURE = 0.005, 0.02, 0.1
+#: How long a first list may fail before the error is raised.
+_SYNC_SECONDS = 20.0
+#: How long a watch pauses between two reads: of what Jobs wait for, of pods, of what is watched only to be restored.
+_URGENT_PAUSE, _POD_PAUSE, _LAZY_PAUSE = 0.005, 0.02, 0.1
 
 
 class Cache(Generic[T]):
-    """One kind in all the namespaces that are served."""
+    """The informers of one kind, for all served namespaces."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Cache(Generic[T]):
         namespaces: tuple[str, ...] | None,
         labels: str | None = None,
         *,
-        rest: float = _SOON,
+        rest: float = _URGENT_PAUSE,
     ) -> None:
         settings = WatchSettings(rest=rest)
         self.informers: dict[str | None, Informer[T]] = {
@@ -67,12 +67,12 @@ class Cache(Generic[T]):
 
 
 class Caches:
-    """Call `connect`, `run` the informers, then `wait_synced`."""
+    """All informers of the controller. Call `connect`, run the `informers`, then `wait_synced`."""
 
     def __init__(self, client: Client, namespaces: tuple[str, ...] | None) -> None:
         self._client = client
         self._namespaces = namespaces
-        self.pods = Cache(client, PARTIAL_PODS, namespaces, labels=JOB_NAME, rest=_OF_PODS)
+        self.pods = Cache(client, PARTIAL_PODS, namespaces, labels=JOB_NAME, rest=_POD_PAUSE)
         self._jobs = Cache(client, PARTIAL_JOBS, namespaces)
         self._priorities = Informer(client, PARTIAL_PRIORITIES)
         self._all: list[Informer[Any]] = [
@@ -88,33 +88,33 @@ class Caches:
     def priorities(self) -> dict[str, int]:
         return {found.metadata.name: found.value for found in self._priorities}
 
-    async def connect(self, board: JobCache) -> None:
-        """Have the board hear of everything that this cluster serves."""
+    async def connect(self, jobs: JobCache) -> None:
+        """Report everything of the kinds that this cluster serves to `jobs`."""
         if not await self._served(JOBS):
             raise BackendError(
-                f"this cluster does not know Jobs of {JOBS.api_version}",
-                hint="install them: `vcjob install`",
+                f"this cluster does not serve Jobs of {JOBS.api_version}",
+                hint="install the CRDs: `vcjob install`",
             )
-        self._jobs.on_change(board.job_changed, board.job_gone)
-        self.pods.on_change(board.pod_changed, board.pod_gone)
+        self._jobs.on_change(jobs.job_changed, jobs.job_gone)
+        self.pods.on_change(jobs.pod_changed, jobs.pod_gone)
         owned: list[Resource[Any]] = [PARTIAL_CONFIG_MAPS, PARTIAL_SERVICES, PARTIAL_POLICIES, PARTIAL_CLAIMS]
         if await self._served(POD_GROUPS):
             owned.append(PARTIAL_GROUPS)
         if await self._served(COSCHEDULING_GROUPS):
             owned.append(PARTIAL_COSCHEDULING_GROUPS)
         for resource in owned:
-            self._follow_owned(board, resource)
+            self._follow_owned(jobs, resource)
         if await self._served(COMMANDS):
             commands = Cache(self._client, PARTIAL_COMMANDS, self._namespaces)
-            commands.on_change(board.command_added, board.command_gone)
+            commands.on_change(jobs.command_added, jobs.command_gone)
             self._all += commands.informers.values()
 
-    def _follow_owned(self, board: JobCache, resource: Resource[Any]) -> None:
+    def _follow_owned(self, jobs: JobCache, resource: Resource[Any]) -> None:
         kind = resource.kind
-        rest = _SOON if kind == "PodGroup" else _AT_LEISURE
+        rest = _URGENT_PAUSE if kind == "PodGroup" else _LAZY_PAUSE
         cache = Cache(self._client, resource, self._namespaces, rest=rest)
         cache.on_change(
-            lambda found: board.object_changed(kind, found), lambda found: board.object_gone(kind, found)
+            lambda found: jobs.object_changed(kind, found), lambda found: jobs.object_gone(kind, found)
         )
         self._all += cache.informers.values()
 
@@ -123,14 +123,14 @@ class Caches:
 
 
 async def wait_synced(informers: Iterable[Informer[Any]]) -> None:
-    """Wait for the first list of each. What only a user can mend is raised after a while."""
+    """Wait for the first list of each. An error that only a user can resolve is raised after some seconds."""
     for informer in informers:
         while not informer.synced.is_set():
             try:
-                async with asyncio.timeout(_SYNC_PATIENCE):
+                async with asyncio.timeout(_SYNC_SECONDS):
                     await informer.synced.wait()
             except TimeoutError:
                 error = informer.last_error
-                log.warning("%s cannot be listed: %s", informer.resource.plural, error or "no answer yet")
+                log.warning("cannot list %s: %s", informer.resource.plural, error or "no response yet")
                 if isinstance(error, Forbidden | Unauthorized | NotFound) and isinstance(error, KubeError):
                     raise error from None

@@ -1,30 +1,29 @@
-"""A pod of the API server in the words that the lifecycle understands."""
+"""What the lifecycle needs to know about a pod of the API server, as a `PodFact`. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import cast
 
-from vcjob.cluster.resources import ContainerStatus, PartialPod, Terminated
+from vcjob.cluster.resources import ContainerStatus, PartialPod, Terminated, epoch
 from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
 
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
-#: Reasons that the kubelet or the control plane gives to a pod that it ended for reasons of its own.
-FROM_OUTSIDE = frozenset({"Evicted", "Preempting", "NodeLost", "Shutdown", "NodeShutdown", "Terminated"})
+#: Reasons of pods that the kubelet or the control plane ended for its own purposes.
+EVICTION_REASONS = frozenset({"Evicted", "Preempting", "NodeLost", "Shutdown", "NodeShutdown", "Terminated"})
 
 
 def fact_of(pod: PartialPod) -> PodFact | None:
-    """What the pod shows; None where it does not say which of the Job's pods it is."""
+    """The pod's fact; None if its annotations do not identify one of the Job's pods."""
     marks = pod.metadata.annotations
     if not marks.task or not marks.index.isdigit():
         return None
     status = pod.status
-    terminating = pod.metadata.deletion_timestamp is not None or _is_cleared_away(pod)
+    terminating = pod.metadata.deletion_timestamp is not None or _is_garbage_collected(pod)
     phase = cast(PodPhase, status.phase if status.phase in PHASES else "Unknown")
-    created = _epoch(pod.metadata.creation_timestamp) or 0.0
+    created = epoch(pod.metadata.creation_timestamp) or 0.0
     started, finished = _span(pod)
-    if terminating and phase == "Succeeded" and _ended_as_told(pod, finished):
+    if terminating and phase == "Succeeded" and _ended_on_deletion(pod, finished):
         phase = "Failed"
     return PodFact(
         task=marks.task,
@@ -36,7 +35,9 @@ def fact_of(pod: PartialPod) -> PodFact | None:
         ready=phase == "Running" and _condition(pod, "Ready") == "True",
         terminating=terminating,
         created=created,
-        since=_told_to_go(pod) if terminating else _entered(pod, phase, created, started, finished),
+        since=_deletion_requested_at(pod)
+        if terminating
+        else _entered(pod, phase, created, started, finished),
         started=started,
         finished=finished if phase in ("Succeeded", "Failed") else None,
         restarts=sum(container.restart_count for container in _containers(pod)),
@@ -46,8 +47,8 @@ def fact_of(pod: PartialPod) -> PodFact | None:
 
 
 def _failure(pod: PartialPod) -> Failure | None:
-    """Of all containers that failed, the one that did so first. In the same second, one that ended by itself
-    goes before one that was killed, for that is what happens to the others when one fails."""
+    """Of all containers that failed, the one that failed first. Within the same second, one that exited on its own comes
+    before one that was killed, because the others are killed when one fails."""
     first: tuple[tuple[float, bool, int], ContainerStatus, Terminated, bool] | None = None
     inits = len(pod.status.init_container_statuses)
     for place, container in enumerate(_containers(pod)):
@@ -55,7 +56,7 @@ def _failure(pod: PartialPod) -> Failure | None:
             ended = state.terminated
             if ended is None or ended.exit_code == 0:
                 continue
-            order = (_epoch(ended.finished_at) or 0.0, ended.exit_code > 128, place)
+            order = (epoch(ended.finished_at) or 0.0, ended.exit_code > 128, place)
             if first is None or order < first[0]:
                 first = order, container, ended, place < inits
     if first is not None:
@@ -68,7 +69,7 @@ def _failure(pod: PartialPod) -> Failure | None:
             reason=ended.reason,
             message=ended.message or (pod.status.message if pod.status.phase == "Failed" else ""),
             init=init,
-            at=_epoch(ended.finished_at),
+            at=epoch(ended.finished_at),
         )
     if pod.status.phase == "Failed" and (pod.status.reason or pod.status.message):
         return Failure(reason=pod.status.reason, message=pod.status.message)
@@ -76,11 +77,11 @@ def _failure(pod: PartialPod) -> Failure | None:
 
 
 def _evicted(pod: PartialPod) -> bool:
-    return pod.status.reason in FROM_OUTSIDE or _condition(pod, "DisruptionTarget") == "True"
+    return pod.status.reason in EVICTION_REASONS or _condition(pod, "DisruptionTarget") == "True"
 
 
 def _span(pod: PartialPod) -> tuple[float | None, float | None]:
-    """When the first container proper started and when the last one ended."""
+    """When the first main container started and when the last one ended."""
     starts, ends = [], []
     for container in pod.status.container_statuses:
         for state in (container.last_state, container.state):
@@ -100,7 +101,7 @@ def _entered(
     if phase == "Pending":
         return created
     if phase == "Running":
-        return started or _epoch(pod.status.start_time) or created
+        return started or epoch(pod.status.start_time) or created
     changes = [
         at.timestamp()
         for condition in pod.status.conditions
@@ -109,28 +110,26 @@ def _entered(
     return finished or max(changes, default=created)
 
 
-def _is_cleared_away(pod: PartialPod) -> bool:
-    """The control plane calls a pod of a node that is gone Failed, and deletes it in its next breath."""
+def _is_garbage_collected(pod: PartialPod) -> bool:
+    """The control plane marks a pod of a lost node as Failed and deletes it immediately afterwards."""
     return pod.status.phase == "Failed" and any(
         condition.type == "DisruptionTarget" and condition.reason == "DeletionByPodGC"
         for condition in pod.status.conditions
     )
 
 
-def _told_to_go(pod: PartialPod) -> float:
-    """The deletion's time lies ahead by the grace period."""
+def _deletion_requested_at(pod: PartialPod) -> float:
+    """The deletion timestamp lies in the future by the grace period."""
     if pod.metadata.deletion_timestamp is None:
-        return _entered(pod, "Failed", _epoch(pod.metadata.creation_timestamp) or 0.0, None, None)
-    return (_epoch(pod.metadata.deletion_timestamp) or 0.0) - (
-        pod.metadata.deletion_grace_period_seconds or 0
-    )
+        return _entered(pod, "Failed", epoch(pod.metadata.creation_timestamp) or 0.0, None, None)
+    return (epoch(pod.metadata.deletion_timestamp) or 0.0) - (pod.metadata.deletion_grace_period_seconds or 0)
 
 
-def _ended_as_told(pod: PartialPod, finished: float | None) -> bool:
-    """A program that ends in good order because it is told to has not done its work: it is run again.
+def _ended_on_deletion(pod: PartialPod, finished: float | None) -> bool:
+    """A program that exits with 0 because its pod is deleted has not done its work: it is run again.
 
-    The kubelet's own last word sets the grace period to 0 and leaves the deletion's time where it was."""
-    deletion = _epoch(pod.metadata.deletion_timestamp) or 0.0
+    The kubelet's final delete sets the grace period to 0 and does not change the deletion timestamp."""
+    deletion = epoch(pod.metadata.deletion_timestamp) or 0.0
     grace = pod.metadata.deletion_grace_period_seconds or pod.spec.termination_grace_period_seconds
     return finished is not None and finished >= deletion - grace
 
@@ -142,10 +141,6 @@ def _containers(pod: PartialPod) -> Iterator[ContainerStatus]:
 
 def _condition(pod: PartialPod, kind: str) -> str:
     return next((condition.status for condition in pod.status.conditions if condition.type == kind), "")
-
-
-def _epoch(at: datetime | None) -> float | None:
-    return at.timestamp() if at is not None else None
 
 
 def _number(text: str) -> int:

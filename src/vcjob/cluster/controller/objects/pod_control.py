@@ -1,7 +1,7 @@
-"""Doing the steps: pods made, ended and failed, as many at once as the API server bears.
+"""Creates, deletes and fails the pods of Jobs, many requests at a time.
 
-Whatever comes back is put into the Job's view at once, so that the next decision never rests on a view
-older than our own last write.
+Every answer goes into the Job's state at once, so that the next decision never rests on a view older than our own
+last write. Nothing here decides what to do: the reconciler passes the lifecycle's steps.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 import msgspec
 
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import HALF_DELETED_SECONDS, JobState
-from vcjob.cluster.controller.event_recorder import EventWriter
+from vcjob.cluster.controller.cache.job_state import JobState, Outdated
+from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS, PodChange
+from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
-from vcjob.cluster.controller.status.patch import Outdated
-from vcjob.cluster.resources import COMMANDS, JOBS, PARTIAL_PODS, PartialPod, controller_of
+from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
+from vcjob.cluster.resources import COMMANDS, JOBS, PARTIAL_PODS, PartialPod
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.informer import Informer
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
@@ -26,220 +27,204 @@ from vcjob.lifecycle.pod import PodFact
 from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
 from vcjob.wellknown import reasons
 
-#: Requests of one Job that are under way at once; the client's window bounds those of all Jobs together.
-AT_ONCE = 128
+#: Concurrent requests of one Job; the client's window bounds those of all Jobs together.
+CONCURRENT_REQUESTS = 128
 
 
 class PodControl:
-    def __init__(self, client: Client, board: JobCache, events: EventWriter) -> None:
+    """Carries out steps on pods, Commands and the Job itself for the reconciler. API errors that are not refusals
+    are raised; the Job is then reconciled again."""
+
+    def __init__(self, client: Client, jobs: JobCache, events: EventRecorder) -> None:
         self._client = client
-        self._board = board
+        self._jobs = jobs
         self._events = events
 
+    # Creation
+
     async def create(
-        self, entry: JobState, steps: Iterable[CreatePods], limit: int
+        self, state: JobState, steps: Iterable[CreatePods], limit: int
     ) -> tuple[int, Blocked | None]:
-        """Make up to `limit` of these pods. How many are there now, and why it stopped if it was refused."""
+        """Create up to `limit` of these pods. How many exist now, and the refusal that stopped it, if any."""
         steps = list(steps)
         todo = _pods(steps, limit)
-        made = 0
+        created = 0
         refused: Blocked | None = None
 
         async def work() -> None:
-            nonlocal made, refused
+            nonlocal created, refused
             for step, index in todo:
                 if refused is not None:
                     return
-                refused = await self._create_one(entry, step, index) or refused
-                made += refused is None
+                refused = await self._create_one(state, step, index) or refused
+                created += refused is None
 
         wanted = sum(len(step.indexes) for step in steps)
-        await _together(work for _ in range(min(wanted, limit, AT_ONCE)))
-        return made, refused
+        await _run_all(work for _ in range(min(wanted, limit, CONCURRENT_REQUESTS)))
+        return created, refused
 
-    async def _create_one(self, entry: JobState, step: CreatePods, index: int) -> Blocked | None:
-        if entry.plan is None:
+    async def _create_one(self, state: JobState, step: CreatePods, index: int) -> Blocked | None:
+        if state.plan is None:
             raise Outdated  # the Job was deleted meanwhile
-        body = entry.plan.pod_json(
+        body = state.plan.pod_json(
             step.task, index, version=step.version, attempt=step.attempt, retries=step.retries
         )
 
-        def warned(words: str) -> None:  # of what pod security would not allow, or a variable given twice
-            self._events.tell(entry, "Warning", reasons.POD_WARNING, f"pods of task {step.task}: {words}")
+        def warn(message: str) -> None:  # pod security in warn mode, a variable given twice
+            self._events.emit(state, "Warning", reasons.POD_WARNING, f"pods of task {step.task}: {message}")
 
         try:
-            pod = await self._client.create(PARTIAL_PODS, body, entry.namespace, on_warning=warned)
+            pod = await self._client.create(PARTIAL_PODS, body, state.namespace, on_warning=warn)
         except AlreadyExists:
-            return await self._meet(entry, step.task, index, step.attempt)
+            return await self._resolve_name_conflict(state, step.task, index, step.attempt)
         except (ApiError, Unreachable) as error:
             if isinstance(error, ApiError) and is_refusal(error):
                 return refusal(error, f"pod {step.task}-{index}")
             if error.maybe_done:
-                entry.doubtful.add((step.task, index, step.attempt))
+                state.pods.uncertain.add((step.task, index, step.attempt))
             raise
-        known = entry.observed.pod(step.task, index, step.attempt)
+        known = state.observed.pod(step.task, index, step.attempt)
         if known is not None and known.uid == pod.metadata.uid:
             return None  # the watch was faster, and knows more
-        return self._take(entry, pod)
+        return self._record(state, pod)
 
-    def _take(self, entry: JobState, pod: PartialPod) -> Blocked | None:
-        if not self._board.see_pod(entry, pod):
+    def _record(self, state: JobState, pod: PartialPod) -> Blocked | None:
+        if state.pods.record(pod) is PodChange.UNIDENTIFIED:
             return Blocked(
                 reasons.POD_NOT_RECOGNISED,
-                f"pod {pod.metadata.name} lacks the annotations that it was made with: does a webhook here remove them?",
+                f"pod {pod.metadata.name} lacks the annotations that it was created with: does a webhook here "
+                "remove them?",
             )
-        entry.made(pod)
+        state.pods.expect(pod)
         return None
 
-    async def look_for(self, entry: JobState, task: str, index: int) -> bool:
-        """Whether a pod stands under this name; one of ours is taken in."""
+    async def find(self, state: JobState, task: str, index: int) -> bool:
+        """Whether a pod of this name exists; a pod of the Job is recorded."""
         try:
-            pod = await self._client.get(PARTIAL_PODS, _name(entry, task, index), entry.namespace)
+            pod = await self._client.get(PARTIAL_PODS, _name(state, task, index), state.namespace)
         except NotFound:
             return False
-        owner = controller_of(pod.metadata.owner_references)
-        if owner is not None and owner.uid == entry.uid:
-            self._take(entry, pod)
+        if is_owned(pod.metadata.owner_references, state):
+            self._record(state, pod)
         return True
 
-    async def _meet(self, entry: JobState, task: str, index: int, attempt: int) -> Blocked | None:
-        """The name is taken: by a pod of ours that we did not know of, or by another's."""
-        name = _name(entry, task, index)
+    async def _resolve_name_conflict(
+        self, state: JobState, task: str, index: int, attempt: int
+    ) -> Blocked | None:
+        """The name is in use: by a pod of the Job that we did not know of, or by another owner's."""
+        name = _name(state, task, index)
         try:
-            pod = await self._client.get(PARTIAL_PODS, name, entry.namespace)
+            pod = await self._client.get(PARTIAL_PODS, name, state.namespace)
         except NotFound:
-            entry.doubtful.add((task, index, attempt))  # it may have been this very one
-            return Blocked(reasons.NAME_CONFLICT, f"pod {name} was there a moment ago; it is tried again")
-        owner = controller_of(pod.metadata.owner_references)
-        if owner is not None and owner.uid == entry.uid:
-            return self._take(entry, pod)
-        self._board.wait_for(entry, "Pod", name)
-        if owner is not None and owner.name == entry.name:
-            return Blocked(
-                reasons.PREVIOUS_JOB_TERMINATING, f"pod {name} is still there from the Job's earlier life"
-            )
-        return Blocked(
-            reasons.NAME_CONFLICT,
-            f"pod {name} exists and does not belong to this Job, so it is left alone; rename or delete it",
+            state.pods.uncertain.add((task, index, attempt))  # it may have been this very one
+            return Blocked(reasons.NAME_CONFLICT, f"pod {name} existed until just now; retrying")
+        if is_owned(pod.metadata.owner_references, state):
+            return self._record(state, pod)
+        self._jobs.wait_for_name(state, "Pod", name)
+        return name_conflict(pod.metadata.owner_references, state, f"pod {name}")
+
+    # Deletion
+
+    async def kill(self, state: JobState, step: KillPods) -> None:
+        async def kill_one(fact: PodFact) -> None:
+            await self._delete_pod(state, _name(state, fact.task, fact.index), fact.uid)
+            known = state.observed.pod(fact.task, fact.index, fact.attempt)
+            if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
+                state.observed.put(msgspec.structs.replace(known, terminating=True, since=self._client.now()))
+
+        await self._for_each(state, step, kill_one)
+
+    async def finish_deletions(self, state: JobState) -> None:
+        """Delete again what the API server began to delete and did not finish, because it or the client died."""
+        due = time.monotonic() - HALF_DELETED_SECONDS
+        for uid, (name, since) in list(state.pods.half_deleted.items()):
+            if since <= due:
+                await self._delete_pod(state, name, uid)
+                state.pods.half_deleted.pop(uid, None)
+
+    async def delete_all(
+        self, state: JobState, informer: Informer[PartialPod] | None, *, ended: bool = False
+    ) -> None:
+        """Delete the pods of a deleted Job without waiting for the garbage collector, because running pods hold
+        resources that others need; with `ended` also those that have ended.
+
+        Only pods that the Job owns by reference, unchanged since we saw that: a pod left behind on purpose
+        (`--cascade=orphan`) has no owner any more and stays.
+        """
+        found = [f for f in state.observed.pods.values() if not f.terminating and (ended or not f.done)]
+        pods = iter(
+            [
+                pod
+                for fact in found
+                if informer is not None
+                and (pod := informer.get(_name(state, fact.task, fact.index), state.namespace)) is not None
+                and pod.metadata.uid == fact.uid
+                and is_owned(pod.metadata.owner_references, state)
+            ]
         )
 
-    async def kill(self, entry: JobState, step: KillPods) -> None:
-        async def end(fact: PodFact) -> None:
-            await self._delete(entry, fact)
-
-        await self._each(entry, step, end)
-
-    async def _delete(self, entry: JobState, fact: PodFact) -> None:
-        name = _name(entry, fact.task, fact.index)
-        try:
-            await self._client.delete(PARTIAL_PODS, name, entry.namespace, uid=fact.uid)
-        except Conflict:
-            pass  # a namesake stands there: ours is gone
-        known = entry.observed.pod(fact.task, fact.index, fact.attempt)
-        if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
-            entry.observed.put(msgspec.structs.replace(known, terminating=True, since=self._client.now()))
-
-    async def finish_deletions(self, entry: JobState) -> None:
-        """Ask again for what the API server began to delete and did not: whoever had asked died meanwhile, or it did."""
-        due = time.monotonic() - HALF_DELETED_SECONDS
-        for uid, (name, since) in list(entry.half_deleted.items()):
-            if since > due:
-                continue
-            try:
-                await self._client.delete(PARTIAL_PODS, name, entry.namespace, uid=uid)
-            except Conflict:
-                pass  # a namesake stands there: it is gone
-            entry.half_deleted.pop(uid, None)
-
-    async def clear(
-        self, entry: JobState, cache: Informer[PartialPod] | None, *, ended: bool = False
-    ) -> None:
-        """The Job is deleted, and the garbage collector will end its pods, in its turn. What still runs holds
-        processors that others wait for, so it is told at once; what has `ended` where the collector forgot it.
-
-        Only a pod that is the Job's by its owner reference, and unchanged since we saw that: one that the Job was
-        asked to leave behind (`--cascade=orphan`) has none any more, and lives on."""
-
-        async def end(pod: PartialPod) -> None:
-            meta = pod.metadata
-            try:
-                await self._client.delete(
-                    PARTIAL_PODS,
-                    meta.name,
-                    meta.namespace,
-                    uid=meta.uid,
-                    resource_version=meta.resource_version,
-                )
-            except Conflict:
-                pass
-
-        there = [f for f in entry.observed.pods.values() if not f.terminating and (ended or not f.done)]
-        known = [
-            pod
-            for fact in there
-            if cache is not None
-            and (pod := cache.get(_name(entry, fact.task, fact.index), entry.namespace)) is not None
-            and pod.metadata.uid == fact.uid
-            and (owner := controller_of(pod.metadata.owner_references)) is not None
-            and owner.uid == entry.uid
-        ]
-        left = iter(known)
-
         async def work() -> None:
-            for pod in left:
-                await end(pod)
+            for pod in pods:
+                meta = pod.metadata
+                await self._delete_pod(state, meta.name, meta.uid, version=meta.resource_version)
 
-        await _together(work for _ in range(min(len(known), AT_ONCE)))
+        await _run_all(work for _ in range(min(len(found), CONCURRENT_REQUESTS)))
 
-    async def fail(self, entry: JobState, step: FailPods) -> None:
-        """A pod deadline of one second: the kubelet ends the pod as Failed and keeps its logs."""
+    async def _delete_pod(self, state: JobState, name: str, uid: str, *, version: str | None = None) -> None:
+        try:
+            await self._client.delete(PARTIAL_PODS, name, state.namespace, uid=uid, resource_version=version)
+        except Conflict:
+            pass  # another pod has the name (ours is gone), or it changed
+
+    async def fail(self, state: JobState, step: FailPods) -> None:
+        """Set a pod deadline of one second: the kubelet ends the pod as Failed and keeps its logs."""
 
         async def fail_one(fact: PodFact) -> None:
-            if fact.uid in entry.failing:
+            if fact.uid in state.pods.failing:
                 return
             patch = {"metadata": {"uid": fact.uid}, "spec": {"activeDeadlineSeconds": 1}}
             try:
                 await self._client.patch(
-                    PARTIAL_PODS, _name(entry, fact.task, fact.index), patch, entry.namespace
+                    PARTIAL_PODS, _name(state, fact.task, fact.index), patch, state.namespace
                 )
             except (NotFound, Conflict):
-                pass  # gone by itself
-            entry.failing.add(fact.uid)
+                pass  # it is gone already
+            state.pods.failing.add(fact.uid)
 
-        await self._each(entry, step, fail_one)
+        await self._for_each(state, step, fail_one)
 
-    async def delete_command(self, entry: JobState, uid: str) -> None:
-        command = entry.commands.get(uid)
+    async def delete_command(self, state: JobState, uid: str) -> None:
+        command = state.commands.get(uid)
         if command is not None:
             try:
-                await self._client.delete(COMMANDS, command.metadata.name, entry.namespace, uid=uid)
+                await self._client.delete(COMMANDS, command.metadata.name, state.namespace, uid=uid)
             except Conflict:
                 pass
-        entry.observed.commands.pop(uid, None)
-        entry.commands.pop(uid, None)
+        state.observed.commands.pop(uid, None)
+        state.commands.pop(uid, None)
 
-    async def delete_job(self, entry: JobState) -> None:
+    async def delete_job(self, state: JobState) -> None:
         try:
-            await self._client.delete(JOBS, entry.name, entry.namespace, uid=entry.uid)
+            await self._client.delete(JOBS, state.name, state.namespace, uid=state.uid)
         except Conflict:
             pass
 
-    async def _each(
-        self, entry: JobState, step: KillPods | FailPods, act: Callable[[PodFact], Awaitable[None]]
+    async def _for_each(
+        self, state: JobState, step: KillPods | FailPods, act: Callable[[PodFact], Awaitable[None]]
     ) -> None:
         facts = (
-            fact for index in step.indexes if (fact := entry.observed.pod(step.task, index, step.attempt))
+            fact for index in step.indexes if (fact := state.observed.pod(step.task, index, step.attempt))
         )
 
         async def work() -> None:
             for fact in facts:
                 await act(fact)
 
-        await _together(work for _ in range(min(len(step.indexes), AT_ONCE)))
+        await _run_all(work for _ in range(min(len(step.indexes), CONCURRENT_REQUESTS)))
 
 
-def _name(entry: JobState, task: str, index: int) -> str:
-    return f"{entry.name}-{task}-{index}"
+def _name(state: JobState, task: str, index: int) -> str:
+    return f"{state.name}-{task}-{index}"
 
 
 def _pods(steps: Iterable[CreatePods], limit: int) -> Iterator[tuple[CreatePods, int]]:
@@ -251,9 +236,9 @@ def _pods(steps: Iterable[CreatePods], limit: int) -> Iterator[tuple[CreatePods,
             yield step, index
 
 
-async def _together(works: Iterable[Callable[[], Awaitable[None]]]) -> None:
-    """Run all to their end, then raise the first error: none is left behind unwatched."""
-    outcomes = await asyncio.gather(*(work() for work in works), return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
+async def _run_all(works: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Run all to their end, then raise the first error, so that no request is left running unobserved."""
+    results = await asyncio.gather(*(work() for work in works), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

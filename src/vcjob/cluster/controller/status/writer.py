@@ -1,4 +1,8 @@
-"""When a Job's status is written: at once where it matters; what only counts waits a moment for company."""
+"""When and how a Job's status is written. Nothing else in the controller writes one.
+
+Important changes are written at once, counter-only changes are batched. A write is a merge patch against the version
+that the decision was based on; if the Job changed meanwhile, it is read again and `Outdated` is raised.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,15 @@ import time
 from contextlib import suppress
 
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import JobKey, JobState
-from vcjob.cluster.controller.status.patch import Outdated, is_urgent, only_begun, only_waits, write_status
-from vcjob.cluster.controller.status.throttle import StatusThrottle, Unsaved
+from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey, UnsavedCounters
+from vcjob.cluster.controller.objects.merge_patch import merge_patch
+from vcjob.cluster.controller.status.changes import is_urgent, only_started, only_waits, rejected_status
+from vcjob.cluster.controller.status.throttle import StatusThrottle
 from vcjob.cluster.controller.telemetry import Telemetry
+from vcjob.cluster.resources import PARTIAL_JOBS
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
-from vcjob.kube.errors import KubeError
+from vcjob.kube.errors import Conflict, KubeError, NotFound
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.status import Status
 from vcjob.lifecycle.step import DeleteCommand, DeleteJob, KillPods
@@ -22,56 +28,100 @@ log = logging.getLogger(__name__)
 
 
 class StatusWriter:
-    """`delay`: seconds for which counters wait where nothing else goes on."""
+    """Writes statuses for the reconciler. `delay`: seconds for which counters wait when nothing else happens."""
 
     def __init__(
-        self, client: Client, board: JobCache, queue: WorkQueue[JobKey], telemetry: Telemetry, delay: float
+        self, client: Client, jobs: JobCache, queue: WorkQueue[QueueKey], telemetry: Telemetry, delay: float
     ) -> None:
         self._client = client
-        self._board = board
+        self._jobs = jobs
         self._queue = queue
         self._telemetry = telemetry
-        self._patience = StatusThrottle(delay)
+        self._throttle = StatusThrottle(delay)
 
-    async def settle(self, entry: JobState, decision: Decision) -> None:
-        """Take the decided status as the Job's, and write it unless it can wait."""
-        old, new = entry.saved, decision.status
+    async def save(self, state: JobState, decision: Decision) -> None:
+        """Make the decided status the Job's, and write it now unless it can be batched."""
+        old, new = state.saved, decision.status
         assert old is not None
-        # Kept in memory at once: what was seen is not forgotten because it is not written yet.
-        entry.status = new
-        if new == old and entry.begun:
-            entry.unsaved = None
+        # Kept in memory at once: what was observed must not be forgotten because it is not written yet.
+        state.status = new
+        if new == old and state.has_status:
+            state.unsaved = None
             return
-        hard = any(isinstance(step, KillPods | DeleteCommand | DeleteJob) for step in decision.steps)
-        urgent = is_urgent(old, new) if entry.begun else not only_begun(new)
-        if not (hard or entry.departed or urgent):
+        irreversible = any(isinstance(step, KillPods | DeleteCommand | DeleteJob) for step in decision.steps)
+        urgent = is_urgent(old, new) if state.has_status else not only_started(new)
+        if not (irreversible or state.pods.departed or urgent):
             now = time.monotonic()
             waits = only_waits(old, new)
-            if entry.unsaved is None or (entry.unsaved.only_waits and not waits):
-                entry.unsaved = Unsaved(now, waits)
-            # While other Jobs wait to be looked at, theirs are the requests that matter.
-            left = self._patience.left(entry.unsaved, now, rush=len(self._queue) > 0)
+            if state.unsaved is None or (state.unsaved.only_waits and not waits):
+                state.unsaved = UnsavedCounters(now, waits)
+            # While other Jobs wait in the queue, their requests go first.
+            left = self._throttle.seconds_left(state.unsaved, now, busy=len(self._queue) > 0)
             if left > 0:
-                self._queue.add_after(entry.key, left)
+                self._queue.add_after(state.key, left)
                 return
-        await self.write(entry, new)
+        await self.write(state, new)
 
-    async def write(self, entry: JobState, new: Status) -> None:
-        old, first = entry.saved, not entry.begun
+    async def write(self, state: JobState, new: Status) -> None:
+        """Write it now, or raise Outdated with the state brought up to date."""
+        old, first = state.saved, not state.has_status
         assert old is not None
-        await write_status(self._client, entry, new)
+        await self._patch(state, new)
         if first or old.phase is not new.phase:
             self._telemetry.phase_changed(new.phase)
             log.info(
-                "%s/%s is %s: %s", entry.namespace, entry.name, new.phase, new.state.message,
-                extra={"job": f"{entry.namespace}/{entry.name}", "uid": entry.uid},
+                "%s/%s is %s: %s", state.namespace, state.name, new.phase, new.state.message,
+                extra={"job": f"{state.namespace}/{state.name}", "uid": state.uid},
             )  # fmt: skip
         for run in new.history[len(old.history) :]:
             self._telemetry.restarted(run.reason)
 
-    async def write_what_waits(self) -> None:
-        """Before a stop in good order: what waits for company would else wait for the next controller."""
-        for entry in list(self._board):
-            if entry.unsaved is not None and entry.lean is not None and entry.status is not None:
+    async def reject(self, state: JobState, status: Status, message: str, now: float) -> None:
+        """Write that the Job is invalid and does not run."""
+        await self.write(state, rejected_status(status, message, now))
+
+    async def flush(self) -> None:
+        """Before a graceful stop, write the batched counters, which would otherwise wait for the next leader."""
+        for state in list(self._jobs):
+            if state.unsaved is not None and state.resource is not None and state.status is not None:
                 with suppress(Outdated, KubeError):
-                    await self.write(entry, entry.status)
+                    await self.write(state, state.status)
+
+    async def _patch(self, state: JobState, status: Status) -> None:
+        assert state.resource is not None
+        meta = state.resource.metadata
+        patch = merge_patch(state.status_document(), status.to_kube())
+        if not patch:
+            state.status = state.saved = status
+            state.unsaved = None
+            return
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        try:
+            resource = await self._client.patch(
+                PARTIAL_JOBS,
+                meta.name,
+                {"metadata": guard, "status": patch},
+                meta.namespace,
+                subresource="status",
+            )
+        except NotFound as error:
+            state.lose()
+            raise Outdated from error
+        except Conflict as error:
+            await self._read_again(state)
+            raise Outdated from error
+        state.status_written(resource, status)
+
+    async def _read_again(self, state: JobState) -> None:
+        """Read the Job from the server. It can be older than what we know (a restored backup), unless the watch
+        brought something newer during this read."""
+        before = state.version
+        try:
+            resource = await self._client.get(PARTIAL_JOBS, state.name, state.namespace)
+        except NotFound:
+            state.lose()
+            return
+        if resource.metadata.uid == state.uid:
+            state.update(resource, even_if_older=state.version == before)
+        else:
+            state.lose()  # deleted, and another Job has its name now

@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tests.cluster.controller.pods import EPOCH, at, ended, pod, waiting
-from vcjob.cluster.controller.pending_reasons import SLOW_SECONDS, UNNOTICED_SECONDS, Causes, cause_of
+from vcjob.cluster.controller.cache.pending_reasons import (
+    SLOW_SECONDS,
+    UNHANDLED_SECONDS,
+    PodCauses,
+    cause_of,
+)
 from vcjob.cluster.controller.pod_events import PartialEvent, newest
 from vcjob.lifecycle.observed import Blocked
 
@@ -52,7 +57,7 @@ def test_the_wait_for_the_master_is_told_in_words() -> None:
 
 
 def test_a_pod_on_its_way_has_no_cause_for_a_while() -> None:
-    causes = Causes()
+    causes = PodCauses()
     placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(20)}
     creating = [waiting("c", "ContainerCreating")]
     causes.put(pod(spec=PLACED, conditions=[placed], containerStatuses=creating))
@@ -60,7 +65,7 @@ def test_a_pod_on_its_way_has_no_cause_for_a_while() -> None:
     assert causes.worst(due - 1) == (None, due)
     assert causes.slow_starter(due - 1) is None
     cause, _ = causes.worst(due)
-    assert cause is not None and cause.message == "j-a-0: nothing of it has started on node n1 yet"
+    assert cause is not None and cause.message == "j-a-0: no container has started on node n1 yet"
     assert causes.slow_starter(due) == "u"
     causes.put(pod("Running", spec=PLACED))
     assert causes.worst(due) == (None, None)
@@ -75,16 +80,16 @@ def test_a_pod_that_is_up_or_going_has_no_cause() -> None:
 
 
 def test_nobody_schedules_it_is_said_only_after_a_while() -> None:
-    causes = Causes()
+    causes = PodCauses()
     causes.put(pod(spec={"schedulerName": "nobody"}))
-    assert causes.worst(EPOCH + 1) == (None, EPOCH + UNNOTICED_SECONDS)
-    cause, wake_at = causes.worst(EPOCH + UNNOTICED_SECONDS)
+    assert causes.worst(EPOCH + 1) == (None, EPOCH + UNHANDLED_SECONDS)
+    cause, wake_at = causes.worst(EPOCH + UNHANDLED_SECONDS)
     assert reason(cause) == "NoSuchScheduler" and wake_at is None
 
 
 def test_a_scheduler_that_is_busy_with_other_jobs_is_not_called_missing() -> None:
     seen_at: dict[str, float] = {}
-    other, causes = Causes(seen_at), Causes(seen_at)
+    other, causes = PodCauses(seen_at), PodCauses(seen_at)
     causes.put(pod(spec={"schedulerName": "busy"}))
     placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(8)}
     other.put(pod("Running", uid="other", spec={**PLACED, "schedulerName": "busy"}, conditions=[placed]))
@@ -95,13 +100,13 @@ def test_a_scheduler_that_is_busy_with_other_jobs_is_not_called_missing() -> Non
         "lastTransitionTime": at(15),
     }
     other.put(pod(uid="gated", spec={"schedulerName": "busy"}, conditions=[gated]))
-    due = EPOCH + 8 + UNNOTICED_SECONDS
+    due = EPOCH + 8 + UNHANDLED_SECONDS
     assert causes.worst(due - 1) == (None, due)
     assert reason(causes.worst(due)[0]) == "NoSuchScheduler"
 
 
 def test_what_a_user_must_mend_comes_first() -> None:
-    causes = Causes()
+    causes = PodCauses()
     causes.put(pod(uid="1", index=1, conditions=[UNSCHEDULABLE]))
     causes.put(pod(uid="2", index=2, spec=PLACED, containerStatuses=[waiting("c", "ErrImagePull", "gone")]))
     causes.put(pod(uid="3", index=3, conditions=[UNSCHEDULABLE]))
@@ -112,7 +117,7 @@ def test_what_a_user_must_mend_comes_first() -> None:
 
 
 def test_a_cause_goes_when_the_pod_runs() -> None:
-    causes = Causes()
+    causes = PodCauses()
     causes.put(pod(conditions=[UNSCHEDULABLE]))
     causes.put(pod("Running", spec=PLACED))
     assert causes.worst(EPOCH) == (None, None)

@@ -1,4 +1,4 @@
-"""Why pods of a Job do not run: read from the pods themselves, summed per Job."""
+"""Why the pods of a Job do not run: read from the pods themselves, counted per Job. No requests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from vcjob.lifecycle.observed import Blocked
 from vcjob.plugins.wait import CONTAINER_NAME
 from vcjob.wellknown import reasons
 
-#: A scheduler looks at a pod within milliseconds, or at others before it: one that nobody has looked at while its
-#: scheduler gave no sign of life for this long has none.
-UNNOTICED_SECONDS = 10.0
-#: A pod that has its node and starts nothing for this long is slow to start.
+#: A scheduler handles a pod within milliseconds, or other pods before it. If it handled neither this pod nor any
+#: other for this long, it does not run.
+UNHANDLED_SECONDS = 10.0
+#: A pod that has a node and starts no container for this long is slow to start.
 SLOW_SECONDS = 10.0
 
 IMAGE, CONFIG, CRASH = reasons.IMAGE_PULL, reasons.CONTAINER_CONFIG, reasons.CRASH_LOOP
@@ -20,7 +20,7 @@ UNSCHEDULABLE, NO_SCHEDULER, GATED = (
     reasons.SCHEDULING_GATED,
 )
 INIT, STARTING = reasons.INIT_STEP, reasons.STARTING
-#: What a user has to mend comes before what may pass by itself.
+#: What a user has to fix comes before what may pass without help.
 ORDER = (IMAGE, CONFIG, NO_SCHEDULER, UNSCHEDULABLE, GATED, CRASH, STARTING, INIT)
 
 _IMAGE_REASONS = frozenset(
@@ -31,10 +31,10 @@ _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError
 
 
 def cause_of(pod: PartialPod) -> Blocked | None:
-    """Why this pod is not up; None where it is, or where nothing can be said.
+    """Why this pod does not run; None if it does, or if nothing is known.
 
-    That no scheduler serves it, or that it is slow to start, is only a suspicion for some seconds (see
-    `Causes.worst`).
+    That no scheduler serves it, or that it is slow to start, is reported only after some seconds (see
+    `PodCauses.worst`).
     """
     status = pod.status
     if status.phase not in ("Pending", "Running") or pod.metadata.deletion_timestamp is not None:
@@ -43,12 +43,12 @@ def cause_of(pod: PartialPod) -> Blocked | None:
         waiting = container.state.waiting
         if waiting is None:
             continue
-        for reason, words in ((IMAGE, _IMAGE_REASONS), (CONFIG, _CONFIG_REASONS)):
-            if waiting.reason in words:
-                said = waiting.message or waiting.reason
-                return Blocked(reason, f"container {container.name}: {waiting.reason}: {said}")
+        for reason, known in ((IMAGE, _IMAGE_REASONS), (CONFIG, _CONFIG_REASONS)):
+            if waiting.reason in known:
+                detail = waiting.message or waiting.reason
+                return Blocked(reason, f"container {container.name}: {waiting.reason}: {detail}")
         if waiting.reason == "CrashLoopBackOff":
-            return Blocked(CRASH, f"container {container.name} keeps failing{_last_words(container)}")
+            return Blocked(CRASH, f"container {container.name} keeps failing{_last_exit(container)}")
     if status.phase == "Running":
         return None
     return _not_placed(pod) or _init_step(pod) or _not_started(pod)
@@ -60,11 +60,11 @@ def _not_placed(pod: PartialPod) -> Blocked | None:
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             if condition.reason == reasons.SCHEDULING_GATED:
-                return Blocked(GATED, condition.message or "its scheduling gates are still on")
-            return Blocked(UNSCHEDULABLE, condition.message or "no node can take it")
+                return Blocked(GATED, condition.message or "its scheduling gates are still set")
+            return Blocked(UNSCHEDULABLE, condition.message or "no node fits")
     return Blocked(
         NO_SCHEDULER,
-        f"no scheduler has looked at it for {UNNOTICED_SECONDS:.0f} s: does one named {_scheduler(pod)!r} run here?",
+        f"no scheduler has handled it for {UNHANDLED_SECONDS:.0f} s: is a scheduler named {_scheduler(pod)!r} running?",
     )
 
 
@@ -74,11 +74,11 @@ def _init_step(pod: PartialPod) -> Blocked | None:
             doing = (
                 "waits for the master's port"
                 if container.name == CONTAINER_NAME
-                else f"runs its init step {container.name}"
+                else f"runs its init container {container.name}"
             )
-            return Blocked(INIT, f"{doing}{_last_words(container)}")
+            return Blocked(INIT, f"{doing}{_last_exit(container)}")
         if container.state.terminated is not None and container.state.terminated.exit_code:
-            return Blocked(INIT, f"its init step {container.name} failed{_last_words(container)}")
+            return Blocked(INIT, f"its init container {container.name} failed{_last_exit(container)}")
     return None
 
 
@@ -87,22 +87,22 @@ def _not_started(pod: PartialPod) -> Blocked | None:
         for state in (container.state, container.last_state):
             if state.running is not None or state.terminated is not None:
                 return None
-    return Blocked(STARTING, f"nothing of it has started on node {pod.spec.node_name} yet")
+    return Blocked(STARTING, f"no container has started on node {pod.spec.node_name} yet")
 
 
-def _last_words(container: ContainerStatus) -> str:
-    """How the container ended the last time, in its own words where it left some."""
+def _last_exit(container: ContainerStatus) -> str:
+    """How the container ended the last time, with its own message if it left one."""
     ended = container.state.terminated or container.last_state.terminated
     if ended is None:
         return ""
-    said = ended.message.strip().splitlines()
-    return f" (last time: exit code {ended.exit_code}{', ' + said[-1] if said else ''})"
+    lines = ended.message.strip().splitlines()
+    return f" (last exit code {ended.exit_code}{', ' + lines[-1] if lines else ''})"
 
 
-class Causes:
-    """The causes of one Job's pods; a pod's change costs the same however many there are.
+class PodCauses:
+    """Why each pod of one Job does not run; a change of a pod costs the same however many there are.
 
-    `seen_at`: when each scheduler last looked at a pod of any Job; all Jobs share it."""
+    `seen_at`: when each scheduler last handled a pod of any Job; all Jobs share it."""
 
     __slots__ = ("_by_pod", "_by_reason", "_seen_at")
 
@@ -112,10 +112,10 @@ class Causes:
         self._seen_at = {} if seen_at is None else seen_at
 
     def put(self, pod: PartialPod) -> bool:
-        """Take in how a pod stands. False: nothing new."""
+        """Record a pod. False: nothing new."""
         meta, cause = pod.metadata, cause_of(pod)
-        since, looked_at = _since(pod)
-        if looked_at and since > self._seen_at.get(_scheduler(pod), 0.0):
+        since, handled = _since(pod)
+        if handled and since > self._seen_at.get(_scheduler(pod), 0.0):
             self._seen_at[_scheduler(pod)] = since
         if cause is None:
             return self.drop(meta.uid)
@@ -123,9 +123,9 @@ class Causes:
             self.drop(meta.uid)
         self._by_pod[meta.uid] = cause.reason
         pods = self._by_reason.setdefault(cause.reason, {})
-        told = since, f"{meta.name}: {cause.message}", _scheduler(pod)
-        new = pods.get(meta.uid) != told
-        pods[meta.uid] = told
+        found = since, f"{meta.name}: {cause.message}", _scheduler(pod)
+        new = pods.get(meta.uid) != found
+        pods[meta.uid] = found
         return new
 
     def drop(self, uid: str) -> bool:
@@ -139,18 +139,18 @@ class Causes:
         return True
 
     def worst(self, now: float) -> tuple[Blocked | None, float | None]:
-        """The cause to be told first, in one pod's words and with how many share it; and the moment at which
-        time alone may bring another one up."""
+        """The cause to report, with the message of one pod and the number of pods that share it; and when time alone
+        may make another cause due."""
         reason, wake_at = self._first(now)
         if not reason:
             return None, wake_at
         pods = self._by_reason[reason]
-        _, words, _ = next(iter(pods.values()))
+        _, message, _ = next(iter(pods.values()))
         more = len(pods) - 1
-        return Blocked(reason, f"{words} (and {more} more pods)" if more else words), wake_at
+        return Blocked(reason, f"{message} (and {more} more pods)" if more else message), wake_at
 
     def slow_starter(self, now: float) -> str | None:
-        """The pod that `worst` tells of as slow to start, by uid."""
+        """The uid of the pod that `worst` reports as slow to start."""
         reason, _ = self._first(now)
         return next(iter(self._by_reason[reason])) if reason == STARTING else None
 
@@ -163,22 +163,22 @@ class Causes:
             since, _, scheduler = next(iter(pods.values()))
             if reason == NO_SCHEDULER:
                 since = max(since, self._seen_at.get(scheduler, 0.0))
-            due = since + _SUSPICIONS.get(reason, 0.0)
+            due = since + _REPORT_AFTER.get(reason, 0.0)
             if now >= due:
                 return reason, wake_at
             wake_at = due if wake_at is None else min(wake_at, due)
         return "", wake_at
 
 
-#: What is told only when it lasts.
-_SUSPICIONS = {NO_SCHEDULER: UNNOTICED_SECONDS, STARTING: SLOW_SECONDS}
+#: Reported only if it lasts.
+_REPORT_AFTER = {NO_SCHEDULER: UNHANDLED_SECONDS, STARTING: SLOW_SECONDS}
 
 
 def _since(pod: PartialPod) -> tuple[float, bool]:
-    """When a scheduler last had something to say about the pod, and True; or when it was made."""
+    """When a scheduler last handled the pod, and True; or when the pod was created, and False."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.last_transition_time:
-            # Gates are the API server's word.
+            # The API server itself sets the condition of a gated pod.
             return condition.last_transition_time.timestamp(), condition.reason != reasons.SCHEDULING_GATED
     created = pod.metadata.creation_timestamp
     return created.timestamp() if created else 0.0, False

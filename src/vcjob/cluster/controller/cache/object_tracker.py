@@ -1,0 +1,63 @@
+"""Which objects (ConfigMaps, Services, PodGroups, ...) one Job owns, and which of them need a check."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from vcjob.cluster.resources import PartialGroup, PartialOwned
+from vcjob.kube.api.objects import version_number
+
+ObjectKey: TypeAlias = tuple[str, str]  # kind, name
+
+#: Kinds that are created before the pods, always owned by the Job, and watched.
+_CREATED_BEFORE_PODS = frozenset({"ConfigMap", "Service", "NetworkPolicy", "PodGroup"})
+
+
+class ObjectTracker:
+    """The objects of one Job as last seen or written. The informers' handlers and `OwnedObjects` write here."""
+
+    __slots__ = ("dirty", "grouped_tasks", "owned", "verified")
+
+    def __init__(self) -> None:
+        self.owned: dict[ObjectKey, PartialOwned] = {}
+        #: ConfigMaps whose content was compared, with the version that was compared.
+        self.verified: dict[str, str] = {}
+        #: Objects to check; "all" after a change of the Job.
+        self.dirty: set[ObjectKey] | Literal["all"] = "all"
+        #: The tasks that the PodGroup counts as far as we know.
+        self.grouped_tasks: tuple[str, ...] | None = None
+
+    @property
+    def group(self) -> PartialGroup | None:
+        for (kind, _), found in self.owned.items():
+            if kind == "PodGroup" and isinstance(found, PartialGroup):
+                return found
+        return None
+
+    @property
+    def show_start(self) -> bool:
+        """Whether these objects alone tell the next leader that the Job has started, without a status."""
+        return any(kind in _CREATED_BEFORE_PODS for kind, _ in self.owned)
+
+    def update(self, key: ObjectKey, found: PartialOwned) -> bool:
+        """Keep an object as the server returned it. False: what we know is as new, for the watch can be faster."""
+        known = self.owned.get(key)
+        if known is not None and version_of(known) >= version_of(found):
+            return False
+        self.owned[key] = found
+        return True
+
+    def remove(self, key: ObjectKey, uid: str) -> None:
+        known = self.owned.get(key)
+        if known is not None and known.metadata.uid == uid:
+            del self.owned[key]
+            self.verified.pop(key[1], None)
+            self.mark_dirty(key)
+
+    def mark_dirty(self, key: ObjectKey) -> None:
+        if self.dirty != "all":
+            self.dirty.add(key)
+
+
+def version_of(found: PartialOwned) -> int:
+    return version_number(found.metadata.resource_version)

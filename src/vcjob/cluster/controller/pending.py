@@ -1,0 +1,60 @@
+"""Which reason a pending Job shows, from everything that can keep its pods from running.
+
+The reconciler calls it before each decision; the lifecycle then writes the reason into the status.
+"""
+
+from __future__ import annotations
+
+from vcjob.cluster.controller.cache.job_state import JobState
+from vcjob.cluster.controller.schedulers import queue_gate
+from vcjob.lifecycle.observed import Blocked
+from vcjob.plan.edition import EDITION, KNOWN
+from vcjob.plan.names import queue as queue_of
+from vcjob.wellknown import reasons
+
+#: In status.controlledResources: the edition that the Job was started with.
+EDITION_KEY = "vcjob.io/edition"
+
+
+def update_pending_reason(state: JobState, now: float) -> float | None:
+    """Tell the lifecycle why pods cannot be created or do not run. When time alone may change that, if ever."""
+    cause, wake_at = state.pods.causes.worst(now)
+    start_failure = state.pending.start_failure
+    if cause is not None and start_failure and start_failure[0] == state.pods.causes.slow_starter(now):
+        found = start_failure[1]
+        cause = Blocked(found.reason, f"{cause.message}; {found.message}")
+    observed = state.observed
+    observed.blocked = state.retry.refusal or cause
+    observed.held = unknown_edition(state) or state.retry.conflict or group_gate(state)
+    group = state.objects.group.status if state.objects.group else None
+    observed.gang_broken = group is not None and group.phase == "Unknown"
+    return wake_at
+
+
+def group_gate(state: JobState) -> Blocked | None:
+    """Why pods have to wait for their PodGroup."""
+    group = state.objects.group
+    if state.chosen_gang != "volcano" or group is None:
+        return None  # not created yet: checked once it is
+    assert state.job is not None
+    status = group.status
+    messages = [c.message for c in (status.conditions if status else None) or () if c.message]
+    return queue_gate(
+        state.chosen_gang,
+        status.phase if status else "",
+        queue_of(state.job),
+        messages[-1] if messages else "",
+    )
+
+
+def unknown_edition(state: JobState) -> Blocked | None:
+    """A Job that another version started is followed to its end, but nothing is created for it by other rules."""
+    assert state.status is not None
+    edition = state.status.resources.get(EDITION_KEY, str(EDITION))
+    if edition in map(str, KNOWN):
+        return None
+    return Blocked(
+        reasons.UNKNOWN_EDITION,
+        f"the Job was started by another version of vcjob (edition {edition}), whose pods this version cannot "
+        "create: install that version again, or restart the Job under a new name",
+    )

@@ -1,0 +1,64 @@
+"""Which changes of a status matter: pure comparisons of two statuses, used by `StatusWriter`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vcjob.lifecycle.status import Condition, Phase, State, Status
+
+#: Counters: losing the latest of them costs nothing, because the pods still show it.
+_COUNTERS = frozenset(
+    {"state", "tasks", "task_counts", "pending", "running", "succeeded", "failed", "terminating", "unknown",
+     "min_available"}
+)  # fmt: skip
+_BEYOND_PENDING = ("running", "succeeded", "failed", "terminating", "unknown", "min_available")
+_NOT_COUNTERS = tuple(name for name in Status.__struct_fields__ if name not in _COUNTERS)
+
+#: As the shape in a status: the Job was rejected and never ran.
+REJECTED = "refused"
+
+
+def is_urgent(old: Status, new: Status) -> bool:
+    """Whether `new` differs in more than counters and messages."""
+    if old.state.phase != new.state.phase or old.state.since != new.state.since:
+        return True
+    if any(getattr(old, name) != getattr(new, name) for name in _NOT_COUNTERS):
+        return True
+    return any(
+        memory.attempts != old.memory(task).attempts
+        or memory.begun != old.memory(task).begun
+        or len(memory.evictions) > len(old.memory(task).evictions)
+        for task, memory in new.tasks.items()
+    )
+
+
+def only_started(first: Status) -> bool:
+    """Whether a Job's first status says no more than that it has started. Then it can be batched: the objects that
+    are created before the pods tell the next leader the same."""
+    return first.phase is Phase.PENDING and not (
+        first.version
+        or first.retry_count
+        or first.history
+        or first.commands
+        or first.handled
+        or first.holding
+        or any(memory.attempts.groups or memory.evictions for memory in first.tasks.values())
+    )
+
+
+def only_waits(old: Status, new: Status) -> bool:
+    """Whether nothing is new but the number of pods that wait to run."""
+    if (old.state.phase, old.state.reason) != (new.state.phase, new.state.reason):
+        return False
+    return all(getattr(old, name) == getattr(new, name) for name in _BEYOND_PENDING)
+
+
+def rejected_status(status: Status, message: str, now: float) -> Status:
+    """The status of a Job that is not run at all."""
+    return msgspec.structs.replace(
+        status,
+        state=State(Phase.FAILED, "InvalidJob", message, now),
+        conditions=(*status.conditions, Condition(Phase.FAILED, now)),
+        finished=now,
+        shape=REJECTED,
+    )

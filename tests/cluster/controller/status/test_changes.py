@@ -1,0 +1,42 @@
+"""Which changes of a status are written at once, and which may be batched."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from vcjob.cluster.controller.status.changes import is_urgent, rejected_status
+from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.status import Phase, State, Status, TaskMemory
+
+
+def test_counters_and_messages_may_be_batched() -> None:
+    old = Status(state=State(Phase.PENDING, "PodsPending", "0 of 3", 1.0))
+    new = msgspec.structs.replace(
+        old,
+        pending=3,
+        state=State(Phase.PENDING, "Unschedulable", "no room", 1.0),
+        tasks={"a": TaskMemory(seen=IndexSet.span(0, 3))},
+    )
+    assert not is_urgent(old, new)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": State(Phase.RUNNING, "", "", 2.0)},
+        {"retry_count": 1},
+        {"commands": ("x",)},
+        {"tasks": {"a": TaskMemory(attempts=Attempts({1: IndexSet.span(0, 1)}))}},
+    ],
+)
+def test_what_pods_cannot_show_is_urgent(changes: dict[str, object]) -> None:
+    old = Status(state=State(Phase.PENDING, "", "", 1.0))
+    assert is_urgent(old, msgspec.structs.replace(old, **changes))
+
+
+def test_a_rejected_job_is_failed_with_the_reason() -> None:
+    status = rejected_status(Status(), "no tasks", 5.0)
+    assert status.over and status.finished == 5.0
+    assert status.to_kube()["state"]["message"] == "no tasks"
