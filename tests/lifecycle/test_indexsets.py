@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.earliest import Earliest
-from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.indexset import INDEX_LIMIT, IndexSet, parse_index
 
 sets = st.sets(st.integers(0, 300))
 
@@ -82,3 +83,43 @@ def test_the_earliest_is_that_of_a_plain_search(changes, among):
         assert earliest.first(IndexSet.of(among)) == found
         assert set(earliest.indexes) == set(expected)
         assert len(earliest._heap) <= 2 * len(expected) + 9, "what no longer holds is thrown away"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2000000000", ""),
+        ("0-2000000000", f"0-{INDEX_LIMIT - 1}"),
+        ("149999,150000", "149999"),
+        ("²,٣,1_0,+1,0x5, 7", ""),
+        ("-1,1-,--,5-3,,1-2-3", ""),
+        ("9" * 5000, ""),
+        (f"1,{'9' * 5000}", "1"),
+        ("3,1-2,2-4", "1-4"),
+    ],
+)
+def test_text_that_is_no_range_of_possible_indexes_is_ignored(text: str, found: str) -> None:
+    assert str(IndexSet.parse(text)) == found
+
+
+def test_reading_many_overlapping_ranges_is_linear() -> None:
+    text = ",".join(["0-149999"] * 50_000)
+    assert IndexSet.parse(text) == IndexSet.span(0, INDEX_LIMIT)
+
+
+@given(st.text(alphabet="0123456789-,²x ", max_size=60))
+@settings(deadline=None)
+def test_reading_an_index_set_never_raises(text: str) -> None:
+    assert IndexSet.parse(text).mask < 1 << INDEX_LIMIT
+
+
+@pytest.mark.parametrize(
+    "text", ["", "²", "-1", "1_0", "+1", " 1", "0x1", "150000", "2000000000", "9" * 5000]
+)
+def test_a_number_that_is_no_index_is_not_read(text: str) -> None:
+    assert parse_index(text) is None
+
+
+def test_an_index_is_read_up_to_its_limit() -> None:
+    assert (parse_index("0"), parse_index("149999"), parse_index("007")) == (0, 149_999, 7)
+    assert (parse_index("9", 10), parse_index("10", 10)) == (9, None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from vcjob.lifecycle.indexset import EMPTY, IndexSet
+from vcjob.lifecycle.indexset import COUNTER_LIMIT, EMPTY, IndexSet, parse_index
 
 FIRST_ATTEMPT = 0
 
@@ -18,8 +18,20 @@ class Attempts:
         self.groups = groups or {}
 
     @classmethod
-    def parse(cls, groups: dict[str, str]) -> Attempts:
-        return cls({int(attempt): IndexSet.parse(text) for attempt, text in groups.items()})
+    def parse(
+        cls, groups: dict[str, str], parse_indexes: Callable[[str], IndexSet] = IndexSet.parse
+    ) -> Attempts:
+        """Groups as `to_json` writes them. What is no attempt is ignored; an index in two groups is on the higher."""
+        parsed: dict[int, IndexSet] = {}
+        for name, text in groups.items():
+            attempt, indexes = parse_index(name, COUNTER_LIMIT), parse_indexes(text)
+            if attempt and indexes:
+                parsed[attempt] = indexes
+        taken = EMPTY
+        for attempt in sorted(parsed, reverse=True):
+            parsed[attempt] -= taken
+            taken |= parsed[attempt]
+        return cls({attempt: parsed[attempt] for attempt in sorted(parsed) if parsed[attempt]})
 
     def to_json(self) -> dict[str, str]:
         return {str(attempt): str(self.groups[attempt]) for attempt in sorted(self.groups)}

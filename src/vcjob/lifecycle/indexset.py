@@ -1,15 +1,39 @@
-"""Sets of pod indexes, kept compact: ten thousand indexes are one integer of 1,250 bytes."""
+"""Sets of pod indexes, kept compact: ten thousand indexes are one integer of 1,250 bytes.
+
+An index is a bit number here, so an index from outside (a pod's label, a stored status) must be bounded
+before it reaches an `IndexSet`: `parse_index` and `IndexSet.parse` do that and never raise.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
+from vcjob.admission.tasks import MAX_PODS
+
 _RUN_OF_ONES = re.compile("1+")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+#: Every index is below this: a Job has at most as many pods.
+INDEX_LIMIT = MAX_PODS
+#: Attempts and versions read from outside are below this.
+COUNTER_LIMIT = 2**31
+
+
+def parse_index(text: str, limit: int = INDEX_LIMIT) -> int | None:
+    """The number that `text` writes in ASCII digits; None where it is not one or not below `limit`."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if number < limit else None
 
 
 class IndexSet:
-    """An immutable set of indexes ≥ 0 with the algebra of sets; as text it is ranges: `0-41,43`."""
+    """An immutable set of indexes ≥ 0 with the algebra of sets; as text it is ranges: `0-41,43`.
+
+    Callers bound the indexes that they add (see `INDEX_LIMIT`).
+    """
 
     __slots__ = ("mask",)
 
@@ -29,12 +53,19 @@ class IndexSet:
         return cls((1 << stop) - (1 << start)) if stop > start else cls()
 
     @classmethod
-    def parse(cls, text: str) -> IndexSet:
-        mask = 0
-        for part in text.split(",") if text else ():
-            first, _, last = part.partition("-")
-            mask |= (1 << int(last or first) + 1) - (1 << int(first))
-        return cls(mask)
+    def parse(cls, text: str, limit: int = INDEX_LIMIT) -> IndexSet:
+        """The set that `text` writes. Parts that are no range are ignored, and so are indexes from `limit` on:
+        a stored status may have been edited by anyone. Never raises."""
+        found = (_RANGE.fullmatch(part) for part in text.split(","))
+        ranges = sorted((int(match[1]), int(match[2] or match[1])) for match in found if match)
+        pieces: list[str] = []
+        end = 0
+        for first, last in ranges:
+            first, stop = max(first, end), min(last + 1, limit)
+            if first < stop:
+                pieces += "0" * (first - end), "1" * (stop - first)
+                end = stop
+        return cls(int("".join(pieces)[::-1], 2)) if pieces else cls()
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """The runs of neighbouring indexes, ascending, as (first, last)."""
