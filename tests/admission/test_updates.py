@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.admission.cases import admitted, container, job, pytorch_job, task, template
 from tests.strategies import jobs
 from vcjob.admission import admit
-from vcjob.admission.update import check_update
+from vcjob.admission.update import check_update, frozen_spec
 
 REFERENCE = [
     Path(__file__).parent.parent / "reference" / f"{name}.json"
@@ -62,6 +62,7 @@ def change(doc: dict[str, Any], *where: Any, to: Any) -> dict[str, Any]:
 def test_what_may_change(old: dict[str, Any], where: tuple[Any, ...], value: Any) -> None:
     new = change(old, *where, to=value)
     assert check_update(old, new) == []
+    assert frozen_spec(old) == frozen_spec(new)
     assert admit(new, old=old).valid
 
 
@@ -98,6 +99,7 @@ def test_what_may_not_change(old: dict[str, Any], where: tuple[Any, ...], value:
     new = change(old, *where, to=value)
     found = check_update(old, new)
     assert path in {problem.path for problem in found}
+    assert frozen_spec(old) != frozen_spec(new)
     assert "cannot change" in found[0].message
     assert "delete the Job" in (found[0].hint or "")
     assert not admit(new, old=old).valid
@@ -122,6 +124,7 @@ def test_applying_the_same_file_again_is_no_change(file: Path) -> None:
     (stored,) = [item for item in reference["objects"] if item["kind"] == "Job"]
     assert check_update(stored, reference["job"]) == []
     assert check_update(reference["job"], stored) == []
+    assert frozen_spec(reference["job"]) == frozen_spec(stored)
     assert admit(reference["job"], old=stored).valid
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -66,6 +68,7 @@ statuses = st.builds(
     st.lists(runs, max_size=2).map(tuple),
     *[st.lists(words, max_size=3).map(tuple)] * 3,
     st.dictionaries(words, times, max_size=2),
+    words,
     words,
     st.dictionaries(words, words, max_size=2),
 )
@@ -265,3 +268,26 @@ def test_the_pending_message_counts_what_runs_and_what_has_ended():
     assert (
         world.settle().state.message == "3 of the 5 pods needed are up or done; 1 are pending; 1 are unknown"
     )
+
+
+HOSTILE_TASKS = {
+    "many attempts": {"a": {"attempts": {str(n): "149999" for n in range(1, 60_000)}}},
+    "many tasks": {f"t{n}": {"seen": "149999"} for n in range(30_000)},
+    "many evictions": {"a": {"evictions": [[1.0, "149999"]] * 60_000}},
+}
+
+
+@pytest.mark.parametrize("tasks", HOSTILE_TASKS.values(), ids=HOSTILE_TASKS.keys())
+def test_a_status_edited_to_waste_memory_is_rejected_before_it_does(tasks: dict[str, Any]) -> None:
+    document = {"controlledResources": {LIFECYCLE: json.dumps({"tasks": tasks})}}
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="32 MiB"):
+        Status.from_kube(document)
+    assert tracemalloc.get_traced_memory()[1] < 150 * 2**20
+    tracemalloc.stop()
+
+
+def test_indexes_in_a_status_that_no_job_can_have_are_ignored() -> None:
+    own = {"tasks": {"worker": {"seen": "0-2,2000000000,²,-4", "attempts": {"9" * 5000: "1", "2": "0-x"}}}}
+    memory = Status.from_kube({"controlledResources": {LIFECYCLE: json.dumps(own)}}).memory("worker")
+    assert (memory.seen, memory.attempts) == (IndexSet.of([0, 1, 2]), Attempts())

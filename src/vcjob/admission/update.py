@@ -30,6 +30,27 @@ def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem
     return problems[:_SHOWN]
 
 
+def frozen_spec(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of the spec that may not change, in one form for all documents between which `check_update` finds
+    no difference."""
+    form: dict[str, Any] = _canonical(_comparable(doc), ("spec",))
+    return form
+
+
+def _canonical(value: Any, where: Path) -> Any:
+    if isinstance(value, dict):
+        said = ((key, _said(key, item)) for key, item in value.items())
+        return {key: _canonical(item, (*where, key)) for key, item in said if item is not None}
+    if isinstance(value, list):
+        return [_canonical(item, (*where, number)) for number, item in enumerate(value)]
+    if _is_amount(where):
+        try:
+            return f"{quantity.parse(value).nano}n"
+        except ValueError:
+            return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _comparable(doc: Mapping[str, Any]) -> dict[str, Any]:
     """The spec with its defaults, without what may change."""
     spec = dict(defaults.apply(dict(doc))["spec"])
@@ -96,9 +117,13 @@ def _said(key: str, value: Any) -> Any:
 def _same(old: Any, new: Any, where: Path) -> bool:
     if old == new and isinstance(old, bool) == isinstance(new, bool):
         return True
-    if old is None or new is None or not (_AMOUNTS & set(where) or where[-1] in ("sizeLimit", "divisor")):
+    if old is None or new is None or not _is_amount(where):
         return False
     try:
         return quantity.parse(old).nano == quantity.parse(new).nano
     except ValueError:
         return False
+
+
+def _is_amount(where: Path) -> bool:
+    return bool(_AMOUNTS & set(where)) or where[-1] in ("sizeLimit", "divisor")

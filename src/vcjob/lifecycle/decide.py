@@ -10,7 +10,8 @@ import msgspec
 
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
-from vcjob.lifecycle.observed import Observed
+from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
+from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.phases import succeed_early, sync
 from vcjob.lifecycle.reactions import react
 from vcjob.lifecycle.requests import apply_requests
@@ -27,6 +28,9 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
         # Its pods go with it, and none of that is an event.
         return Decision(status, (), None, status.ready_tasks)
     turn = DecisionContext(job, status, observed, now)
+    problem = None if status.over else spec_problem(job, status)
+    if problem is not None:
+        return _paused(turn, problem)
     _begin(turn)
     while turn.moved:
         turn.moved, turn.wake_at = False, None
@@ -53,6 +57,19 @@ def _begin(turn: DecisionContext) -> None:
         )
     if not status.shape:
         turn.set(started=turn.now, shape=turn.rules.shape)
+    if not status.over:
+        turn.set(spec_digest=spec_digest(turn.job))
+    if status.state.reason == reasons.INVALID_UPDATE:
+        turn.set(state=msgspec.structs.replace(status.state, reason="", message=""))
+
+
+def _paused(turn: DecisionContext, problem: Blocked) -> Decision:
+    """Nothing is created, restarted or ended by a spec that must not take effect; the status says why."""
+    state = turn.status.state
+    if (state.reason, state.message) != (problem.reason, problem.message):
+        turn.set(state=msgspec.structs.replace(state, reason=problem.reason, message=problem.message))
+        turn.emit("Warning", problem.reason, problem.message)
+    return Decision(turn.status, tuple(turn.events), None, turn.status.ready_tasks)
 
 
 def _ready_tasks(turn: DecisionContext) -> None:

@@ -139,6 +139,8 @@ class Status(msgspec.Struct, frozen=True):
     holding: dict[str, float] = {}
     #: The replicas and minAvailable that were last acted on: a difference is JobUpdated.
     shape: str = ""
+    #: The digest of the part of the spec that may not change, as the Job was started: see `frozen_spec`.
+    spec_digest: str = ""
     #: Entries of status.controlledResources that are not the lifecycle's own; the ground's to use.
     resources: dict[str, str] = {}
 

@@ -20,6 +20,10 @@ from vcjob.spec.duration import seconds
 #: The key of our own part in status.controlledResources.
 LIFECYCLE = "vcjob.io/lifecycle"
 
+#: Bytes that the index sets of one stored status may take in memory. A Job at the limit of pods, with every index
+#: on one of a thousand attempts, stays below it; a status that was edited to waste memory does not.
+MAX_MEMORY = 32 * 1024 * 1024
+
 _COUNTERS = ("pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retryCount")
 
 
@@ -49,11 +53,12 @@ class _Own(msgspec.Struct, omit_defaults=True):
     handled: tuple[str, ...] = ()
     holding: dict[str, float] = {}
     shape: str = ""
+    spec_digest: str = ""
 
 
 _SHARED = (
     "running_duration", "started", "running_since", "finished", "suspended_by", "restarting", "culprit",
-    "history", "commands", "ready_tasks", "handled", "holding", "shape",
+    "history", "commands", "ready_tasks", "handled", "holding", "shape", "spec_digest",
 )  # fmt: skip
 
 
@@ -118,7 +123,7 @@ def from_kube(document: dict[str, Any]) -> Status:
         conditions=tuple(
             Condition(Phase(condition["status"]), at) for condition, at in zip(conditions, times, strict=True)
         ),
-        tasks={name: _task_in(task) for name, task in own.tasks.items()},
+        tasks=_tasks_in(own.tasks),
         resources=resources,
         **fields,
     )
@@ -156,12 +161,30 @@ def _task_out(memory: TaskMemory) -> _Task:
     )
 
 
-def _task_in(task: _Task) -> TaskMemory:
-    return TaskMemory(
-        attempts=Attempts.parse(task.attempts),
-        begun=IndexSet.parse(task.begun),
-        seen=IndexSet.parse(task.seen),
-        succeeded=IndexSet.parse(task.succeeded),
-        failed=IndexSet.parse(task.failed),
-        evictions=tuple(Eviction(at, IndexSet.parse(text)) for at, text in task.evictions),
-    )
+class _IndexSetReader:
+    """Reads the index sets of one status and counts the memory that they take."""
+
+    def __init__(self) -> None:
+        self._bits = 0
+
+    def __call__(self, text: str) -> IndexSet:
+        indexes = IndexSet.parse(text)
+        self._bits += indexes.mask.bit_length()
+        if self._bits > 8 * MAX_MEMORY:
+            raise ValueError(f"its index sets would take more than {MAX_MEMORY // 2**20} MiB of memory")
+        return indexes
+
+
+def _tasks_in(tasks: dict[str, _Task]) -> dict[str, TaskMemory]:
+    read = _IndexSetReader()
+    return {
+        name: TaskMemory(
+            attempts=Attempts.parse(task.attempts, read),
+            begun=read(task.begun),
+            seen=read(task.seen),
+            succeeded=read(task.succeeded),
+            failed=read(task.failed),
+            evictions=tuple(Eviction(at, read(text)) for at, text in task.evictions),
+        )
+        for name, task in tasks.items()
+    }
