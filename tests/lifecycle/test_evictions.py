@@ -7,6 +7,7 @@ import pytest
 
 from tests.lifecycle.simulation import START, Simulation, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods
 from vcjob.spec.job import Job
@@ -178,3 +179,29 @@ def test_row_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going
     world.set("worker", 1, "Failed", evicted=True)
     world.tick()
     assert (world.phase, world.status.culprit.rank) == ("Failed", 2)
+
+
+@pytest.mark.parametrize("decided_between", [True, False])
+def test_a_finished_pod_that_is_deleted_or_drained_is_not_evicted(decided_between: bool) -> None:
+    """Its deletion can look like the cause of its end: the kubelet hides when it was requested."""
+    world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
+    world.set("worker", 0, "Succeeded")
+    if decided_between:
+        world.settle()
+    terminating(world, "worker", 0, phase="Failed")
+    world.settle()
+    assert (world.phase, world.status.succeeded, world.status.retry_count) == ("Running", 1, 0)
+    world.all("Succeeded")
+    assert world.settle().phase is Phase.COMPLETED
+
+
+def test_a_recorded_success_outlives_a_restart_of_the_caller_that_sees_the_pod_terminating() -> None:
+    world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
+    world.set("worker", 0, "Succeeded")
+    world.settle()
+    pods, world.observed = list(world.observed.pods.values()), Observed()
+    for pod in pods:
+        ended = {"phase": "Failed", "terminating": True} if pod.index == 0 else {}
+        world.observed.put(msgspec.structs.replace(pod, **ended))
+    world.settle()
+    assert (world.phase, world.status.succeeded, world.status.failed) == ("Running", 1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,6 +79,8 @@ def test_the_sums_are_those_of_the_pods_that_are_left(news):
             continue
         if old is not None and old.terminating and not item.terminating:
             item = msgspec.structs.replace(item, terminating=True, since=old.since)
+        if old is not None and old.done and old.phase != item.phase:
+            item = msgspec.structs.replace(item, phase=old.phase, failure=old.failure, evicted=old.evicted)
         if old is not None:
             item = msgspec.structs.replace(item, restarts=max(item.restarts, old.restarts))
         pods[item.uid] = item
@@ -155,3 +158,24 @@ def test_a_wait_in_vain_stays_the_cause_where_only_the_next_try_of_it_is_shown()
     own = Failure("main", 1)
     observed.put(msgspec.structs.replace(ended, failure=own))
     assert observed.pods["a", 0, 0].failure == own
+
+
+@pytest.mark.parametrize("fields", [{"index": 2_000_000_000}, {"index": -1}, {"attempt": 10**30}])
+def test_a_pod_whose_index_or_attempt_is_out_of_range_is_ignored(fields: dict[str, int]) -> None:
+    observed = Observed()
+    assert not observed.put(PodFact(**{"task": "worker", "index": 0, "uid": "u", **fields}))
+    assert (observed.pods, observed.groups) == ({}, {})
+
+
+def test_a_pod_keeps_its_place_when_its_annotations_are_edited() -> None:
+    observed = Observed()
+    observed.put(PodFact("worker", 0, "u0"))
+    observed.put(PodFact("worker", 1, "u1"))
+    observed.put(PodFact("worker", 1, "u0", phase="Running"))
+    assert {(pod.index, pod.uid, pod.phase) for pod in observed.pods.values()} == {
+        (0, "u0", "Running"),
+        (1, "u1", "Pending"),
+    }
+    observed.drop("u0")
+    observed.drop("u1")
+    assert (observed.pods, observed.groups) == ({}, {})

@@ -7,10 +7,12 @@ those of the present attempt as current and the rest as left over.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from vcjob.lifecycle.earliest import Earliest
-from vcjob.lifecycle.indexset import EMPTY, IndexSet
+from vcjob.lifecycle.indexset import COUNTER_LIMIT, EMPTY, INDEX_LIMIT, IndexSet
 from vcjob.lifecycle.pod import PodFact
 from vcjob.plugins.wait import CONTAINER_NAME, WAIT_EXIT_CODES
 
@@ -121,22 +123,22 @@ class Observed:
         self.gang_tasks: tuple[str, ...] | None = None
 
     def put(self, pod: PodFact) -> bool:
-        """A pod is there, as `pod` says. What has ended never lives again: an older report is left out.
-        False: nothing new."""
-        key = (pod.task, pod.index, pod.attempt)
+        """Record the state of a pod. Returns False where that changes nothing.
+
+        A pod keeps its place and its end: a report that comes late, or annotations that somebody edited, change
+        neither. A pod whose index or attempt is out of range is ignored: it is none of the Job's.
+        """
+        if not (0 <= pod.index < INDEX_LIMIT and 0 <= pod.attempt < COUNTER_LIMIT):
+            return False
+        key = self._keys.get(pod.uid, (pod.task, pod.index, pod.attempt))
         old = self.pods.get(key)
-        if old == pod or (old is not None and old.uid == pod.uid and old.done and not pod.done):
+        if old is not None and old.uid == pod.uid:
+            if old.done and not pod.done:
+                return False
+            pod = _merged(old, pod)
+        if old == pod:
             return False
         if old is not None:
-            if old.uid == pod.uid and old.terminating and not pod.terminating:
-                # Nobody takes a deletion back.
-                pod = msgspec.structs.replace(pod, terminating=True, since=old.since)
-            if old.uid == pod.uid and old.restarts > pod.restarts:
-                # They only grow: whoever writes a status without them has forgotten them.
-                pod = msgspec.structs.replace(pod, restarts=old.restarts)
-            if old.uid == pod.uid and _waited_in_vain_before(old, pod):
-                # The kubelet began the wait anew and may keep only that try, which our own order ended.
-                pod = msgspec.structs.replace(pod, failure=old.failure)
             self._forget(key, old)
         self.pods[key] = pod
         self._keys[pod.uid] = key
@@ -169,6 +171,27 @@ class Observed:
             del groups[pod.attempt]
         if not groups:
             del self.groups[pod.task]
+
+
+def _merged(old: PodFact, new: PodFact) -> PodFact:
+    """The new report about a pod, less what contradicts an earlier one and cannot be true."""
+    changes: dict[str, Any] = {}
+    if (old.task, old.index, old.attempt) != (new.task, new.index, new.attempt):
+        changes |= {"task": old.task, "index": old.index, "attempt": old.attempt}
+    if old.terminating and not new.terminating:
+        # A deletion is never taken back.
+        changes |= {"terminating": True, "since": old.since}
+    if old.done and old.phase != new.phase:
+        # How a pod ended does not change. A finished pod that is deleted later can look as if the deletion had
+        # ended it, and the kubelet's last update hides when the deletion was requested.
+        changes |= {"phase": old.phase, "failure": old.failure, "evicted": old.evicted}
+    if old.restarts > new.restarts:
+        # Restarts only grow; a status without them was written by somebody who lost count.
+        changes["restarts"] = old.restarts
+    if _waited_in_vain_before(old, new):
+        # The kubelet restarted the wait and may report only that try, which our own request ended.
+        changes["failure"] = old.failure
+    return msgspec.structs.replace(new, **changes) if changes else new
 
 
 def _waited_in_vain_before(old: PodFact, new: PodFact) -> bool:

@@ -57,7 +57,7 @@ def _of_task(turn: DecisionContext, task: TaskRules, tally: Tally) -> Iterator[H
 def _failed(task: TaskRules, tally: Tally) -> Iterator[Happening]:
     for attempt, group, current in tally.groups:
         for exit_code, earliest in group.failures.items():
-            alike = earliest.indexes & current
+            alike = (earliest.indexes & current) - tally.succeeded
             first = earliest.first(alike)
             if first:
                 yield Happening(first[0], POD_FAILED, task.name, first[1], attempt, alike, exit_code)
@@ -66,10 +66,9 @@ def _failed(task: TaskRules, tally: Tally) -> Iterator[Happening]:
 def _evicted(turn: DecisionContext, task: TaskRules, tally: Tally) -> Iterator[Happening]:
     """Those that stay as failed, those that are going, those that are gone, and those not back yet."""
     for attempt, group, current in tally.groups:
-        if not group.evicted:
-            continue
-        going = group.evicted & group.terminating & current
-        for alike in (group.evicted & current - going, going):
+        evicted = (group.evicted & current) - tally.succeeded
+        going = evicted & group.terminating
+        for alike in (evicted - going, going):
             first = group.evictions.first(alike)
             if first:
                 yield Happening(first[0], POD_EVICTED, task.name, first[1], attempt, alike)

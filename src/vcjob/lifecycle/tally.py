@@ -57,8 +57,9 @@ class Tally:
             failed |= (group.failed - group.terminating) & current
             self.restarts += sum(times * len(held & current) for times, held in group.restarts.items())
         if not active:
-            failed |= memory.failed - succeeded
-        self.succeeded, self.failed = succeeded, failed
+            failed |= memory.failed
+        # A recorded success is final: a pod that reports a failure after it is not evaluated again.
+        self.succeeded, self.failed = succeeded, failed - succeeded
         seen = memory.seen | self.present
         self.lost = seen - self.present - succeeded - failed if active else EMPTY
         self.memory = _changed(

@@ -37,11 +37,30 @@ def test_a_pod_told_to_go_counts_from_when_it_was_told() -> None:
 
 @pytest.mark.parametrize(("second", "phase"), [(9, "Succeeded"), (10, "Failed"), (12, "Failed")])
 def test_an_end_in_good_order_after_being_told_to_go_is_no_success(second: int, phase: str) -> None:
-    for grace in (30, 0):  # 0 is the kubelet's last word
-        told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": grace}
-        fact = fact_of(pod("Succeeded", metadata=told, containerStatuses=[ended("c", 0, second)]))
-        assert fact is not None
-        assert (fact.phase, fact.failure) == (phase, None)
+    told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30}
+    fact = fact_of(pod("Succeeded", metadata=told, containerStatuses=[ended("c", 0, second)]))
+    assert fact is not None
+    assert (fact.phase, fact.failure) == (phase, None)
+
+
+@pytest.mark.parametrize(("second", "phase"), [(10, "Succeeded"), (30, "Succeeded"), (38, "Failed")])
+def test_a_finished_pod_that_is_deleted_later_has_succeeded(second: int, phase: str) -> None:
+    """The grace period is 0 both for a finished pod and in the kubelet's last deletion, right after the end."""
+    told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 0}
+    fact = fact_of(pod("Succeeded", metadata=told, containerStatuses=[ended("c", 0, second)]))
+    assert fact is not None
+    assert (fact.phase, fact.failure) == (phase, None)
+
+
+@pytest.mark.parametrize(("second", "phase"), [(9, "Succeeded"), (12, "Failed")])
+def test_the_time_of_an_eviction_decides_whether_the_pod_ended_because_of_it(second: int, phase: str) -> None:
+    told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 0}
+    drained = [{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at(10)}]
+    fact = fact_of(
+        pod("Succeeded", metadata=told, conditions=drained, containerStatuses=[ended("c", 0, second)])
+    )
+    assert fact is not None
+    assert fact.phase == phase
 
 
 def test_of_two_failed_containers_the_first_counts() -> None:

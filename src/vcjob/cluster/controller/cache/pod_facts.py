@@ -11,6 +11,8 @@ from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
 #: Reasons of pods that the kubelet or the control plane ended for its own purposes.
 EVICTION_REASONS = frozenset({"Evicted", "Preempting", "NodeLost", "Shutdown", "NodeShutdown", "Terminated"})
+#: Seconds that a kubelet needs at most from the end of a deleted pod's last container to its last deletion.
+KUBELET_DELETES_WITHIN = 3.0
 
 
 def fact_of(pod: PartialPod) -> PodFact | None:
@@ -126,12 +128,22 @@ def _deletion_requested_at(pod: PartialPod) -> float:
 
 
 def _ended_on_deletion(pod: PartialPod, finished: float | None) -> bool:
-    """A program that exits with 0 because its pod is deleted has not done its work: it is run again.
+    """A program that exits with 0 because its pod is being deleted has not done its work: it is run again.
 
-    The kubelet's final delete sets the grace period to 0 and does not change the deletion timestamp."""
-    deletion = epoch(pod.metadata.deletion_timestamp) or 0.0
-    grace = pod.metadata.deletion_grace_period_seconds or pod.spec.termination_grace_period_seconds
-    return finished is not None and finished >= deletion - grace
+    The kubelet's last deletion sets the grace period to 0 and the deletion's time to that moment, which hides when
+    the deletion was requested. Then an eviction's condition says when, and without one, an end right before
+    counts as caused by the deletion. `Observed` keeps how a pod ended before its deletion was requested."""
+    if finished is None:
+        return False
+    if pod.metadata.deletion_grace_period_seconds:
+        return finished >= _deletion_requested_at(pod)
+    requested = [
+        at.timestamp()
+        for condition in pod.status.conditions
+        if condition.type == "DisruptionTarget" and (at := condition.last_transition_time)
+    ]
+    deleted = epoch(pod.metadata.deletion_timestamp) or 0.0
+    return finished >= min(requested, default=deleted - KUBELET_DELETES_WITHIN)
 
 
 def _containers(pod: PartialPod) -> Iterator[ContainerStatus]:
