@@ -60,7 +60,7 @@ async def _bare(arena: Arena, size: Size) -> Figures:
     """The limit: the same pods from a client that does nothing else."""
     document = pytorch_job("large", size.pods - 1, life=size.life)
     document["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
-    admission = admit(document, ground="cluster")
+    admission = admit(document, backend="cluster")
     assert admission.job is not None, admission.problems
     bodies = []
     for text in Plan(admission.job, gang="volcano").pods_json():
@@ -111,7 +111,7 @@ async def _bare_small_jobs(arena: Arena, size: Size) -> Figures:
 
     async def one(job: dict[str, Any]) -> None:
         made = await arena.client.create(JOBS, job, NAMESPACE)
-        admission = admit(made, ground="cluster")
+        admission = admit(made, backend="cluster")
         assert admission.job is not None, admission.problems
         plan = Plan(admission.job, gang="volcano")
         await asyncio.gather(

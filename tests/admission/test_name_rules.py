@@ -19,9 +19,9 @@ def test_a_job_without_a_name(metadata: dict[str, Any]) -> None:
 def test_a_generated_name_is_for_clusters_only() -> None:
     doc = {**job(), "metadata": {"generateName": "j-"}}
     assert "write `name`" in (refused(doc, "metadata.generateName", "only a cluster").hint or "")
-    admitted(doc, ground="cluster")
+    admitted(doc, backend="cluster")
     doc["metadata"]["generateName"] = "J-"
-    refused(doc, "metadata.generateName", "lower-case", ground="cluster")
+    refused(doc, "metadata.generateName", "lower-case", backend="cluster")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_task_without_a_rank_has_a_dash(finish: Start) -> None:
 
 def test_the_status_is_a_kubernetes_object(finish: Start) -> None:
     handle = finish(job(*ranks("true")))
-    document = handle.status()
+    document = handle.to_dict()
     assert document["kind"] == "Job"
     assert document["metadata"]["uid"] == handle.uid
     assert document["status"]["state"]["phase"] == "Completed"
@@ -104,7 +104,7 @@ def test_a_busy_port_is_replaced_and_said(finish: Start) -> None:
     assert any(
         event["reason"] == "PortReplaced" and str(port) in event["message"] for event in handle.events()
     )
-    assert handle.status()["status"]["controlledResources"]["vcjob.io/master-port"] == str(used.pop())
+    assert handle.to_dict()["status"]["controlledResources"]["vcjob.io/master-port"] == str(used.pop())
 
 
 def test_wait_for_master_holds_the_workers_back(finish: Start) -> None:
@@ -211,7 +211,7 @@ def test_a_job_that_outlived_its_ttl_is_gone(finish: Start) -> None:
 
 async def test_a_handle_waits_and_reads_without_blocking_the_loop(start: Start) -> None:
     handle = start(job(task("a", "echo one; sleep 0.2; echo two")))
-    lines = [line.text async for line in handle.logs_async()]
+    lines = [line.text async for line in handle.logs_async(follow=True)]
     assert lines == ["one", "two"]
     assert await handle.wait_async(10, check=True) == "Completed"
 

@@ -199,7 +199,7 @@ def test_gpus_are_given_to_one_pod_each_and_a_second_job_waits_for_them(
     first = vcjob.run(job(task("a", one_each, replicas=2), name="first"), cwd=tmp_path)
     eventually(lambda: first.phase == "Running")
     second = vcjob.run(job(task("a", one_each), name="second"), cwd=tmp_path)
-    eventually(lambda: second.now().state.reason == "InsufficientGPUs")
+    eventually(lambda: second.status().state.reason == "InsufficientGPUs")
     assert second.phase == "Pending" and second.pods() == []
     (tmp_path / "go").touch()
     assert first.wait(PATIENCE) == "Completed" and second.wait(PATIENCE) == "Completed"

@@ -46,7 +46,7 @@ JOB: dict[str, Any] = {
 def made() -> str:
     """The Job with its defaults and all that is made of it. The words of the wait program are left out: a better
     one waits for the same."""
-    admission = admit(JOB, ground="cluster")
+    admission = admit(JOB, backend="cluster")
     assert admission.job is not None, admission.problems
     documents = [admission.job.doc, *Plan(admission.job).render()]
     for document in documents:

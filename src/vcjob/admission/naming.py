@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vcjob.plugins import registry
 from vcjob.spec import names
-from vcjob.spec.job import Job, JobClient
+from vcjob.spec.job import BackendName, Job
 from vcjob.spec.problem import Path, Problem, error, has_errors
 
 #: `<job>-svc` names a volume, which has at most 63 characters.
@@ -15,12 +15,12 @@ MAX_JOB_NAME = names.LABEL_LENGTH - len("-svc")
 _SUFFIX = "xxxxx"
 
 
-def check(job: Job, ground: JobClient | None) -> Iterator[Problem]:
+def check(job: Job, backend: BackendName | None) -> Iterator[Problem]:
     where: Path = ("metadata", "name")
     name = job.name
     if not name and job.metadata.generate_name:
         where, name = ("metadata", "generateName"), job.metadata.generate_name + _SUFFIX
-        if ground != "cluster":
+        if backend != "cluster":
             yield error(where, "only a cluster can make up a name", "write `name` instead of `generateName`")
     if not name:
         yield error(where, "the Job has no name", "add `name: my-job` under `metadata`")

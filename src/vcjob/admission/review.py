@@ -22,7 +22,7 @@ from vcjob.admission.readable import is_readable, readable
 from vcjob.plugins import registry
 from vcjob.spec import schema
 from vcjob.spec.document import Document
-from vcjob.spec.job import Job, JobClient
+from vcjob.spec.job import BackendName, Job
 from vcjob.spec.problem import Path, Problem, has_errors
 
 Check = Callable[[Job], Iterable[Problem]]
@@ -58,7 +58,7 @@ def admit(
     doc: Document | Mapping[str, Any],
     *,
     allow_unknown: bool = False,
-    ground: JobClient | None = None,
+    backend: BackendName | None = None,
     queues: Queues | None = None,
     old: Mapping[str, Any] | None = None,
 ) -> Admission:
@@ -73,7 +73,7 @@ def admit(
     data = document.data if isinstance(document.data, dict) else {}
     job = Job(defaults.apply(readable(data, examined.unreadable)))
     if document.data is not None:
-        found = _checked(job, ground=ground, queues=queues, update=old is not None)
+        found = _checked(job, backend=backend, queues=queues, update=old is not None)
         problems += [problem for problem in found if is_readable(problem.where, examined.unreadable)]
     if not _hides_plugins(job, examined.unreadable):
         problems += _plugin_problems(job)
@@ -86,10 +86,12 @@ def admit(
     return Admission(None if has_errors(located) else job, job.doc, located)
 
 
-def _checked(job: Job, *, ground: JobClient | None, queues: Queues | None, update: bool) -> Iterable[Problem]:
+def _checked(
+    job: Job, *, backend: BackendName | None, queues: Queues | None, update: bool
+) -> Iterable[Problem]:
     for check in _CHECKS:
         yield from check(job)
-    yield from naming.check(job, ground)
+    yield from naming.check(job, backend)
     yield from volumes.check(job, update=update)
     if queues is not None and not update:
         yield from queueing.check(job, queues)

@@ -11,7 +11,7 @@ import click
 from vcjob.cli.options import job_argument, output_option
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 def acting_command(verb: str, help_text: str, done: str) -> click.Command:
@@ -32,6 +32,6 @@ def acting_command(verb: str, help_text: str, done: str) -> click.Command:
         else:
             from vcjob.cli.objects import write_object
 
-            write_object(job.status(), output)
+            write_object(job.to_dict(), output)
 
     return command

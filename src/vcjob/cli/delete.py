@@ -10,7 +10,7 @@ import click
 from vcjob.cli.options import job_argument, output_option
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("delete")
@@ -21,7 +21,7 @@ def command(name: str, where: Where, output: str) -> None:
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
-    document = job.status()
+    document = job.to_dict()
     job.delete()
     if output == "table":
         sys.stdout.write(f"{job.name}: deleted\n")

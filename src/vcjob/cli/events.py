@@ -10,7 +10,7 @@ import click
 from vcjob.cli.options import job_argument, output_option
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("events")

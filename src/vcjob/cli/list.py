@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import ground_options, output_option
+from vcjob.cli.options import backend_options, output_option
+from vcjob.errors import NoSuchJob
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("list")
-@ground_options("Only jobs of this namespace; on a cluster the context's own is the default.")
+@backend_options("Only jobs of this namespace; on a cluster the context's own is the default.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="On a cluster: the jobs of all namespaces.")
 @output_option(("table", "json", "yaml"))
 def command(where: Where, all_namespaces: bool, output: str) -> None:
@@ -26,14 +28,21 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
     if output != "table":
         from vcjob.cli.objects import as_list, write_object
 
-        write_object(as_list([job.status() for job in found]), output)
+        documents = []
+        for job in found:
+            with suppress(NoSuchJob):  # deleted since it was listed
+                documents.append(job.to_dict())
+        write_object(as_list(documents), output)
         return
     from vcjob.cli.style import Style
     from vcjob.cli.tables import duration, painted, table
 
     rows = []
     for job in found:
-        status = job.now()
+        try:
+            status = job.status()
+        except NoSuchJob:  # deleted since it was listed
+            continue
         began, ended = status.started or job.created, status.finished
         took = None if began is None else (ended or time.time()) - began
         up = status.running + status.succeeded

@@ -13,7 +13,7 @@ from vcjob.errors import UserError
 
 if TYPE_CHECKING:
     from vcjob.report.logs import Chunk
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("logs")
@@ -52,8 +52,8 @@ def command(
     """Show the lines of all ranks, each with `[rank task-index]` in front, in the order they were written."""
     from vcjob.cli.screen import prefixed
     from vcjob.cli.times import moment_of
-    from vcjob.report.logs import LogFilter
     from vcjob.sdk.finding import find
+    from vcjob.sdk.handle import LogFilter
 
     job = find(name, **where)
     _check(job.replicas_by_task(), tasks)

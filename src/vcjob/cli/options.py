@@ -20,8 +20,8 @@ allow_unknown_option = click.option(
 namespace_option = click.option("-n", "--namespace", help="The namespace of Jobs that name none.")
 
 
-def ground_options(namespace_help: str) -> Callable[[Function], Function]:
-    """Where: the ground, the namespace and the cluster, handed to the verb as one `where` (see `sdk.grounds`)."""
+def backend_options(namespace_help: str) -> Callable[[Function], Function]:
+    """The backend, the namespace and the cluster, passed to the verb as one `where` (see `sdk.backend.Where`)."""
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -48,7 +48,7 @@ def ground_options(namespace_help: str) -> Callable[[Function], Function]:
 
 def job_argument(function: Function) -> Function:
     """The job that a verb is about, as `name` and `where`."""
-    options = ground_options("The namespace of the job (default: default, or the context's).")
+    options = backend_options("The namespace of the job (default: default, or the context's).")
     return click.argument("name", metavar="JOB")(options(function))
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import allow_unknown_option, ground_options, output_option, path_of
+from vcjob.cli.job_reference import job_reference
+from vcjob.cli.options import allow_unknown_option, backend_options, output_option, path_of
 from vcjob.cli.style import Style
 from vcjob.errors import Interrupted, JobFailed, UserError
 
 if TYPE_CHECKING:
     from vcjob.cli.screen import Screen
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
     from vcjob.sdk.handle import Follower, Handle
 
 _NOTES_EVERY = 0.25
@@ -25,7 +26,7 @@ _NOTES_EVERY = 0.25
 
 @click.command("run")
 @click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
-@ground_options("The namespace of a Job that names none.")
+@backend_options("The namespace of a Job that names none.")
 @click.option("-d", "--detach", is_flag=True, help="Return at once; the job goes on by itself.")
 @click.option(
     "--image",
@@ -53,79 +54,50 @@ def command(
     cluster (--on cluster) its ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C at once; on a
     cluster the second hurries its end and does not wait for it. Closing the terminal does not end it.
     """
-    if where["on"] == "cluster" or where["context"] or where["kubeconfig"]:
-        _run_on_cluster(
-            file,
-            where,
-            detach=detach,
-            local={"--image": images, "--warm": warm},
-            allow_unknown=allow_unknown,
-            output=output,
-        )
-        return
-    from vcjob.local.supervisor.prestart import PrestartedSupervisor
+    from vcjob.sdk.backend import RunOptions, open_backend
 
-    # First of all: the supervisor loads while we do.
-    with closing(PrestartedSupervisor(warm=warm)) as seat:
+    backend = open_backend(where["on"], where["context"], where["kubeconfig"])
+    backend.check_local_options({"--image": images, "--warm": warm})
+    # Before anything else is loaded: a local supervisor loads at the same time.
+    with backend.prestart(warm=warm):
         from vcjob.cli.problem_text import show_problems
         from vcjob.sdk.loading import load
-        from vcjob.sdk.running import start
 
-        loaded = load(path_of(file), allow_unknown=allow_unknown)
+        loaded = load(path_of(file), allow_unknown=allow_unknown, backend=backend.name)
         show_problems(loaded.warnings, sys.stderr)
+        options = RunOptions(
+            namespace=where["namespace"],
+            allow_unknown=allow_unknown,
+            image_commands=images,
+            warm=warm,
+            text=_text_of(file),
+        )
         with Interrupts() as interrupts:
-            job = start(
-                loaded,
-                namespace=where["namespace"],
-                image_commands=images,
-                warm=warm,
-                given=_text_of(file),
-                seat=seat,
-            )
-            _see_through(job, interrupts, detach, output)
+            job = backend.start(loaded, options)
+            reference = job_reference(job, where)
+            if detach and not interrupts.count:
+                _show_started(job, reference, output)
+            else:
+                follow(job, reference, interrupts, output)
 
 
-def _run_on_cluster(
-    file: str, where: Where, *, detach: bool, local: dict[str, object], allow_unknown: bool, output: str
-) -> None:
-    from vcjob.cli.problem_text import show_problems
-    from vcjob.sdk.grounds import open_backend
-    from vcjob.sdk.loading import load
-    from vcjob.sdk.running import refuse_local_options
-
-    refuse_local_options(local)
-    loaded = load(path_of(file), allow_unknown=allow_unknown, ground="cluster")
-    show_problems(loaded.warnings, sys.stderr)
-    ground = open_backend(where["on"], where["context"], where["kubeconfig"])
-    assert ground is not None
-    with Interrupts() as interrupts:
-        job = ground.start(loaded, where["namespace"], strict=not allow_unknown)
-        _see_through(job, interrupts, detach, output)
-
-
-def _see_through(job: Handle, interrupts: Interrupts, detach: bool, output: str) -> None:
-    if detach and not interrupts.count:
-        _show_started(job, output)
-    else:
-        follow(job, interrupts, output)
-
-
-def follow(job: Handle, interrupts: Interrupts, output: str) -> None:
+def follow(job: Handle, reference: str, interrupts: Interrupts, output: str) -> None:
     """Show a job until its end; the exit code says how it ended."""
     from vcjob.cli.screen import screen_for
 
     # With -o json, standard output is for the Job object alone.
     screen = screen_for(job.name, sys.stdout if output == "table" else sys.stderr)
-    follower = job.follow()
-    try:
-        _watch(job, follower, screen, interrupts)
-    finally:
-        screen.close()
-        follower.close()
-    _finish(job, output, interrupts)
+    with job.watching():  # with a TTL of 0 another verb would remove it before its result is shown
+        follower = job.follow()
+        try:
+            _watch(job, reference, follower, screen, interrupts)
+        finally:
+            screen.close()
+            follower.close()
+        _finish(job, reference, output, interrupts)
 
 
-def _watch(job: Handle, follower: Follower, screen: Screen, interrupts: Interrupts) -> None:
+def _watch(job: Handle, reference: str, follower: Follower, screen: Screen, interrupts: Interrupts) -> None:
     notes = trouble = answered = 0
     asked = 0.0
     while not follower.ended:
@@ -138,7 +110,7 @@ def _watch(job: Handle, follower: Follower, screen: Screen, interrupts: Interrup
             screen.note(job.trouble())
         while answered < interrupts.count:
             answered += 1
-            _interrupt(job, screen, answered)
+            _interrupt(job, reference, screen, answered)
         follower.rest()
     _tell_notes(job, screen, notes)
 
@@ -151,7 +123,7 @@ def _tell_notes(job: Handle, screen: Screen, told: int) -> int:
     return len(notes)
 
 
-def _interrupt(job: Handle, screen: Screen, number: int) -> None:
+def _interrupt(job: Handle, reference: str, screen: Screen, number: int) -> None:
     if number > 2:
         raise Interrupted(f"left while the job {job.name!r} is being killed")
     again = "kill it" if job.ends_at_once else "hurry its end and leave"
@@ -161,20 +133,20 @@ def _interrupt(job: Handle, screen: Screen, number: int) -> None:
     if number == 2 and not job.ends_at_once:
         raise Interrupted(
             f"left; the cluster goes on ending the job {job.name!r}",
-            hint=f"`vcjob status {job.name}{job.options}` shows how far it is",
+            hint=f"`vcjob status {reference}` shows how far it is",
         )
 
 
-def _finish(job: Handle, output: str, interrupts: Interrupts) -> None:
-    status = job.now()
+def _finish(job: Handle, reference: str, output: str, interrupts: Interrupts) -> None:
+    status = job.status()
     if output == "table":
         from vcjob.cli.summary import summary
 
-        sys.stdout.write("\n".join(summary(job, status, Style(sys.stdout))) + "\n")
+        sys.stdout.write("\n".join(summary(job, status, Style(sys.stdout), reference)) + "\n")
     else:
         from vcjob.cli.objects import write_object
 
-        write_object(job.status(), output)
+        write_object(job.to_dict(), output)
     sys.stdout.flush()
     if interrupts.count:
         raise click.exceptions.Exit(Interrupted.exit_code)
@@ -182,16 +154,16 @@ def _finish(job: Handle, output: str, interrupts: Interrupts) -> None:
         raise click.exceptions.Exit(JobFailed.exit_code)
 
 
-def _show_started(job: Handle, output: str) -> None:
+def _show_started(job: Handle, reference: str, output: str) -> None:
     if output == "table":
-        name = f"{job.name}{job.options}"
         sys.stdout.write(
-            f"{job.name} started; follow it with `vcjob logs -f {name}`, end it with `vcjob stop {name}`\n"
+            f"{job.name} started; follow it with `vcjob logs -f {reference}`, "
+            f"end it with `vcjob stop {reference}`\n"
         )
         return
     from vcjob.cli.objects import write_object
 
-    write_object(job.status(), output)
+    write_object(job.to_dict(), output)
 
 
 def _text_of(file: str) -> str | None:

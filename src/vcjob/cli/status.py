@@ -11,7 +11,7 @@ import click
 from vcjob.cli.options import job_argument, output_option
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("status")
@@ -25,16 +25,17 @@ def command(name: str, where: Where, output: str) -> None:
     if output != "table":
         from vcjob.cli.objects import write_object
 
-        write_object(job.status(), output)
+        write_object(job.to_dict(), output)
         return
+    from vcjob.cli.job_reference import job_reference
     from vcjob.cli.style import Style
     from vcjob.cli.summary import summary
     from vcjob.cli.tables import duration, painted, pod_table
 
     style = Style(sys.stdout)
-    status = job.now()
+    status = job.status()
     if status.over:
-        lines = summary(job, status, style)[1:]
+        lines = summary(job, status, style, job_reference(job, where))[1:]
     else:
         since = status.state.since
         age = "" if since is None else f" for {duration(time.time() - since)}"

@@ -10,7 +10,7 @@ import click
 from vcjob.cli.options import job_argument, output_option
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("stop")
@@ -33,4 +33,4 @@ def command(name: str, where: Where, now: bool, no_wait: bool, output: str) -> N
     else:
         from vcjob.cli.objects import write_object
 
-        write_object(job.status(), output)
+        write_object(job.to_dict(), output)

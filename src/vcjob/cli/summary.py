@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _SHOWN_LINES = 12
 
 
-def summary(job: Handle, status: Status, style: Style) -> list[str]:
+def summary(job: Handle, status: Status, style: Style, reference: str) -> list[str]:
+    """The lines of the summary. `reference` names the job in the commands that are shown."""
     took = None
     if status.started is not None and status.finished is not None:
         took = status.finished - status.started
@@ -27,7 +28,7 @@ def summary(job: Handle, status: Status, style: Style) -> list[str]:
     lines = ["", head]
     report = job.failure() if phase not in ("Completed", "Aborted") else None
     if report and report.culprit:
-        lines += _failure(job, report, report.culprit, style)
+        lines += _failure(report, report.culprit, style, reference)
     elif status.state.message:
         lines.append(f"  {status.state.message}")
     pods = job.pods()
@@ -35,11 +36,11 @@ def summary(job: Handle, status: Status, style: Style) -> list[str]:
         lines.append("")
         lines += [f"  {line}" for line in pod_table(pods)]
     if phase == "Aborted":
-        lines.append(f"  resume it with `vcjob resume {job.name}{job.options}`")
+        lines.append(f"  resume it with `vcjob resume {reference}`")
     return lines
 
 
-def _failure(job: Handle, report: FailureReport, culprit: Culprit, style: Style) -> list[str]:
+def _failure(report: FailureReport, culprit: Culprit, style: Style, reference: str) -> list[str]:
     lines = [f"  {style(f'{culprit.who} {culprit.how}', 'bold', 'red')}, in container {culprit.container}"]
     if culprit.message and culprit.message not in "\n".join(culprit.stderr):
         lines.append(f"    {culprit.message}")
@@ -55,5 +56,5 @@ def _failure(job: Handle, report: FailureReport, culprit: Culprit, style: Style)
     if report.victims:
         lines.append(f"  only victims, ended after it: {', '.join(report.victims)}")
     which = f"--rank {culprit.rank}" if culprit.rank is not None else f"--task {culprit.task}"
-    lines.append(f"  all of its output: vcjob logs {job.name} {which}{job.options}")
+    lines.append(f"  all of its output: vcjob logs {reference} {which}")
     return lines

@@ -41,8 +41,7 @@ def command(context: click.Context, files: tuple[str, ...], allow_unknown: bool,
 
 
 def _problems(file: str, allow_unknown: bool) -> list[Problem]:
-    from vcjob.sdk import validate
-    from vcjob.spec.problem import Problem
+    from vcjob.sdk import Problem, validate
 
     try:
         return validate(path_of(file), allow_unknown=allow_unknown)

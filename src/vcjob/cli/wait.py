@@ -11,7 +11,7 @@ from vcjob.cli.options import job_argument, output_option
 from vcjob.errors import JobFailed
 
 if TYPE_CHECKING:
-    from vcjob.sdk.grounds import Where
+    from vcjob.sdk.backend import Where
 
 
 @click.command("wait")
@@ -26,11 +26,11 @@ def command(name: str, where: Where, timeout: str | None, output: str) -> None:
     job = find(name, **where)
     phase = job.wait(None if timeout is None else seconds_of(timeout))
     if output == "table":
-        reason = job.now().state.message
+        reason = job.status().state.message
         sys.stdout.write(f"{job.name}: {phase}{f' ({reason})' if reason else ''}\n")
     else:
         from vcjob.cli.objects import write_object
 
-        write_object(job.status(), output)
+        write_object(job.to_dict(), output)
     if phase != "Completed":
         raise click.exceptions.Exit(JobFailed.exit_code)

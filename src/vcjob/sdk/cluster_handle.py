@@ -1,4 +1,4 @@
-"""A job on a cluster."""
+"""A job on a cluster. Created by `cluster_backend`; every request goes through its `ClusterConnection`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from vcjob.admission import defaults
 from vcjob.cluster.client.job_follower import JobFollower
-from vcjob.cluster.client.jobs import JobClient, JobKey
+from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, moment_of
 from vcjob.cluster.client.loop_thread import LoopThread
@@ -21,6 +21,7 @@ from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.report.failure import LAST_LINES, FailureReport
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
+from vcjob.sdk.cluster_connection import ClusterConnection
 from vcjob.sdk.cluster_pods import failure_report, pod_state
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.spec.job import Job
@@ -35,11 +36,13 @@ _NOTED = (reasons.SCHEDULER_REPLACED, reasons.COMMAND_REJECTED, reasons.INVALID_
 
 
 class ClusterHandle(Handle):
+    """A Job object of a cluster, by its uid: a later Job of the same name is another one."""
+
+    backend = "cluster"
     ends_at_once = False
 
-    def __init__(self, ground: JobClient, portal: LoopThread, job: dict[str, Any], options: str) -> None:
-        self._ground = ground
-        self._portal = portal
+    def __init__(self, connection: ClusterConnection, job: dict[str, Any]) -> None:
+        self._connection = connection
         self._job = job
         self._key = JobKey.of(job)
         self._command: JobKey | None = None
@@ -47,12 +50,11 @@ class ClusterHandle(Handle):
         self._followed: dict[str, PodState] = {}
         self._fresh_until = time.monotonic() + _FRESH_SECONDS
         self.name, self.namespace, self.uid = self._key.name, self._key.namespace, self._key.uid
-        self.options = f"{options} -n {self.namespace}"
 
     def __repr__(self) -> str:
         return f"<ClusterHandle {self.namespace}/{self.name} {status_of(self._job).phase}>"
 
-    # Looking
+    # State
 
     @property
     def created(self) -> float:
@@ -60,29 +62,34 @@ class ClusterHandle(Handle):
 
     @property
     def done(self) -> bool:
-        return self.now().over
+        return self.status().over
 
-    def now(self) -> Status:
-        return status_of(self.status())
+    def status(self) -> Status:
+        return status_of(self.to_dict())
 
     def replicas_by_task(self) -> dict[str, int]:
         return {task.name: task.replicas for task in Job(defaults.apply(self._job)).tasks}
 
-    def status(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The Job object as it is now."""
         if time.monotonic() >= self._fresh_until:
-            self._job = self._portal.call(self._ground.job(self.name, self.namespace, self.uid))
+            self._job = self._connection.loop.call(
+                self._connection.jobs.job(self.name, self.namespace, self.uid)
+            )
         self._fresh_until = 0.0  # what has just been read is not read again, but only once
         return self._job
 
     def pods(self) -> list[PodState]:
         """Every pod that is there, and those that were there while it was followed, as last seen."""
-        there = {pod.uid: pod_state(pod) for pod in self._portal.call(self._ground.pods(self._key))}
+        there = {
+            pod.uid: pod_state(pod)
+            for pod in self._connection.loop.call(self._connection.jobs.pods(self._key))
+        }
         return list({**self._followed, **there}.values())
 
     def events(self) -> list[dict[str, Any]]:
         """What happened to the Job and to its pods, as long as the cluster keeps it (an hour, as a rule)."""
-        found = self._portal.call(self._ground.events(self._key))
+        found = self._connection.loop.call(self._connection.jobs.events(self._key))
         return [{"apiVersion": "v1", "kind": "Event", **event} for event in found]
 
     def notes(self) -> list[str]:
@@ -91,7 +98,7 @@ class ClusterHandle(Handle):
         return [event["message"] for event in self.events() if is_note(event, self.uid)]
 
     def failure(self) -> FailureReport:
-        status = self.now()
+        status = self.status()
         return failure_report(self.name, status, self.pods(), self._last_lines(status))
 
     def _last_lines(self, status: Status) -> list[str]:
@@ -133,10 +140,10 @@ class ClusterHandle(Handle):
             )
         work: JobFollower | LogReader
         if follow:
-            work = JobFollower(self._ground, self._key, chosen, sink, since=start, tail=tail)
+            work = JobFollower(self._connection.jobs, self._key, chosen, sink, since=start, tail=tail)
         else:
-            work = LogReader(self._ground, self._key, chosen, sink, since=start, tail=tail)
-        running = self._portal.start(work.run())
+            work = LogReader(self._connection.jobs, self._key, chosen, sink, since=start, tail=tail)
+        running = self._connection.loop.start(work.run())
         try:
             while True:
                 over = running.done()
@@ -156,27 +163,27 @@ class ClusterHandle(Handle):
 
     def follow(self, chosen: LogFilter | None = None) -> ClusterFollower:
         sink = Sink()
-        follower = JobFollower(self._ground, self._key, chosen or LogFilter(every_try=True), sink)
+        follower = JobFollower(self._connection.jobs, self._key, chosen or LogFilter(every_try=True), sink)
         self._notes = []
         self._followed = {}
         return ClusterFollower(
-            self, follower, portal=self._portal, sink=sink, notes=self._notes, pods=self._followed
+            self, follower, loop=self._connection.loop, sink=sink, notes=self._notes, pods=self._followed
         )
 
     # Waiting
 
     def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
-        return self._ended(self._portal.call(self._until_over(timeout)), check)
+        return self._ended(self._connection.loop.call(self._until_over(timeout)), check)
 
     async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
-        return self._ended(await self._portal.call_async(self._until_over(timeout)), check)
+        return self._ended(await self._connection.loop.call_async(self._until_over(timeout)), check)
 
     async def _until_over(self, seconds: float | None) -> Status:
         try:
             async with asyncio.timeout(seconds):
-                job = await self._ground.wait_for(self._key, lambda status: status.over)
+                job = await self._connection.jobs.wait_for(self._key, lambda status: status.over)
         except TimeoutError:
-            now = status_of(await self._ground.job(self.name, self.namespace, self.uid))
+            now = status_of(await self._connection.jobs.job(self.name, self.namespace, self.uid))
             raise WaitTimeout(f"the job {self.name!r} is still {now.phase} after {seconds:g} s") from None
         except NoSuchJob:
             raise JobFailed(f"the job {self.name!r} was deleted before its end") from None
@@ -185,26 +192,26 @@ class ClusterHandle(Handle):
 
     def wait_for_command(self, timeout: float = 10.0) -> None:
         if self._command is not None:
-            self._portal.call(self._ground.wait_taken(self._command, timeout))
+            self._connection.loop.call(self._connection.jobs.wait_taken(self._command, timeout))
 
-    # Acting
+    # Actions
 
     def stop(self, *, now: bool = False) -> None:
         """End it: its pods get their grace period, or a second with `now`."""
-        if now and not self.now().over:
+        if now and not self.status().over:
             # Before the controller does it: a kubelet that has begun to wait may not be hurried any more.
             self._kill()
         self._act("stop")
 
     def delete(self) -> None:
         """Have it go, with its pods and their logs."""
-        self._portal.call(self._ground.delete(self._key))
+        self._connection.loop.call(self._connection.jobs.delete(self._key))
 
     def _send(self, verb: str) -> None:
-        self._command = self._portal.call(self._ground.send(self._key, ACTIONS[verb]))
+        self._command = self._connection.loop.call(self._connection.jobs.send(self._key, ACTIONS[verb]))
 
     def _kill(self) -> None:
-        self._portal.call(self._ground.kill_pods(self._key))
+        self._connection.loop.call(self._connection.jobs.kill_pods(self._key))
 
 
 class ClusterFollower:
@@ -215,13 +222,13 @@ class ClusterFollower:
         handle: ClusterHandle,
         follower: JobFollower,
         *,
-        portal: LoopThread,
+        loop: LoopThread,
         sink: Sink,
         notes: list[str],
         pods: dict[str, PodState],
     ) -> None:
         """`notes` and `pods` (by uid) are the handle's, to be filled."""
-        job = handle.status()
+        job = handle.to_dict()
         self.status = status_of(job)
         self.pods: list[PodState] = []
         self.ended = False
@@ -232,7 +239,7 @@ class ClusterFollower:
         self._notes = notes
         self._by_uid = pods
         self._told: set[str] = set()
-        self._running = portal.start(follower.run())
+        self._running = loop.start(follower.run())
 
     def look(self) -> list[Chunk]:
         over = self._running.done()

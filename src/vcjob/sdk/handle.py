@@ -1,7 +1,7 @@
-"""A job by its handle: look at it, wait for it, act on it, from any program, on whichever ground it runs.
+"""The handle of a job: read its state and logs, wait for it, act on it, on whichever backend it runs.
 
-What waits exists twice, for programs with and without an event loop (`wait` and `wait_async`); both drive the
-same steps, so neither knows anything the other does not.
+`Handle` is the public class; `local_handle` and `cluster_handle` implement it. Methods that wait have an async twin
+with the same arguments (`wait` and `wait_async`, `logs` and `logs_async`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -18,6 +19,9 @@ from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
+from vcjob.spec.job import BackendName
+
+__all__ = ["ACTIONS", "Chunk", "Follower", "Handle", "LogFilter", "LogLine", "LogSteps", "lines_of"]
 
 ACTIONS = {
     "suspend": "AbortJob",
@@ -26,7 +30,7 @@ ACTIONS = {
     "complete": "CompleteJob",
     "stop": "TerminateJob",
 }
-#: Whole lines in pieces, and, where there is nothing new, the seconds to wait before going on.
+#: Whole lines in chunks, or, where there is nothing new, the seconds to wait before the next step.
 LogSteps = Generator[list[Chunk] | float, None, None]
 
 
@@ -47,17 +51,17 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class Follower(Protocol):
-    """A job as it happens: call `look` again and again, and `rest` in between, until `ended`."""
+    """The logs, pods and status of a job while it runs: call `look` in a loop, with `rest` in between, until `ended`."""
 
     status: Status
     pods: list[PodState]
     ended: bool
 
     def look(self) -> list[Chunk]:
-        """Take in what is new; returns new log lines."""
+        """Read what is new and return new log lines."""
 
     def stuck(self) -> bool:
-        """Is there trouble that the handle's `trouble` tells of?"""
+        """Whether the handle's `trouble` has something to report."""
 
     def rest(self) -> None: ...
 
@@ -70,19 +74,19 @@ class Handle(ABC):
     name: str
     namespace: str
     uid: str
-    #: What a command line needs beside the name to find the job again: " --on cluster -n team".
-    options: str = ""
-    #: Whether `stop(now=True)` ends it within a moment; a cluster may take its time.
+    #: Where it runs.
+    backend: ClassVar[BackendName]
+    #: Whether the job is over when `stop(now=True)` has killed its pods; a cluster may take longer.
     ends_at_once: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
 
-    # Looking
+    # State
 
     @property
     def phase(self) -> str:
-        return str(self.now().phase)
+        return str(self.status().phase)
 
     @property
     @abstractmethod
@@ -95,8 +99,8 @@ class Handle(ABC):
         """Has it ended? A suspended job has not."""
 
     @abstractmethod
-    def now(self) -> Status:
-        """The status in the terms of the lifecycle."""
+    def status(self) -> Status:
+        """The current status: phase, reason, counts of pods, retries."""
 
     @property
     def replicas(self) -> int:
@@ -106,7 +110,7 @@ class Handle(ABC):
     def replicas_by_task(self) -> dict[str, int]: ...
 
     @abstractmethod
-    def status(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The Job object with its `.status`, as Kubernetes would return it."""
 
     @abstractmethod
@@ -119,15 +123,19 @@ class Handle(ABC):
 
     @abstractmethod
     def notes(self) -> list[str]:
-        """What a user should be told beside the job's own state."""
+        """What the user should know in addition to the job's state: a replaced port, a field without effect."""
 
     @abstractmethod
     def failure(self) -> FailureReport:
-        """The first rank that failed, how, its last words, and who was only a victim."""
+        """Which rank failed first, how, its last lines, and which ranks ended only because of it."""
 
     def trouble(self) -> str:
-        """Why the ground itself is in trouble just now, if so."""
+        """Why the backend itself cannot work at present; empty if it can."""
         return ""
+
+    def watching(self) -> AbstractContextManager[None]:
+        """While this is entered, the job is not removed because its ttlSecondsAfterFinished is over."""
+        return nullcontext()
 
     def earlier(self) -> list[Handle]:
         """Earlier runs of the same name, newest first."""
@@ -147,18 +155,32 @@ class Handle(ABC):
         since: float | None = None,
         tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """The lines of all ranks, in the order in which they were written. `since` is a moment (epoch seconds)."""
+        """The lines of all ranks, in the order in which they were written. `since` is in epoch seconds."""
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
-        for chunks in _drive(self.log_chunks(chosen, follow=follow, since=since, tail=tail)):
-            for chunk in chunks:
+        for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
+            if isinstance(step, float):
+                time.sleep(step)
+                continue
+            for chunk in step:
                 yield from lines_of(chunk)
 
     async def logs_async(
-        self, chosen: LogFilter | None = None, *, follow: bool = True
+        self,
+        *,
+        follow: bool = False,
+        ranks: tuple[int, ...] = (),
+        tasks: tuple[str, ...] = (),
+        containers: tuple[str, ...] = (),
+        attempt: int | None = None,
+        previous: bool = False,
+        since: float | None = None,
+        tail: int | None = None,
     ) -> AsyncIterator[LogLine]:
+        """As `logs`, for programs with an event loop."""
         import asyncio
 
-        for step in self.log_chunks(chosen or LogFilter(), follow=follow):
+        chosen = LogFilter(ranks, tasks, containers, attempt, previous)
+        for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
             if isinstance(step, float):
                 await asyncio.sleep(step)
                 continue
@@ -176,24 +198,24 @@ class Handle(ABC):
         tail: int | None = None,
         on_note: Callable[[str], None] | None = None,
     ) -> LogSteps:
-        """Whole lines in pieces; `on_note` is told of logs that cannot be read."""
+        """Whole lines in chunks; `on_note` is called for logs that cannot be read."""
 
     @abstractmethod
     def follow(self, chosen: LogFilter | None = None) -> Follower:
-        """Everything as it happens: log lines, pods and status."""
+        """Log lines, pods and status as they change."""
 
     # Waiting
 
     @abstractmethod
     def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
-        """Wait for its end and return the phase; `check` raises JobFailed unless it completed."""
+        """Wait until it is over and return its phase; `check` raises JobFailed unless it completed."""
 
     @abstractmethod
     async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
-        """Until what was asked for is recorded: from then on no crash can lose it."""
+        """Wait until the last request is recorded; from then on no crash can lose it."""
 
     def _ended(self, status: Status, check: bool) -> str:
         if check and status.phase is not Phase.COMPLETED:
@@ -202,7 +224,7 @@ class Handle(ABC):
             )
         return str(status.phase)
 
-    # Acting
+    # Actions
 
     def suspend(self) -> None:
         """End its pods but keep the job, to be resumed."""
@@ -212,11 +234,11 @@ class Handle(ABC):
         self._act("resume")
 
     def restart(self) -> None:
-        """End all pods and start them anew; counts as a retry."""
+        """End all pods and start new ones; counts as a retry."""
         self._act("restart")
 
     def complete(self) -> None:
-        """End its pods and call it Completed."""
+        """End its pods and mark it Completed."""
         self._act("complete")
 
     def stop(self, *, now: bool = False) -> None:
@@ -227,14 +249,14 @@ class Handle(ABC):
 
     @abstractmethod
     def delete(self) -> None:
-        """End it if it runs, and forget it."""
+        """End it if it runs, and remove it."""
 
     def _act(self, verb: str) -> None:
-        status = self.now()
+        status = self.status()
         if status.over:
             raise UserError(
                 f"the job {self.name!r} is over ({status.phase}): there is nothing to {verb}",
-                hint=f"start it anew with `vcjob run FILE{self.options}`",
+                hint="start it again with `vcjob run`",
             )
         if verb == "resume" and status.phase not in (Phase.ABORTED, Phase.ABORTING):
             raise UserError(f"the job {self.name!r} is not suspended: it is {status.phase}")
@@ -242,19 +264,11 @@ class Handle(ABC):
 
     @abstractmethod
     def _send(self, verb: str) -> None:
-        """Ask whoever runs the job for the action of this verb."""
+        """Send the action of this verb to the supervisor or the controller."""
 
     @abstractmethod
     def _kill(self) -> None:
-        """End what still runs without its grace period."""
-
-
-def _drive(steps: LogSteps) -> Iterator[list[Chunk]]:
-    for step in steps:
-        if isinstance(step, float):
-            time.sleep(step)
-        else:
-            yield step
+        """Kill the pods that still run, without their grace period."""
 
 
 def lines_of(chunk: Chunk) -> Iterator[LogLine]:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from vcjob.admission import admit
 from vcjob.errors import InvalidJob, UserError
 from vcjob.spec import bundle
-from vcjob.spec.job import Job, JobClient
+from vcjob.spec.job import BackendName, Job
 from vcjob.spec.problem import Problem, has_errors
 
 #: A path (`-` is standard input), YAML or JSON text, a Job as a dictionary, or a Job that was loaded before.
@@ -22,7 +22,7 @@ class Loaded:
     __slots__ = ("claims", "config_maps", "file", "given", "jobs", "problems", "secrets")
 
     def __init__(
-        self, source: Source, *, allow_unknown: bool = False, ground: JobClient | None = None
+        self, source: Source, *, allow_unknown: bool = False, backend: BackendName | None = None
     ) -> None:
         found = bundle.load(source.doc if isinstance(source, Job) else source)
         self.file = found.file
@@ -34,7 +34,7 @@ class Loaded:
         self.given: list[dict[str, Any]] = []
         self.problems: list[Problem] = list(found.problems)
         for document in found.jobs:
-            admission = admit(document, allow_unknown=allow_unknown, ground=ground)
+            admission = admit(document, allow_unknown=allow_unknown, backend=backend)
             self.problems += admission.problems
             if admission.job is not None:
                 self.jobs.append(admission.job)
@@ -56,12 +56,12 @@ class Loaded:
         return self.jobs[0]
 
 
-def load(source: Source, *, allow_unknown: bool = False, ground: JobClient | None = None) -> Loaded:
+def load(source: Source, *, allow_unknown: bool = False, backend: BackendName | None = None) -> Loaded:
     """The Jobs of a source, checked and defaulted; InvalidJob with every problem where one is wrong.
 
-    With `allow_unknown`, fields that the schema does not know pass. `ground`: where it is going to run.
+    With `allow_unknown`, fields that the schema does not know pass. `backend`: where it will run.
     """
-    loaded = Loaded(source, allow_unknown=allow_unknown, ground=ground)
+    loaded = Loaded(source, allow_unknown=allow_unknown, backend=backend)
     if has_errors(loaded.problems):
         raise InvalidJob(loaded.problems)
     return loaded

@@ -1,9 +1,10 @@
-"""A job on this machine."""
+"""A job on this machine, as the job store has it. Created by `local_backend` and `local_start`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vcjob.errors import WaitTimeout
@@ -32,16 +33,15 @@ _NOTED = (
 
 
 class LocalHandle(Handle):
-    """A job that was started here, running or over."""
+    """A run in this machine's job store. Every method reads the store again."""
+
+    backend = "local"
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
-        metadata = run.job().metadata
-        self.name = metadata.name
-        self.namespace = metadata.namespace or "default"
+        self.name = run.name
+        self.namespace = run.namespace
         self.uid = run.uid
-        if self.namespace != "default":
-            self.options = f" -n {self.namespace}"
 
     @property
     def folder(self) -> str:
@@ -53,7 +53,7 @@ class LocalHandle(Handle):
         """Does its supervisor live?"""
         return self._run.supervised()
 
-    # Looking
+    # State
 
     @property
     def created(self) -> float:
@@ -64,13 +64,13 @@ class LocalHandle(Handle):
         """Has it ended, with none of its processes left?"""
         return settle(self._run).over and not self._run.supervised()
 
-    def now(self) -> Status:
+    def status(self) -> Status:
         return settle(self._run)
 
     def replicas_by_task(self) -> dict[str, int]:
         return {task.name: task.replicas for task in self._run.job().tasks}
 
-    def status(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {**self._run.job().doc, "status": settle(self._run).to_kube()}
 
     def pods(self) -> list[PodState]:
@@ -94,8 +94,12 @@ class LocalHandle(Handle):
         """Why the job store cannot be written just now, if so."""
         return self._run.trouble()
 
+    def watching(self) -> AbstractContextManager[None]:
+        return self._run.watching()
+
     def earlier(self) -> list[Handle]:
-        return [LocalHandle(run) for run in Store().older(self.name, self.namespace)]
+        runs = Store.of(self._run).older(self.name, self.namespace)
+        return [LocalHandle(run) for run in runs if run.created() < self._run.created()]
 
     # Logs
 
@@ -134,16 +138,18 @@ class LocalHandle(Handle):
     # Waiting
 
     def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
-        for pause in self._waiting(timeout):
-            time.sleep(pause)
-        return self._ended(settle(self._run), check)
+        with self._run.watching():
+            for pause in self._waiting(timeout):
+                time.sleep(pause)
+            return self._ended(settle(self._run), check)
 
     async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
         import asyncio
 
-        for pause in self._waiting(timeout):
-            await asyncio.sleep(pause)
-        return self._ended(settle(self._run), check)
+        with self._run.watching():
+            for pause in self._waiting(timeout):
+                await asyncio.sleep(pause)
+            return self._ended(settle(self._run), check)
 
     def _waiting(self, timeout: float | None) -> Generator[float, None, None]:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -160,10 +166,10 @@ class LocalHandle(Handle):
         while self._run.commands() and self._run.supervised() and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    # Acting
+    # Actions
 
     def delete(self) -> None:
-        """End it at once if it runs, and forget it with all its runs and logs."""
+        """End it at once if it runs, and remove it with its logs: the newest run with the earlier ones, an earlier alone."""
         if self._run.supervised():
             self.stop(now=True)
             self.wait()

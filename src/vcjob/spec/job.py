@@ -139,7 +139,7 @@ class Job:
         return f"Job({self.namespace}/{self.name})"
 
 
-JobClient = Literal["local", "cluster"]
+BackendName = Literal["local", "cluster"]
 
 
 def _without_nulls(doc: dict[str, Any]) -> dict[str, Any]:

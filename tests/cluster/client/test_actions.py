@@ -72,14 +72,14 @@ def test_the_same_handle_from_python(shell: Shell) -> None:
     assert [pod.phase for pod in handle.pods()] == ["Succeeded"]
     found = vcjob.find("from-python", kubeconfig=kubeconfig, namespace=shell.ground.namespace)
     assert found.uid == handle.uid
-    assert found.status()["status"]["succeeded"] == 1
-    assert "managedFields" not in found.status()["metadata"]
+    assert found.to_dict()["status"]["succeeded"] == 1
+    assert "managedFields" not in found.to_dict()["metadata"]
     assert "from-python" in [j.name for j in vcjob.jobs(shell.ground.namespace, kubeconfig=kubeconfig)]
     everywhere = vcjob.jobs(on="cluster", kubeconfig=kubeconfig, all_namespaces=True)
     assert (handle.namespace, handle.name) in [(found.namespace, found.name) for found in everywhere]
     handle.delete()
     with pytest.raises(vcjob.NoSuchJob):
-        handle.status()
+        handle.to_dict()
 
 
 def test_a_restart_replaces_the_pods(shell: Shell) -> None:

@@ -104,7 +104,7 @@ def _rendered(put: Put, value: str) -> list[Any] | None:
     document = trio("train", plugins={"pytorch": ["--wait-master-enabled"], "env": []})
     document["metadata"] |= {"namespace": "team", "uid": "6f1c2b0e-5d44-4a6e-9c0e-0a0b0c0d0e0f"}
     put(document, value)
-    admission = admit(document, ground="cluster")
+    admission = admit(document, backend="cluster")
     if admission.job is None:
         assert all(problem.path for problem in admission.problems if problem.severity == "error")
         return None

@@ -1,4 +1,4 @@
-"""The webhook's server, spoken to as an API server and as an enemy would."""
+"""The webhook's server, called by an API server and by hostile clients."""
 
 from __future__ import annotations
 
@@ -6,26 +6,34 @@ import asyncio
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
 
 from tests.cluster.webhook.reviews import guide, long_job, response, review
+from vcjob.cluster.http_server import HttpServer, Limits
 from vcjob.cluster.webhook import server
 from vcjob.cluster.webhook.certificates import issue, make_authority
 from vcjob.cluster.webhook.server import LARGEST_BODY, serve_webhook
 from vcjob.errors import BackendError
 from vcjob.kube.config.tls import load_pair
 
+Serve = Callable[..., Awaitable["Webhook"]]
+
 
 class Webhook:
-    def __init__(self, port: int, trust: ssl.SSLContext) -> None:
-        self.port = port
-        self.url = f"https://127.0.0.1:{port}"
+    def __init__(self, serving: HttpServer, trust: ssl.SSLContext) -> None:
+        self.server = serving
+        self.port = serving.port
+        self.url = f"https://127.0.0.1:{self.port}"
         self.trust = trust
+        self.kept: list[asyncio.StreamWriter] = []
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         async with (
@@ -49,18 +57,177 @@ class Webhook:
         finally:
             writer.transport.abort()
 
+    async def open(
+        self, data: bytes = b"", *, tls: bool = True, source: str = "127.0.0.1"
+    ) -> asyncio.StreamReader:
+        """A connection that stays open after it has sent `data`."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=self.trust if tls else None, local_addr=(source, 0)
+        )
+        self.kept.append(writer)
+        writer.write(data)
+        await writer.drain()
+        return reader
 
-@pytest.fixture
-async def webhook() -> AsyncIterator[Webhook]:
+    async def settle(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def webhooks() -> AsyncIterator[Serve]:
     now = datetime.now(UTC)
     authority = make_authority(now)
     pair = issue(authority, ["127.0.0.1"], now)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_pair(context, pair.certificate, pair.key)
-    runner = await serve_webhook(context, host="127.0.0.1", port=0)
-    port: int = runner.addresses[0][1]
-    yield Webhook(port, ssl.create_default_context(cadata=authority.certificate.decode()))
-    await runner.cleanup()
+    served: list[Webhook] = []
+
+    async def begin(**limits: Any) -> Webhook:
+        serving = await serve_webhook(context, host="127.0.0.1", port=0, limits=Limits(**limits))
+        trust = ssl.create_default_context(cadata=authority.certificate.decode())
+        served.append(Webhook(serving, trust))
+        return served[-1]
+
+    yield begin
+    for webhook in served:
+        for writer in webhook.kept:
+            writer.transport.abort()
+        await webhook.server.close()
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    async with webhooks() as begin:
+        yield begin
+
+
+@pytest.fixture
+async def webhook(serve: Serve) -> Webhook:
+    return await serve()
+
+
+HEAD = b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+
+
+async def test_slow_clients_cannot_keep_the_api_server_out(serve: Serve) -> None:
+    await _flood_and_review(serve)
+
+
+def test_the_limits_hold_on_uvloop_too() -> None:
+    """The controller's image has it."""
+
+    async def work() -> None:
+        async with webhooks() as serve:
+            await _flood_and_review(serve)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())
+
+
+async def _flood_and_review(serve: Serve) -> None:
+    """More slow clients than there are connections, from another address, in every stage of a request."""
+    webhook = await serve(connections=40)
+    stages: tuple[tuple[bytes, bool], ...] = (
+        (b"", False),
+        (b"", True),
+        (b"POST /validate HTTP/1.1\r\nHos", True),
+        (HEAD % 1000 + b"{", True),
+    )
+    for _ in range(15):
+        for data, tls in stages:
+            await webhook.open(data, tls=tls, source="127.0.0.9")
+        status, said = await webhook.post("/validate", review(guide()))
+        assert status == 200
+        assert response(said)["allowed"]
+    assert webhook.server.connections <= 40
+
+
+async def test_a_kept_connection_survives_while_another_address_floods(serve: Serve) -> None:
+    webhook = await serve(connections=20)
+    made: list[str] = []
+
+    async def count(*_: Any) -> None:
+        made.append("connection")
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(count)
+    connector = aiohttp.TCPConnector(ssl=webhook.trust)
+    async with aiohttp.ClientSession(connector=connector, trace_configs=[trace]) as session:
+        for _ in range(3):
+            async with session.get(f"{webhook.url}/healthz") as got:
+                assert got.status == 200
+            for _ in range(30):
+                await webhook.open(tls=False, source="127.0.0.9")
+    assert len(made) == 1
+
+
+async def test_bodies_in_memory_are_bounded_and_stalled_ones_make_room(serve: Serve) -> None:
+    webhook = await serve(body_bytes=1024 * 1024)
+    part = b" " * 300_000
+
+    def holds(bodies: int) -> Callable[[], bool]:
+        return lambda: webhook.server.body_bytes >= bodies * len(part)
+
+    for number in range(1, 9):
+        await webhook.open(HEAD % 1_000_000 + part, source="127.0.0.9")
+        await webhook.settle(holds(min(number, 3)))
+        assert webhook.server.body_bytes <= 1024 * 1024
+    status, said = await webhook.post("/validate", review(long_job(tasks=300, containers=1)))
+    assert status == 200
+    assert response(said)["allowed"]
+
+
+async def test_memory_of_bodies_is_returned_when_they_end(serve: Serve) -> None:
+    webhook = await serve()
+    await webhook.post("/validate", review(guide()))
+    await webhook.open(HEAD % 1_000_000 + b" " * 100_000)
+    await webhook.settle(lambda: webhook.server.body_bytes == 100_000)
+    webhook.kept.pop().transport.abort()
+    await webhook.settle(lambda: webhook.server.body_bytes == 0 and webhook.server.connections == 0)
+
+
+@pytest.mark.parametrize(
+    ("limit", "data", "tls"),
+    [
+        ("handshake_seconds", b"", False),
+        ("head_seconds", b"", True),
+        ("head_seconds", b"POST /validate HTTP/1.1\r\nHos", True),
+        ("body_seconds", HEAD % 100 + b"{", True),
+        ("idle_seconds", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", True),
+    ],
+    ids=["no handshake", "no head", "half a head", "half a body", "nothing after a response"],
+)
+async def test_every_stage_of_a_request_has_a_deadline(
+    serve: Serve, limit: str, data: bytes, tls: bool
+) -> None:
+    webhook = await serve(**{limit: 0.2})
+    reader = await webhook.open(data, tls=tls)
+    async with asyncio.timeout(5):
+        try:
+            said = await reader.read()
+        except (ConnectionError, ssl.SSLError):
+            said = b""
+    assert not said or said.startswith((b"HTTP/1.1 408", b"HTTP/1.1 200"))
+    await webhook.settle(lambda: webhook.server.connections == 0)
+
+
+async def test_a_review_that_may_take_long_runs_off_the_event_loop(
+    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[tuple[int, bool]] = []
+    real = server.answer
+
+    def answer(body: bytes, *rest: Any, **options: Any) -> bytes:
+        threads.append((len(body), threading.current_thread() is threading.main_thread()))
+        return real(body, *rest, **options)
+
+    monkeypatch.setattr(server, "answer", answer)
+    for tasks in (1, 40, 600):
+        assert (await webhook.post("/validate", review(long_job(tasks=tasks, containers=1))))[0] == 200
+    assert [in_loop for size, in_loop in threads] == [size <= server.INLINE_BYTES for size, _ in threads]
+    assert [in_loop for _, in_loop in threads] == [True, False, False]
 
 
 async def test_a_review_is_answered_over_tls(webhook: Webhook) -> None:
@@ -125,15 +292,6 @@ async def test_a_fault_of_ours_shows_no_traceback(
     assert "secret detail" in caplog.text
 
 
-async def test_a_sender_that_never_finishes_is_let_go(
-    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_READ_SECONDS", 0.2)
-    said = await webhook.raw(b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-    assert said.startswith(b"HTTP/1.1 408") or said == b""
-    assert (await webhook.post("/mutate", review(guide())))[0] == 200
-
-
 async def test_no_bytes_bring_it_down(webhook: Webhook) -> None:
     seed = int.from_bytes(os.urandom(4))
     chance = random.Random(seed)
@@ -153,7 +311,7 @@ async def test_no_bytes_bring_it_down(webhook: Webhook) -> None:
     assert response(said)["allowed"]
 
 
-async def test_a_taken_port_is_told_in_a_sentence(webhook: Webhook) -> None:
+async def test_a_port_in_use_is_reported(webhook: Webhook) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with pytest.raises(BackendError, match=f"cannot listen on 127.0.0.1:{webhook.port}"):
         await serve_webhook(context, host="127.0.0.1", port=webhook.port)

@@ -88,7 +88,7 @@ async def test_what_is_no_http_is_told() -> None:
     for text in (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", HEAD + chunk(b"one") + b"no size\r\n"):
         async with Beside(says(text, then=waits)) as server:
             _, error = await failure(server)
-            assert str(error) == "it does not speak HTTP"
+            assert str(error).startswith("invalid HTTP response: ")
             await asyncio.wait_for(server.ended.wait(), 5)
 
 

@@ -19,15 +19,16 @@ from vcjob.local.machine import files
 from vcjob.local.run.run_dir import Event, RunConfig, RunDir
 
 
-def _doc(name: str = "job", namespace: str = "default") -> dict[str, Any]:
+def document(name: str = "job", namespace: str = "default", **spec: Any) -> dict[str, Any]:
     return {
-        **job(task("a", "true"), name=name),
+        **job(task("a", "true"), name=name, **spec),
         "metadata": {"name": name, "namespace": namespace, "uid": str(uuid.uuid4())},
     }
 
 
-def _create(store: Store, **fields: str) -> RunDir:
-    run, lock = store.create(_doc(**fields), RunConfig(), "given")
+def create(store: Store, **fields: Any) -> RunDir:
+    """A run without a supervisor."""
+    run, lock = store.create(document(**fields), RunConfig(), "given")
     os.close(lock)
     return run
 
@@ -66,7 +67,7 @@ def test_an_unfinished_last_event_is_left_out(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_named() -> None:
     store = Store()
-    run = _create(store)
+    run = create(store)
     Path(run.path("status.json")).write_text("{")
     with pytest.raises(StoreError, match=r"damaged: .*status\.json"):
         run.status()
@@ -74,19 +75,19 @@ def test_a_damaged_file_is_named() -> None:
 
 def test_a_held_run_cannot_be_replaced_and_a_released_one_can() -> None:
     store = Store()
-    run, lock = store.create(_doc(), RunConfig(), "")
+    run, lock = store.create(document(), RunConfig(), "")
     assert run.supervised()
     with pytest.raises(JobExists):
-        store.create(_doc(), RunConfig(), "")
+        store.create(document(), RunConfig(), "")
     os.close(lock)
-    second = _create(store)
+    second = create(store)
     assert store.current("job").uid == second.uid
     assert [old.uid for old in store.older("job")] == [run.uid]
 
 
 def test_names_of_different_namespaces_are_different_jobs() -> None:
     store = Store()
-    one, other = _create(store), _create(store, namespace="team")
+    one, other = create(store), create(store, namespace="team")
     assert store.current("job").uid == one.uid
     assert store.current("job", "team").uid == other.uid
     store.delete(one)
@@ -94,7 +95,7 @@ def test_names_of_different_namespaces_are_different_jobs() -> None:
 
 
 def test_commands_are_kept_until_they_are_forgotten() -> None:
-    run = _create(Store())
+    run = create(Store())
     first, second = run.send("AbortJob", 1.0), run.send("ResumeJob", 2.0)
     assert [command.uid for command in run.commands()] == [first.uid, second.uid]
     run.forget_command(first.uid)
@@ -103,7 +104,7 @@ def test_commands_are_kept_until_they_are_forgotten() -> None:
 
 
 def test_trouble_can_be_told_without_any_room() -> None:
-    run = _create(Store())
+    run = create(Store())
     size = os.stat(run.path("trouble")).st_size
     run.set_trouble("no room")
     assert run.trouble() == "no room" and os.stat(run.path("trouble")).st_size == size
@@ -175,7 +176,7 @@ def test_a_disk_that_fills_up_is_told_and_the_job_ends_when_there_is_room_again(
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
     handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done")))
-    eventually(lambda: handle.now().running == 1)
+    eventually(lambda: handle.status().running == 1)
     stuffing = _fill(small_disk)
     (tmp_path / "go").touch()
     eventually(lambda: "No space left on device" in handle.trouble())

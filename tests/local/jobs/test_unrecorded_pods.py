@@ -28,7 +28,7 @@ def test_lines_of_containers_that_are_not_in_the_record_are_shown(start: Start) 
         pod.containers = []
     run.write_pods(pods)
     assert sorted(line.prefix for line in handle.logs()) == ["[0 master-0]", "[1 worker-0]", "[2 worker-1]"]
-    assert handle.now().failed == 3
+    assert handle.status().failed == 3
 
 
 def test_pods_that_are_not_in_the_record_are_told_of(start: Start) -> None:
@@ -45,7 +45,7 @@ def test_pods_that_are_not_in_the_record_are_told_of(start: Start) -> None:
     assert all(pod.phase == "Failed" for pod in after)
     assert [c.name for c in after[1].containers][:1] == ["wait-for-master"]
     assert texts(handle, ranks=(0,)) == ["here"]
-    assert handle.now().failed == 3
+    assert handle.status().failed == 3
 
 
 def test_a_folder_that_is_no_pod_of_the_job_is_left_alone(start: Start) -> None:

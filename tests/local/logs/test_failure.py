@@ -51,7 +51,7 @@ def test_a_rank_that_is_slow_to_end_is_still_the_one_that_began_it(finish: Start
 
 def test_a_killed_rank_is_named_with_its_signal(start: Start) -> None:
     handle = start(job(*ranks("sleep 60")))
-    eventually(lambda: handle.now().running == 3)
+    eventually(lambda: handle.status().running == 3)
     pod = eventually(
         lambda: next((p for p in handle.pods() if p.rank == 2 and p.containers and p.containers[0].pid), None)
     )
@@ -64,7 +64,7 @@ def test_a_killed_rank_is_named_with_its_signal(start: Start) -> None:
 
 def test_a_lost_supervisor_accuses_no_rank(start: Start) -> None:
     handle = start(job(*ranks("sleep 60")))
-    eventually(lambda: handle.now().running == 3)
+    eventually(lambda: handle.status().running == 3)
     supervisor = next(
         p for p in left_behind(handle) if Path(f"/proc/{p}/comm").read_text() == "vcjob-supervise\n"
     )

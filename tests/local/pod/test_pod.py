@@ -300,4 +300,4 @@ def test_a_stopped_shim_does_not_save_its_pod_from_a_kill(start: Start) -> None:
 
 def test_the_reason_of_a_failed_job_carries_the_last_words_of_the_rank(finish: Start) -> None:
     handle = finish(job(task("master", "echo noise; echo 'no such dataset' >&2; exit 2")))
-    assert "no such dataset" in handle.now().state.message
+    assert "no such dataset" in handle.status().state.message

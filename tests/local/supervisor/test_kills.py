@@ -117,7 +117,7 @@ def one_round(folder: Path, target: str, seed: int, name: str = "storm") -> None
     _await_no_process(handle, context)
     _check_truth(handle, target, killed, context)
     _check_lines(handle, folder, context)
-    assert is_free(int(handle.now().resources.get("vcjob.io/master-port", port))), context
+    assert is_free(int(handle.status().resources.get("vcjob.io/master-port", port))), context
 
 
 def _own_port() -> int:
@@ -170,7 +170,7 @@ def _await_end(handle: Handle, command: subprocess.Popen[bytes], target: str) ->
         command.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         left = "\n".join(f"{pid} {_command_line(pid)}" for pid in left_behind(handle))
-        pytest.fail(f"`run` has not ended; {target} was killed; {handle.now()}\n{handle.pods()}\n{left}")
+        pytest.fail(f"`run` has not ended; {target} was killed; {handle.status()}\n{handle.pods()}\n{left}")
     assert handle.wait(PATIENCE if target == "command" else 5)
 
 
@@ -192,7 +192,7 @@ def _command_line(pid: int) -> str:
 
 
 def _check_truth(handle: Handle, target: str, killed: int | None, context: str) -> None:
-    status = handle.now()
+    status = handle.status()
     if killed is None or target == "command":
         assert status.phase == "Completed", (context, status.state)
         return
@@ -252,11 +252,11 @@ class Reader:
 
 def test_the_next_verb_tells_the_truth_after_the_supervisor_is_killed(start: Start) -> None:
     handle = start(job(task("master", "sleep 60"), task("worker", "sleep 60", replicas=2)))
-    eventually(lambda: handle.now().running == 3)
+    eventually(lambda: handle.status().running == 3)
     supervisor = next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise")
     os.kill(supervisor, signal.SIGKILL)
     eventually(lambda: not handle.supervised)
-    document = vcjob.find("job").status()
+    document = vcjob.find("job").to_dict()
     assert document["status"]["state"]["phase"] == "Failed"
     assert document["status"]["state"]["reason"] == "SupervisorLost"
     assert document["status"].get("running", 0) == 0 and document["status"]["failed"] == 3
@@ -266,11 +266,11 @@ def test_the_next_verb_tells_the_truth_after_the_supervisor_is_killed(start: Sta
 
 def test_all_who_ask_at_once_hear_the_same_truth(start: Start) -> None:
     handle = start(job(task("a", "sleep 60", replicas=2)))
-    eventually(lambda: handle.now().running == 2)
+    eventually(lambda: handle.status().running == 2)
     os.kill(next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise"), signal.SIGKILL)
     eventually(lambda: not handle.supervised)
     heard: list[str] = []
-    threads = [threading.Thread(target=lambda: heard.append(str(handle.now().phase))) for _ in range(12)]
+    threads = [threading.Thread(target=lambda: heard.append(str(handle.status().phase))) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -282,7 +282,7 @@ def test_all_who_ask_at_once_hear_the_same_truth(start: Start) -> None:
 def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_sweeps(start: Start) -> None:
     detached = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
     handle = start(job(task("a", python(detached), replicas=2)))
-    eventually(lambda: handle.now().running == 2)
+    eventually(lambda: handle.status().running == 2)
     eventually(lambda: len(left_behind(handle)) >= 7)
     for pid in [p for p in left_behind(handle) if _name(p).startswith("vcjob-")]:
         os.kill(pid, signal.SIGKILL)

@@ -73,7 +73,7 @@ def test_an_event_brings_about_its_action(start: Start, event: str, action: str)
     else:
         assert restarted == {"eventful"}
     eventually(lambda: handle.phase == "Running")
-    assert handle.now().retry_count == 1
+    assert handle.status().retry_count == 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_restarted_job_goes_on_to_its_end_and_keeps_the_logs_of_both_tries(fin
         )
     )
     assert handle.phase == "Completed"
-    assert handle.now().retry_count == 1
+    assert handle.status().retry_count == 1
     assert len(list(handle.logs())) == 3
     assert len(list(handle.logs(attempt=0))) == 3
     assert len(list(handle.logs(previous=True))) == 3
@@ -147,12 +147,12 @@ def test_without_a_policy_the_job_ends_within_a_second_of_the_rank_that_failed(f
     handle = finish(job(*ranks("[ $RANK = 1 ] && { sleep 0.3; exit 9; }; sleep 60")))
     assert handle.phase == "Failed"
     failed = min(pod.finished_at for pod in handle.pods())
-    assert handle.now().finished - failed < 1
+    assert handle.status().finished - failed < 1
     assert max(pod.finished_at for pod in handle.pods()) - failed < 1
     report = handle.failure()
     assert report.culprit and (report.culprit.rank, report.culprit.exit_code) == (1, 9)
     assert report.victims == ["rank 0 (master-0)", "rank 2 (worker-1)"]
-    assert "rank 1" in handle.now().state.message
+    assert "rank 1" in handle.status().state.message
 
 
 def test_suspend_keeps_the_job_and_resume_costs_no_retry(start: Start) -> None:
@@ -162,8 +162,8 @@ def test_suspend_keeps_the_job_and_resume_costs_no_retry(start: Start) -> None:
     eventually(lambda: handle.phase == "Aborted" and not handle.supervised)
     assert left_behind(handle) == []
     handle.resume()
-    eventually(lambda: handle.phase == "Running" and handle.now().running == 2)
-    assert handle.now().retry_count == 0
+    eventually(lambda: handle.phase == "Running" and handle.status().running == 2)
+    assert handle.status().retry_count == 0
     handle.complete()
     assert handle.wait(PATIENCE) == "Completed"
 
@@ -192,7 +192,7 @@ def test_a_master_that_is_done_completes_the_job_and_ends_the_others(finish: Sta
 def test_the_deadline_of_the_job_ends_it(finish: Start) -> None:
     handle = finish(job(task("a", "sleep 60"), activeDeadlineSeconds=1))
     assert handle.phase == "Failed"
-    assert handle.now().state.reason == "DeadlineExceeded"
+    assert handle.status().state.reason == "DeadlineExceeded"
 
 
 def test_ranks_that_talk_to_each_other_finish_together(finish: Start) -> None:

@@ -16,7 +16,7 @@ from vcjob.cluster.resources import COMMANDS, JOBS
 from vcjob.errors import BackendError, JobExists, NoSuchJob
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import EVENTS, Document, Resource, known
-from vcjob.kube.config.config import ClusterConfig, load
+from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.controller.watch import Batch, Snapshot, follow
 from vcjob.kube.errors import AlreadyExists, Conflict, NotFound
 from vcjob.kube.http.transport import Transport
@@ -48,10 +48,6 @@ class JobClient:
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
         self.client = Client(config, transport=Transport(config, patience=PATIENCE))
-
-    @classmethod
-    def open(cls, kubeconfig: str | None, context: str | None) -> JobClient:
-        return cls(load(kubeconfig, context))
 
     async def close(self) -> None:
         await self.client.close()

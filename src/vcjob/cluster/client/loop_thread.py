@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ class LoopThread:
     def __init__(self, at_end: Callable[[], Awaitable[None]] | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._at_end = at_end
+        self._pid = os.getpid()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vcjob-cluster", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -41,8 +43,8 @@ class LoopThread:
 
     def close(self) -> None:
         atexit.unregister(self.close)
-        if self._loop.is_closed():
-            return
+        if self._loop.is_closed() or os.getpid() != self._pid:
+            return  # a forked child has no such thread
         try:
             self.start(self._end()).result(timeout=5.0)
         except (TimeoutError, concurrent.futures.CancelledError):

@@ -34,7 +34,7 @@ def admit_job(state: JobState, status: Status) -> Job:
     document = state.document()
     if not status.shape or state.job is not None:
         old = state.job.doc if status.shape and state.job is not None else None
-        admission = admit(document, allow_unknown=True, ground="cluster", old=old)
+        admission = admit(document, allow_unknown=True, backend="cluster", old=old)
         if admission.job is None:
             raise Rejected(rejection_message(admission.problems))
         return admission.job

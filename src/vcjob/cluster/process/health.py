@@ -1,4 +1,7 @@
-"""Plain HTTP for those who look after the process: probes and Prometheus."""
+"""Plain HTTP for the kubelet's probes and for Prometheus.
+
+`process.main` starts both servers; they know nothing about Jobs.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import asyncio
 
 from aiohttp import web
 
-from vcjob.cluster.http_server import bounded_runner, listen
+from vcjob.cluster.http_server import HttpServer
 from vcjob.cluster.process.metrics import CONTENT_TYPE, Metrics
 
 
 class Health:
-    """That it answers shows that it lives; it is ready when it waits for nothing."""
+    """Alive as long as it answers; ready when it waits for nothing."""
 
     def __init__(self) -> None:
         self.waiting_for = ""
@@ -25,22 +28,22 @@ class Health:
         return web.Response(text="ok\n")
 
 
-async def serve_health(health: Health, *, host: str, port: int) -> web.AppRunner:
+async def serve_health(health: Health, *, host: str, port: int) -> HttpServer:
     app = web.Application()
     app.router.add_get("/healthz", health.healthz)
     app.router.add_get("/readyz", health.readyz)
-    runner = bounded_runner(app)
-    await listen(runner, host, port)
-    return runner
+    server = HttpServer(app)
+    await server.start(host, port)
+    return server
 
 
-async def serve_metrics(metrics: Metrics, *, host: str, port: int) -> web.AppRunner:
+async def serve_metrics(metrics: Metrics, *, host: str, port: int) -> HttpServer:
     async def show(_: web.Request) -> web.Response:
         body = await asyncio.to_thread(metrics.render)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
     app = web.Application()
     app.router.add_get("/metrics", show)
-    runner = bounded_runner(app)
-    await listen(runner, host, port)
-    return runner
+    server = HttpServer(app)
+    await server.start(host, port)
+    return server

@@ -53,11 +53,11 @@ async def serve(config: ClusterConfig, options: ControllerOptions, stop: asyncio
         client = await stack.enter_async_context(
             Client(config, transport=Transport(config, observer=metrics.requested))
         )
-        for runner in (
+        for server in (
             await serve_health(health, host=options.host, port=options.health_port),
             await serve_metrics(metrics, host=options.host, port=options.metrics_port),
         ):
-            stack.push_async_callback(runner.cleanup)
+            stack.push_async_callback(server.close)
         parts: list[Coroutine[Any, Any, None]] = [_look_at_kinds(client)]
         if options.webhook:
             health.waiting_for = "the webhook's certificate"
@@ -102,7 +102,7 @@ async def _webhook(client: Client, options: ControllerOptions, health: Health, s
     if not await _persevere(tls.start, "the webhook's certificate cannot be had yet", stop):
         return
     queues = QueueCache(client)
-    runner = await serve_webhook(
+    server = await serve_webhook(
         tls.context, host=options.host, port=options.webhook_port, queues=queues.current
     )
     keeping = [asyncio.create_task(tls.run()), asyncio.create_task(queues.run())]
@@ -120,7 +120,7 @@ async def _webhook(client: Client, options: ControllerOptions, health: Health, s
         for task in keeping:
             task.cancel()
         await asyncio.gather(*keeping, stopping, return_exceptions=True)
-        await runner.cleanup()
+        await server.close()
 
 
 async def _persevere(attempt: Callable[[], Awaitable[None]], words: str, stop: asyncio.Event) -> bool:

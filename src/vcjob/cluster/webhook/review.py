@@ -89,7 +89,7 @@ def _respond(request: _Request, purpose: Purpose, queues: Queues | None) -> dict
     document = _with_namespace(request.object, request.namespace)
     admission = admit(
         document,
-        ground="cluster",
+        backend="cluster",
         queues=queues or None,
         old=request.old_object if request.operation == "UPDATE" else None,
     )

@@ -41,10 +41,9 @@ def load(
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
     """The configuration kubectl would use: the named file, $KUBECONFIG, ~/.kube/config, the pod's own."""
+    files = kubeconfig_files(kubeconfig, environ)
     if kubeconfig is not None:
-        return _from_files([Path(kubeconfig)], context, environ, must_exist=True)
-    named = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    files = named or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
+        return _from_files(files, context, environ, must_exist=True)
     if any(_is_there(file) for file in files):
         return _from_files(files, context, environ, must_exist=False)
     if context is None and (service_account / "token").exists() and environ.get("KUBERNETES_SERVICE_HOST"):
@@ -54,6 +53,14 @@ def load(
         f"there is no kubeconfig (looked for {looked}) and this is not a pod of a cluster",
         hint="set KUBECONFIG, or name a file with --kubeconfig",
     )
+
+
+def kubeconfig_files(kubeconfig: str | Path | None, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The files that `load` reads, in order of precedence, whether they exist or not."""
+    if kubeconfig is not None:
+        return [Path(kubeconfig)]
+    named = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return named or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
 
 
 def in_cluster(

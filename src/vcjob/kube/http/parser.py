@@ -1,142 +1,125 @@
-"""One answer as it comes: its head, then its body, in whatever pieces the network hands over."""
+"""Reads HTTP/1.1 responses from the pieces that the network delivers, with llhttp (`httptools`).
+
+One `ResponseParser` belongs to one connection and reads one response at a time. It knows nothing of sockets
+or of Kubernetes. llhttp has no limits and does not see the end of the connection, so this module bounds what
+a response may hold besides its body and completes bodies that end with the connection.
+"""
 
 from __future__ import annotations
 
-_MOST_HEAD = 2**16
-_MOST_LINE = 2**12  # of a chunk's size: a few digits, and what a load balancer may add
+import httptools
 
-#: Of the headers that are asked for; an API server sends as many others.
-_FIRST_LETTERS = b"CcDdRrTtWw"
+#: Bytes of headers, interim responses, chunk extensions and trailers between two pieces of a body.
+MAX_OVERHEAD = 2**16
+_VERSIONS = ("1.1", "1.0")
+_FRAMING = (b"content-length", b"transfer-encoding")
+_USED_HEADERS = frozenset((*_FRAMING, b"date", b"retry-after", b"warning"))
 
 
-class Incoming:
-    """Takes an answer apart. `parts`: what has come of the body and nobody has taken yet."""
+class ProtocolError(ValueError):
+    """The bytes received are not a valid HTTP/1.1 response; the message says why."""
 
-    __slots__ = ("_left", "_trailing", "head", "parts", "rest")
+
+class ResponseParser:
+    """Parses the responses of one connection, one after the other.
+
+    Call `feed` with what was received until it returns True, then read the fields and `reset` it for the next
+    response. `body` holds the received pieces that the caller has not removed yet. The `on_*` methods are
+    called by llhttp only.
+    """
+
+    __slots__ = (
+        "_framed",
+        "_llhttp",
+        "_overhead",
+        "body",
+        "complete",
+        "date",
+        "has_head",
+        "keep_alive",
+        "on_body",
+        "retry_after",
+        "status",
+        "warnings",
+    )
 
     def __init__(self) -> None:
-        self.head: Head | None = None
-        self.parts: list[bytes] = []
-        self.rest = b""  # of the last piece, for the next; after the end: what belongs to no answer
-        self._left = 0  # of the body, or of the present chunk with the line end after it
-        self._trailing = False  # the last chunk is over
+        self.body: list[bytes] = []
+        self.on_body = self.body.append  # called for each piece, so no Python function stands in between
+        self.reset()
+        self._llhttp = httptools.HttpResponseParser(self)
 
-    @property
-    def until_close(self) -> bool:
-        """Whether the end of the connection is the end of the answer, too."""
-        return self.head is not None and self.head.until_close
+    def reset(self) -> None:
+        """Prepare for the next response on the same connection."""
+        self.body.clear()
+        self.has_head = self.complete = self.keep_alive = self._framed = False
+        self.status = self._overhead = 0
+        self.date = b""
+        self.retry_after: str | None = None
+        self.warnings: list[str] = []
 
     def feed(self, data: bytes) -> bool:
-        """Take what has come. True: the answer is whole. Raises ValueError where it is no HTTP."""
-        if self.rest:
-            data, self.rest = self.rest + data, b""
-        if self.head is None:
-            data = self._take_head(data)
-        head = self.head
-        if head is None:
-            return False
-        if head.chunked:
-            return self._take_chunks(data)
-        if head.until_close:
-            if data:
-                self.parts.append(data)
-            return False
-        if len(data) > self._left:
-            data, self.rest = data[: self._left], data[self._left :]
-        if data:
-            self.parts.append(data)
-            self._left -= len(data)
-        return self._left == 0
+        """Parse `data`. True: the response is complete. Raises ProtocolError.
 
-    def _take_head(self, data: bytes) -> bytes:
-        """Read the head, if it is whole; what comes after it is given back."""
-        while (end := data.find(b"\r\n\r\n")) >= 0:
-            head = Head(data[:end])
-            data = data[end + 4 :]
-            if head.status >= 200:  # else it only says that more is to come
-                self.head = head
-                self._left = head.length
-                return data
-        if len(data) > _MOST_HEAD:
-            raise ValueError
-        self.rest = data
-        return b""
+        Bytes after a complete response are not parsed; `keep_alive` is then False.
+        """
+        pieces = len(self.body)
+        try:
+            self._llhttp.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self.complete:
+                reason = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
+                raise ProtocolError(str(reason)) from error
+            self.keep_alive = False
+        if self.complete:
+            return True
+        if len(self.body) > pieces:
+            self._overhead = 0
+        else:
+            self._overhead += len(data)
+            if self._overhead > MAX_OVERHEAD:
+                raise ProtocolError("headers too long")
+        return False
 
-    def _take_chunks(self, data: bytes) -> bool:
-        """Lists are long, and so may be a chunk: what has come of it counts before it is whole."""
-        at, end = 0, len(data)
-        while True:
-            if self._left:
-                stop = at + self._left - 2
-                if stop + 2 > end:
-                    stop = min(stop, end)
-                    if stop > at:
-                        self.parts.append(data[at:stop])
-                        self._left -= stop - at
-                    self.rest = data[stop:]
-                    return False
-                if not data.startswith(b"\r\n", stop):
-                    raise ValueError
-                if stop > at:
-                    self.parts.append(data[at:stop])
-                at, self._left = stop + 2, 0
-            stop = data.find(b"\r\n", at, at + _MOST_LINE)
-            if stop < 0:
-                if end - at >= _MOST_LINE:
-                    raise ValueError
-                self.rest = data[at:]
-                return False
-            line, at = data[at:stop], stop + 2
-            if not self._trailing:
-                size = int(line.partition(b";")[0], 16)
-                if size < 0:
-                    raise ValueError
-                if size:
-                    self._left = size + 2
-                else:
-                    self._trailing = True
-            elif not line:
-                self.rest = data[at:]
-                return True
+    def end(self) -> bool:
+        """The connection has ended. True: so has the response, which has no length of its own."""
+        if self.has_head and not self._framed:
+            self.complete = True
+        return self.complete
 
+    def on_message_begin(self) -> None:
+        if self.complete:
+            raise ProtocolError("data after the response")
 
-class Head:
-    """Status and headers, as far as anybody here asks for them."""
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name not in _USED_HEADERS or self.has_head:  # a header after the head is a trailer
+            return
+        if name in _FRAMING:
+            if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                raise ProtocolError(f"unsupported Transfer-Encoding {value[:100]!r}")
+            self._framed = True
+        elif name == b"date":
+            self.date = value.strip()
+        elif name == b"retry-after":
+            self.retry_after = value.strip().decode("latin-1")
+        else:
+            self.warnings.append(value.strip().decode("utf-8", "replace"))
 
-    __slots__ = ("chunked", "date", "last", "length", "retry_after", "status", "until_close", "warnings")
+    def on_headers_complete(self) -> None:
+        status = self._llhttp.get_status_code()
+        if status < 100 or status == 101:
+            raise ProtocolError(f"unexpected status {status}")
+        if self._llhttp.get_http_version() not in _VERSIONS:
+            raise ProtocolError(f"unsupported version {self._llhttp.get_http_version()}")
+        self.status = status
+        self.has_head = status >= 200
+        self.keep_alive = self._llhttp.should_keep_alive()
 
-    def __init__(self, text: bytes) -> None:
-        lines = text.split(b"\r\n")
-        version, status, *_ = lines[0].split(b" ", 2)
-        if not version.startswith(b"HTTP/1."):
-            raise ValueError
-        self.status = int(status)
-        self.last = version == b"HTTP/1.0"
-        self.chunked = False
-        self.retry_after: str | None = None
-        self.date = b""
-        self.warnings: list[str] = []
-        length: int | None = None
-        for line in lines[1:]:
-            if line[:1] not in _FIRST_LETTERS:
-                continue
-            name, _, value = line.partition(b":")
-            match name.lower():
-                case b"content-length":
-                    length = int(value)
-                case b"transfer-encoding":
-                    self.chunked = b"chunked" in value.lower()
-                case b"connection":
-                    self.last = b"close" in value.lower()
-                case b"date":
-                    self.date = value.strip()
-                case b"retry-after":
-                    self.retry_after = value.strip().decode("latin-1")
-                case b"warning":
-                    self.warnings.append(value.strip().decode("utf-8", "replace"))
-        if self.status in (204, 304):
-            length = 0
-        if length is not None and length < 0:
-            raise ValueError
-        self.length = length or 0
-        self.until_close = length is None and not self.chunked
+    def on_message_complete(self) -> None:
+        if self.status >= 200:
+            self.complete = True
+        else:  # an interim response (1xx) says nothing about the one that follows
+            self._framed = False
+            self.warnings.clear()
+            self.retry_after = None

@@ -13,7 +13,7 @@ from typing import cast
 
 from vcjob.kube.http.base import Answer, WireError, keep_alive
 from vcjob.kube.http.endpoint import Server
-from vcjob.kube.http.parser import Incoming
+from vcjob.kube.http.parser import ProtocolError, ResponseParser
 
 #: A connection that nobody needed for this long is closed: each costs the memory of a dozen pods.
 IDLE_SECONDS = 20.0
@@ -92,7 +92,7 @@ class _Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Answer] | None = None
-        self._incoming = Incoming()
+        self._parser = ResponseParser()
 
     @property
     def reusable(self) -> bool:
@@ -125,28 +125,27 @@ class _Connection(asyncio.Protocol):
             self.close()  # nobody asked
             return
         try:
-            if self._incoming.feed(data):
+            if self._parser.feed(data):
                 self._done()
-        except ValueError:
-            self._fail(WireError("it does not speak HTTP", sent=True))
+        except ProtocolError as error:
+            self._fail(WireError(f"invalid HTTP response: {error}", sent=True))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        if self._waiter is not None and error is None and self._incoming.until_close:
+        if self._waiter is not None and error is None and self._parser.end():
             self._done()
         else:
             self._fail(WireError(str(error or "it closed the connection"), sent=True))
 
     def _done(self) -> None:
-        answer, self._incoming = self._incoming, Incoming()
         waiter, self._waiter = self._waiter, None
-        head = answer.head
-        assert head is not None and waiter is not None
-        if (head.last or answer.rest) and self._transport is not None:
+        parser = self._parser
+        if not parser.keep_alive and self._transport is not None:
             self._transport.close()
-        if not waiter.done():
-            body = b"".join(answer.parts)
-            waiter.set_result(Answer(head.status, head.retry_after, body, head.warnings, head.date))
+        if waiter is not None and not waiter.done():
+            body = b"".join(parser.body)
+            waiter.set_result(Answer(parser.status, parser.retry_after, body, parser.warnings, parser.date))
+        parser.reset()
 
     def _give_up(self, seconds: float) -> None:
         self._fail(WireError(f"no answer in {seconds:.3g} s", sent=True, slow=True))

@@ -10,7 +10,7 @@ import asyncio
 from typing import cast
 
 from vcjob.kube.http.base import READ_BUFFER, Stream, WireError, keep_alive
-from vcjob.kube.http.parser import Incoming
+from vcjob.kube.http.parser import ProtocolError, ResponseParser
 
 
 class Streaming(asyncio.Protocol):
@@ -22,7 +22,7 @@ class Streaming(asyncio.Protocol):
     def __init__(self, silence: float | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._silence = silence
-        self._incoming = Incoming()
+        self._parser = ResponseParser()
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -38,11 +38,11 @@ class Streaming(asyncio.Protocol):
             self._heard_at = self._loop.time()
             self._listen()
             self._transport.write(request)
-        while self._incoming.head is None:
+        while not self._parser.has_head:
             if self._error is not None:
                 raise self._error
             await self._more()
-        return Stream(self._incoming.head.status, self._incoming.head.retry_after, self)
+        return Stream(self._parser.status, self._parser.retry_after, self)
 
     def close(self, error: WireError | None = None) -> None:
         """End it, now. Not by TLS's polite goodbye: that waits for the other's, among events that nobody reads."""
@@ -59,7 +59,7 @@ class Streaming(asyncio.Protocol):
         return self
 
     async def __anext__(self) -> bytes:
-        parts = self._incoming.parts
+        parts = self._parser.body
         while not parts:
             if self._error is not None:
                 raise self._error
@@ -88,18 +88,18 @@ class Streaming(asyncio.Protocol):
         self._heard_at = self._loop.time()
         self._waiting += len(data)
         try:
-            whole = self._incoming.feed(data)
-        except ValueError:
-            self.close(WireError("it does not speak HTTP", sent=True))
+            whole = self._parser.feed(data)
+        except ProtocolError as error:
+            self.close(WireError(f"invalid HTTP response: {error}", sent=True))
             return
         if whole:
             self.close()
-        elif self._incoming.parts and (self._waiting > READ_BUFFER or self._waiter is None):
+        elif self._parser.body and (self._waiting > READ_BUFFER or self._waiter is None):
             self._pause()  # also for a reader that is busy: what comes meanwhile then comes as one
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if error is None and self._incoming.until_close:
+        if error is None and self._parser.end():
             self.close()
         else:
             self.close(WireError(str(error or "it closed the connection"), sent=True))

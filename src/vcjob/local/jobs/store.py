@@ -1,28 +1,41 @@
-"""All jobs of this home, by namespace and name; each with its newest run and the older ones."""
+"""All jobs of one home folder, by namespace and name; each has its newest run and earlier ones.
+
+The SDK's local backend creates, finds, expires and deletes runs here. What is inside a run's folder is the business of
+`RunDir`. One lock per job name guards creation and removal, and a run is removed under its own lock too, so that no
+verb removes a run that somebody supervises. Raises NoSuchJob, JobExists, or StoreError with the path and the reason.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from vcjob.errors import JobExists, NoSuchJob, StoreError
+from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import settle
 from vcjob.local.machine import files
-from vcjob.local.run import home
+from vcjob.local.run import home, locks
 from vcjob.local.run.run_dir import RunConfig, RunDir
+
+#: A removed run gets this ending before its files go: whoever looks for it sees all of it or nothing.
+_REMOVED = ".removed"
+_LOCK_WAIT = 2.0
 
 
 class Store:
+    """The jobs under `folder`, a home folder (by default the user's own)."""
+
     def __init__(self, folder: str | None = None) -> None:
         self.folder = folder or home.home_folder()
 
     @classmethod
     def of(cls, run: RunDir) -> Store:
-        """The store that a run stands in: HOME/jobs/NAMESPACE/NAME/UID."""
+        """The store that a run belongs to: HOME/jobs/NAMESPACE/NAME/UID."""
         folder = run.folder
         for _ in range(4):
             folder = os.path.dirname(folder)
@@ -31,18 +44,18 @@ class Store:
     def _job_folder(self, namespace: str, name: str) -> str:
         return os.path.join(home.jobs_folder(self.folder), namespace, name)
 
-    def create(self, doc: dict[str, Any], setting: RunConfig, given: str) -> tuple[RunDir, int]:
-        """A new run, and its lock for the supervisor to inherit: there is no moment without an owner.
+    def create(self, doc: dict[str, Any], config: RunConfig, given: str) -> tuple[RunDir, int]:
+        """A new run, and its lock for the supervisor to inherit, so that the run always has an owner.
 
-        `doc` is the Job with its uid set. A job of that name that is still running is refused; one that has
-        ended stays in the store as an older run.
+        `doc` is the Job with its uid set. Raises JobExists if a run of that name is still running; one that has
+        ended stays in the store as an earlier run.
         """
         metadata = doc["metadata"]
         namespace, name, uid = metadata.get("namespace") or "default", metadata["name"], metadata["uid"]
         home.make_home(self.folder)
         folder = self._job_folder(namespace, name)
-        files.make_folder(folder)
-        with self._locked(folder):
+        with self._locked(folder, create=True):
+            _sweep(folder)
             before = self._current(folder)
             if before is not None and before.supervised() and not before.being_settled():
                 raise JobExists(
@@ -51,23 +64,35 @@ class Store:
                     "or give this one another name (metadata.name)",
                 )
             if before is not None:
-                settle(before)  # what a killed supervisor left must not meet the new run
+                settle(before)  # processes that a killed supervisor left must not meet the new run
             run = RunDir(os.path.join(folder, uid))
-            files.make_folder(run.folder)
-            files.write_atomic(run.path("given.yaml"), given.encode())
-            files.write_json(run.path("setting.json"), setting)
-            run.reserve_trouble()
-            lock = run.lock()
-            if lock is None:
-                raise StoreError(f"the run {uid} of the job {name!r} is held by another process")
-            files.write_json(run.path("job.json"), doc)  # last: a folder with it is a whole one
-            self._point(folder, uid)
-        return run, lock
+            try:
+                return run, self._write(run, doc, config, given)
+            except BaseException:
+                shutil.rmtree(run.folder, ignore_errors=True)
+                raise
+
+    def _write(self, run: RunDir, doc: dict[str, Any], config: RunConfig, given: str) -> int:
+        files.make_folder(run.folder)
+        files.write_atomic(run.path("given.yaml"), given.encode())
+        files.write_json(run.path("setting.json"), config)
+        run.reserve_trouble()
+        lock = run.lock()
+        if lock is None:
+            raise StoreError(f"the run {run.uid} is held by another process")
+        try:
+            files.write_json(run.path("job.json"), doc)  # last: a folder with it is a complete run
+            self._point(os.path.dirname(run.folder), run.uid)
+        except BaseException:
+            os.close(lock)
+            raise
+        return lock
 
     def current(self, name: str, namespace: str = "default") -> RunDir:
+        """The newest run of that name, or NoSuchJob."""
         run = self._current(self._job_folder(namespace, name))
         if run is None:
-            raise NoSuchJob(self._unknown(name, namespace), hint="`vcjob list` shows the jobs that are here")
+            raise NoSuchJob(self._unknown(name, namespace), hint="`vcjob list` shows the jobs that exist")
         return run
 
     def older(self, name: str, namespace: str = "default") -> list[RunDir]:
@@ -80,7 +105,7 @@ class Store:
     def by_uid(self, uid: str) -> RunDir | None:
         for namespace, name in self._names():
             run = RunDir(os.path.join(self._job_folder(namespace, name), uid))
-            if os.path.exists(run.path("job.json")):
+            if run.exists():
                 return run
         return None
 
@@ -93,19 +118,55 @@ class Store:
         )
         return [run for run in found if run is not None]
 
-    def delete(self, run: RunDir, *, older_too: bool = True) -> None:
-        """Forget a job (all its runs) or one run. What is still running is not touched: end it first."""
+    def delete(self, run: RunDir) -> None:
+        """Remove a run: the newest one together with the earlier runs of that name, an earlier one alone.
+
+        Raises JobExists, and removes nothing, if one of them is running: stop it first.
+        """
+        with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
+            self._remove(run)
+
+    def discard(self, run: RunDir) -> None:
+        """Remove a new run that could not be started; the run before it is the newest again."""
+        with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
+            _rename_away(run.folder)
+            _sweep(os.path.dirname(run.folder))
+
+    def delete_expired(self, run: RunDir) -> bool:
+        """Remove a run that has outlived its ttlSecondsAfterFinished; False if it has not, or if somebody follows it.
+
+        Which run is the newest, whether it is supervised and when it ended are read under the lock: a run that is
+        started at the same time is never removed with the old one.
+        """
+        try:
+            ttl = run.job().spec.ttl_seconds_after_finished
+            if ttl is None or run.supervised() or not _outlived(settle(run), ttl):
+                return False
+        except NoSuchJob:  # another process has just removed it
+            return True
+        with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
+            if run.exists():
+                if run.supervised() or run.watched() or not _outlived(run.status() or Status(), ttl):
+                    return False
+                try:
+                    self._remove(run)
+                except JobExists:
+                    return False
+        return True
+
+    def _remove(self, run: RunDir) -> None:
         folder = os.path.dirname(run.folder)
-        with self._locked(folder):
-            newest = self._current(folder)
-            if newest is not None and newest.uid == run.uid:
-                _unlink(os.path.join(folder, "current"))
-            doomed = self._runs(folder) if older_too else [run]
-            for each in doomed:
-                _unlink(each.path("job.json"))  # first: half a folder is no run
-                _remove(each.folder)
-            if older_too:
-                _remove(folder)
+        newest = self._current(folder)
+        runs = [run]
+        if newest is not None and newest.uid == run.uid:
+            runs += [each for each in self._runs(folder) if each.uid != run.uid]
+        with contextlib.ExitStack() as held:
+            for each in runs:
+                if os.path.isdir(each.folder):
+                    held.callback(os.close, _own(each))
+            for each in reversed(runs):  # the newest last: if we are interrupted, it can be deleted again
+                _rename_away(each.folder)
+        _sweep(folder, strict=True)
 
     def _names(self) -> Iterator[tuple[str, str]]:
         jobs = home.jobs_folder(self.folder)
@@ -114,21 +175,19 @@ class Store:
                 yield namespace, name
 
     def _runs(self, folder: str) -> list[RunDir]:
-        return [
-            RunDir(os.path.join(folder, entry))
-            for entry in _entries(folder)
-            if entry != "current" and os.path.exists(os.path.join(folder, entry, "job.json"))
-        ]
+        found = (RunDir(os.path.join(folder, entry)) for entry in _entries(folder) if entry != "current")
+        return [run for run in found if run.exists()]
 
     def _current(self, folder: str) -> RunDir | None:
+        """The run that `current` points to; the newest one if an interrupted verb left no valid link."""
         try:
-            uid = os.readlink(os.path.join(folder, "current"))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+            run = RunDir(os.path.join(folder, os.readlink(os.path.join(folder, "current"))))
+            if run.exists():
+                return run
         except OSError as error:
-            raise StoreError(f"the job store cannot be read: {folder}: {error.strerror}") from error
-        run = RunDir(os.path.join(folder, uid))
-        return run if os.path.exists(run.path("job.json")) else None
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EINVAL):
+                raise StoreError(f"the job store cannot be read: {folder}: {error.strerror}") from error
+        return max(self._runs(folder), key=RunDir.created, default=None)
 
     def _point(self, folder: str, uid: str) -> None:
         temporary = os.path.join(folder, f"current.{os.getpid()}.tmp")
@@ -140,16 +199,25 @@ class Store:
             raise files.cannot_write(folder, error) from error
 
     @contextlib.contextmanager
-    def _locked(self, folder: str) -> Iterator[None]:
+    def _locked(self, folder: str, *, create: bool = False) -> Iterator[None]:
+        """Hold the lock of a job name; the last one to leave an empty folder removes it."""
+        descriptor = None
+        while descriptor is None:
+            if create:
+                files.make_folder(folder)
+            try:
+                descriptor = locks.hold(os.path.join(folder, "lock"))
+            except FileNotFoundError:  # the folder was removed, by us or by another process
+                if not create:
+                    raise
         try:
-            descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
-        except OSError as error:
-            raise files.cannot_write(folder, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(descriptor)
+            try:
+                if not self._runs(folder):
+                    _remove_empty(folder)
+            finally:
+                os.close(descriptor)
 
     def _unknown(self, name: str, namespace: str) -> str:
         elsewhere = sorted(space for space, known in self._names() if known == name and space != namespace)
@@ -158,28 +226,53 @@ class Store:
         return f"no job {name!r} here"
 
 
+def _outlived(status: Status, ttl: int) -> bool:
+    ended = status.over or (status.phase is Phase.ABORTED and status.suspended_by != "spec")
+    return ended and status.finished is not None and time.time() >= status.finished + ttl
+
+
+def _own(run: RunDir) -> int:
+    """The lock of a run that is to be removed."""
+    lock = run.lock(_LOCK_WAIT)
+    if lock is None:
+        raise JobExists(f"the run {run.uid} is still running", hint=f"end it with `vcjob stop {run.uid}`")
+    return lock
+
+
 def _entries(folder: str) -> list[str]:
     try:
-        return sorted(entry for entry in os.listdir(folder) if not entry.endswith(".tmp"))
+        return sorted(entry for entry in os.listdir(folder) if not entry.endswith((".tmp", _REMOVED)))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise StoreError(f"the job store cannot be read: {folder}: {error.strerror}") from error
 
 
-def _unlink(path: str) -> None:
+def _rename_away(folder: str) -> None:
     try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise files.cannot_write(path, error) from error
-
-
-def _remove(folder: str) -> None:
-    try:
-        shutil.rmtree(folder)
+        os.rename(folder, folder + _REMOVED)
     except FileNotFoundError:
         pass
     except OSError as error:
         raise files.cannot_write(folder, error) from error
+
+
+def _sweep(folder: str, *, strict: bool = False) -> None:
+    """Remove what a removal or an interrupted creation left; the caller holds the lock of the job."""
+    for entry in os.listdir(folder):
+        path = os.path.join(folder, entry)
+        try:
+            if entry.endswith(".tmp") or (entry == "current" and not os.path.exists(path)):
+                os.unlink(path)
+            elif entry.endswith(_REMOVED) or (os.path.isdir(path) and not RunDir(path).exists()):
+                shutil.rmtree(path)
+        except OSError as error:
+            if strict:
+                raise files.cannot_write(path, error) from error
+
+
+def _remove_empty(folder: str) -> None:
+    """The lock goes last; a process that made a new one in the meantime keeps the folder."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, "lock"))
+        os.rmdir(folder)

@@ -13,6 +13,7 @@
     ├── wake            a FIFO: a byte in it makes the supervisor look at once
     ├── lock            held by the supervisor as long as it lives
     ├── settling        held by a verb while it writes what became of a run whose supervisor was killed
+    ├── watched         held, shared, by whoever follows the run or waits for it: it does not expire meanwhile
     ├── trouble         room made in advance to say why the store cannot be written
     ├── supervisor.log  what the supervisor itself had to say (normally empty)
     └── pods/POD/ATTEMPT/CONTAINER.out .err and their time indexes
@@ -21,18 +22,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from vcjob.errors import StoreError
+from vcjob.errors import NoSuchJob
 from vcjob.lifecycle.status import Status
 from vcjob.local.machine import files
+from vcjob.local.run import locks
 from vcjob.report.podstate import PodState
 from vcjob.spec.job import Job
 
@@ -80,12 +80,23 @@ class RunDir:
     def uid(self) -> str:
         return os.path.basename(self.folder)
 
+    @property
+    def name(self) -> str:
+        return os.path.basename(os.path.dirname(self.folder))
+
+    @property
+    def namespace(self) -> str:
+        return os.path.basename(os.path.dirname(os.path.dirname(self.folder)))
+
+    def exists(self) -> bool:
+        return os.path.exists(self.path("job.json"))
+
     # The Job and its status
 
     def job(self) -> Job:
         doc = files.read_json(self.path("job.json"), dict[str, Any])
         if doc is None:
-            raise StoreError(f"the job store is damaged: {self.path('job.json')} is missing")
+            raise self._removed()  # it is written before anybody can find the run, and removed first
         return Job(doc)
 
     def setting(self) -> RunConfig:
@@ -176,41 +187,50 @@ class RunDir:
 
     # Who holds it
 
-    def lock(self) -> int | None:
-        """The lock of the one process that may act on this run, as a descriptor; None if it is taken."""
+    def lock(self, wait: float = 0.03) -> int | None:
+        """The lock of the one process that may act on this run, as a descriptor; None if another one has it."""
         try:
-            descriptor = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
-        except OSError as error:
-            raise files.cannot_write(self.path("lock"), error) from error
-        for pause in (0.001, 0.005, 0.02, None):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return descriptor
-            except BlockingIOError:
-                if pause is not None:
-                    time.sleep(pause)  # it may only be somebody who asks whether the run is supervised
-        os.close(descriptor)
-        return None
+            return locks.try_hold(self.path("lock"), wait)
+        except FileNotFoundError:
+            raise self._removed() from None
 
     @contextlib.contextmanager
     def settling(self) -> Iterator[None]:
-        """One verb at a time says what became of a run without a supervisor; the next one finds it said."""
+        """One verb at a time writes what became of a run without a supervisor; the next one finds it written."""
         try:
-            descriptor = os.open(self.path("settling"), os.O_RDWR | os.O_CREAT, files.PRIVATE_FILE)
-        except OSError as error:
-            raise files.cannot_write(self.path("settling"), error) from error
+            descriptor = locks.hold(self.path("settling"))
+        except FileNotFoundError:
+            raise self._removed() from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)
 
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """While somebody waits for this run or follows it, it does not expire."""
+        descriptor = locks.share(self.path("watched"))
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def watched(self) -> bool:
+        return locks.is_held(self.path("watched"), shared=True)
+
     def supervised(self) -> bool:
         """Does a supervisor live? A probe that takes nothing away from anybody."""
-        return _is_locked(self.path("lock"))
+        return locks.is_held(self.path("lock"))
 
     def being_settled(self) -> bool:
-        return _is_locked(self.path("settling"))
+        return locks.is_held(self.path("settling"))
+
+    def _removed(self) -> NoSuchJob:
+        return NoSuchJob(
+            f"the job {self.name!r} was deleted in the meantime (run {self.uid})",
+            hint="`vcjob list` shows the jobs that exist",
+        )
 
     # Trouble with the store itself, which cannot be told by writing new files
 
@@ -235,17 +255,3 @@ class RunDir:
 
     def pod_folder(self, pod: str, attempt: int) -> str:
         return self.path("pods", pod, str(attempt))
-
-
-def _is_locked(path: str) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)

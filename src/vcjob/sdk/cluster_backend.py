@@ -1,0 +1,65 @@
+"""A cluster as a backend: Jobs are objects of its API, and its controller runs them.
+
+The kubeconfig is read when the first request is made, so that mistakes in the Job are reported even without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from vcjob.errors import UserError
+from vcjob.sdk.backend import RunOptions
+from vcjob.sdk.cluster_connection import ClusterConnection, connect
+from vcjob.sdk.cluster_handle import ClusterHandle
+from vcjob.sdk.handle import Handle
+from vcjob.sdk.loading import Loaded
+from vcjob.sdk.rendering import placed
+from vcjob.spec.job import BackendName
+
+
+class ClusterBackend:
+    """See `backend.Backend`. Where no namespace is named, the context's own is used."""
+
+    name: BackendName = "cluster"
+
+    def __init__(self, context: str | None, kubeconfig: str | None) -> None:
+        self._context = context
+        self._kubeconfig = kubeconfig
+
+    def find(self, name: str, namespace: str | None) -> Handle:
+        cluster = self._connect()
+        job = cluster.loop.call(cluster.jobs.job(name, namespace or cluster.namespace))
+        return ClusterHandle(cluster, job)
+
+    def list(self, namespace: str | None, *, all_namespaces: bool = False) -> Sequence[Handle]:
+        if namespace and all_namespaces:
+            raise UserError("one namespace or all of them, not both", hint="leave -n or -A out")
+        cluster = self._connect()
+        wanted = None if all_namespaces else namespace or cluster.namespace
+        return [ClusterHandle(cluster, job) for job in cluster.loop.call(cluster.jobs.jobs(wanted))]
+
+    def check_local_options(self, given: Mapping[str, object]) -> None:
+        for name, value in given.items():
+            if value:
+                raise UserError(
+                    f"{name} is for jobs on this machine; on a cluster the Job itself says what runs",
+                    hint="leave it out, or run the Job here",
+                )
+
+    def prestart(self, *, warm: bool = False) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def start(self, loaded: Loaded, options: RunOptions) -> Handle:
+        """Create the Job as the user wrote it: the cluster fills in the defaults."""
+        job = placed(loaded.job, namespace=options.namespace)  # refuses a namespace that is not the Job's own
+        cluster = self._connect()
+        namespace = job.metadata.namespace or cluster.namespace
+        given = {key: value for key, value in loaded.given[0].items() if key != "status"}
+        given["metadata"] = {**given["metadata"], "namespace": namespace}
+        companions = [*loaded.config_maps.values(), *loaded.secrets.values(), *loaded.claims.values()]
+        creating = cluster.jobs.create(given, namespace, companions, strict=not options.allow_unknown)
+        return ClusterHandle(cluster, cluster.loop.call(creating))
+
+    def _connect(self) -> ClusterConnection:
+        return connect(self._context, self._kubeconfig)

@@ -1,0 +1,197 @@
+"""Deleting and expiring runs: exactly the named run is removed, under the lock, whoever else works on the job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import vcjob
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
+from tests.local.jobs.test_store import create
+from vcjob.errors import JobExists, NoSuchJob
+from vcjob.lifecycle.status import Phase, State, Status
+from vcjob.local.jobs.store import Store
+from vcjob.local.run.run_dir import RunDir
+
+LASTING = job(task("a", "sleep 60"))
+
+
+def _verb(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vcjob.cli.main", *words],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_deleting_an_earlier_run_by_its_uid_leaves_the_running_one(finish: Start, start: Start) -> None:
+    old = finish(job(task("a", "true")))
+    new = start(LASTING)
+    eventually(lambda: new.phase == "Running")
+    assert _verb("delete", old.uid).returncode == 0
+    assert vcjob.find("job").uid == new.uid and vcjob.find("job").phase == "Running"
+    assert left_behind(new) and new.earlier() == []
+    with pytest.raises(NoSuchJob):
+        vcjob.find(old.uid)
+
+
+def test_deleting_an_old_handle_leaves_the_newer_run(finish: Start) -> None:
+    old = finish(job(task("a", "true")))
+    new = finish(job(task("a", "echo new")))
+    old.delete()
+    old.delete()  # a second time does no harm
+    assert vcjob.find("job").uid == new.uid
+    assert [line.text for line in new.logs()] == ["new"]
+
+
+def test_deleting_the_newest_run_removes_the_job_with_its_earlier_runs(finish: Start) -> None:
+    old, new = finish(job(task("a", "true"))), finish(job(task("a", "true")))
+    new.delete()
+    assert vcjob.jobs() == [] and not os.path.exists(old.folder)
+    assert not os.path.exists(os.path.dirname(new.folder))
+
+
+def test_asking_for_an_expired_earlier_run_leaves_the_running_one(finish: Start, start: Start) -> None:
+    old = finish(job(task("a", "true"), ttlSecondsAfterFinished=0))
+    new = start(LASTING)
+    result = _verb("status", old.uid)
+    assert result.returncode == 2 and "ttlSecondsAfterFinished" in result.stderr
+    assert vcjob.find("job").uid == new.uid and left_behind(new)
+
+
+def test_a_run_that_starts_while_the_old_one_expires_is_kept() -> None:
+    """The decision is made under the lock: what was the newest run before it may be an earlier one by then."""
+    store = Store()
+    old = create(store, ttlSecondsAfterFinished=0)
+    old.write_status(Status(state=State(Phase.COMPLETED), finished=1.0))
+    new = create(store)  # between the look at `old` and its removal
+    assert store.delete_expired(old)
+    assert store.current("job").uid == new.uid and not old.exists()
+
+
+def test_a_supervised_run_is_never_removed() -> None:
+    store = Store()
+    run = create(store, ttlSecondsAfterFinished=0)
+    run.write_status(Status(state=State(Phase.COMPLETED), finished=1.0))
+    lock = run.lock()
+    assert lock is not None
+    with pytest.raises(JobExists, match="still running"):
+        store.delete(run)
+    assert not store.delete_expired(run)
+    os.close(lock)
+    assert store.delete_expired(run)
+
+
+def test_a_run_that_somebody_follows_does_not_expire() -> None:
+    store = Store()
+    run = create(store, ttlSecondsAfterFinished=0)
+    run.write_status(Status(state=State(Phase.COMPLETED), finished=1.0))
+    with run.watching():
+        assert not store.delete_expired(run)
+    assert store.delete_expired(run)
+
+
+def test_run_reports_its_result_with_a_ttl_of_zero_while_others_list(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        vcjob.to_yaml(job(task("a", "sleep 0.3; exit 7"), ttlSecondsAfterFinished=0))
+    )
+    stop = threading.Event()
+
+    def listing() -> None:
+        while not stop.is_set():
+            vcjob.jobs()
+
+    thread = threading.Thread(target=listing)
+    thread.start()
+    try:
+        results = [_verb("run", str(tmp_path / "job.yaml")) for _ in range(3)]
+    finally:
+        stop.set()
+        thread.join()
+    assert [result.returncode for result in results] == [1, 1, 1], results
+    assert all("exit code 7" in result.stdout for result in results)
+
+
+def test_a_job_that_another_shell_deleted_is_no_damaged_store(finish: Start) -> None:
+    handle = finish(job(task("a", "true")))
+    vcjob.find("job").delete()
+    for use in (lambda: handle.wait(1), lambda: repr(handle), handle.pods, handle.status, handle.stop):
+        with pytest.raises(NoSuchJob, match="deleted"):
+            use()
+
+
+def test_racing_deletes_and_creations_lose_nothing() -> None:
+    """Four processes delete and create one name as fast as they can; every verb ends in a defined way."""
+    store = Store()
+    create(store)  # the folders of the home exist
+    deadline = time.monotonic() + 2.0
+    children = []
+    for number in range(4):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                while time.monotonic() < deadline:
+                    if number % 2:
+                        try:
+                            create(store)
+                        except JobExists:
+                            pass
+                    for run in store.all():
+                        store.delete(run)
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(pid)
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 4
+    for run in store.all():
+        store.delete(run)
+    assert not os.path.exists(os.path.join(store.folder, "jobs", "default", "job"))
+    assert isinstance(create(store), RunDir)
+
+
+def test_an_interrupted_removal_is_finished_by_the_next_one() -> None:
+    store = Store()
+    run = create(store)
+    os.rename(run.folder, run.folder + ".removed")  # as a kill between the two steps leaves it
+    assert store.all() == [] and store.by_uid(run.uid) is None
+    again = create(store)
+    assert os.listdir(os.path.dirname(run.folder)) and not os.path.exists(run.folder + ".removed")
+    assert [each.uid for each in store.all()] == [again.uid]
+
+
+def test_a_lost_link_to_the_newest_run_is_found_again() -> None:
+    store = Store()
+    create(store)
+    newest = create(store)
+    os.utime(newest.path("given.yaml"), ns=(1 << 62, 1 << 62))
+    link = os.path.join(os.path.dirname(newest.folder), "current")
+    os.unlink(link)
+    assert store.current("job").uid == newest.uid
+    Path(link).write_text("")
+    assert [run.uid for run in store.all()] == [newest.uid]
+    store.delete(newest)
+    assert store.all() == []
+
+
+def test_the_wait_for_a_deleted_job_ends(start: Start) -> None:
+    handle = start(LASTING)
+    eventually(lambda: handle.phase == "Running")
+    outcome: list[BaseException | str] = []
+
+    def wait() -> None:
+        try:
+            outcome.append(handle.wait(PATIENCE))
+        except NoSuchJob as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    vcjob.find("job").delete()
+    thread.join(PATIENCE)
+    assert outcome and (outcome[0] == "Terminated" or isinstance(outcome[0], NoSuchJob))
