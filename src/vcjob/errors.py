@@ -11,6 +11,7 @@
     ├── JobFailed                  1: the job ran and did not complete
     ├── BackendError               3: the backend (this machine, the cluster) is not usable
     │   └── StoreError             the job store cannot be read or written
+    │       └── RunDamaged         a file of one run cannot be understood; other runs are not affected
     ├── WaitTimeout                124: `wait --timeout` ran out
     └── Interrupted                130: the user pressed Ctrl-C
 
@@ -76,6 +77,10 @@ class BackendError(VcjobError):
 
 class StoreError(BackendError):
     pass
+
+
+class RunDamaged(StoreError):
+    """A file of one run cannot be understood; the message names it, the hint says how to remove that run."""
 
 
 class WaitTimeout(VcjobError):

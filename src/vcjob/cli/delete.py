@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 @job_argument
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, output: str) -> None:
-    """End a job if it runs, and remove it with all its runs and logs."""
+    """End a job if it runs, and remove it with its logs.
+
+    JOB is a name, for the job with its earlier runs, or on this machine the uid of an earlier run, for that run alone.
+    """
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
-    document = job.to_dict()
+    document = None if output == "table" else job.to_dict()
     job.delete()
-    if output == "table":
+    if document is None:
         sys.stdout.write(f"{job.name}: deleted\n")
     else:
         from vcjob.cli.objects import write_object

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.options import backend_options, output_option
-from vcjob.errors import NoSuchJob
+from vcjob.errors import NoSuchJob, RunDamaged
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
@@ -30,8 +29,12 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
 
         documents = []
         for job in found:
-            with suppress(NoSuchJob):  # deleted since it was listed
+            try:
                 documents.append(job.to_dict())
+            except NoSuchJob:  # deleted since it was listed
+                continue
+            except RunDamaged as error:
+                _show_damage(error)
         write_object(as_list(documents), output)
         return
     from vcjob.cli.style import Style
@@ -40,14 +43,18 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
     rows = []
     for job in found:
         try:
-            status = job.status()
+            status, replicas = job.status(), job.replicas
         except NoSuchJob:  # deleted since it was listed
+            continue
+        except RunDamaged as error:
+            _show_damage(error)
+            rows.append((job.name, "Damaged", "-", "-", "-", "-", job.namespace))
             continue
         began, ended = status.started or job.created, status.finished
         took = None if began is None else (ended or time.time()) - began
         up = status.running + status.succeeded
         rows.append((
-            job.name, str(status.phase), f"{up}/{job.replicas}", str(status.restarts), duration(took),
+            job.name, str(status.phase), f"{up}/{replicas}", str(status.restarts), duration(took),
             duration(None if began is None else time.time() - began), job.namespace,
         ))  # fmt: skip
     style = Style(sys.stdout)
@@ -56,3 +63,7 @@ def command(where: Where, all_namespaces: bool, output: str) -> None:
     ):
         phase = rows[place - 1][1] if place else ""
         sys.stdout.write((line.replace(phase, painted(phase, style), 1) if phase else line) + "\n")
+
+
+def _show_damage(error: RunDamaged) -> None:
+    sys.stderr.write(f"warning: {error.message}\n  hint: {error.hint}\n")

@@ -42,13 +42,13 @@ def command(name: str, where: Where, output: str) -> None:
         lines = [f"{style(job.name, 'bold')}: {painted(str(status.phase), style)}{age}"]
         if status.state.message:
             lines.append(f"  {status.state.message}")
-        trouble = job.trouble()
-        if trouble:
-            lines.append(f"  {style(trouble, 'red')}")
         port = status.resources.get("vcjob.io/master-port")
         if port:
             lines.append(f"  the ranks meet at 127.0.0.1:{port}")
         lines += ["", *(f"  {line}" for line in pod_table(job.pods()))]
+    trouble = job.trouble()
+    if trouble and trouble not in "\n".join(lines):
+        lines.insert(1, f"  {style(trouble, 'red')}")
     older = job.earlier()
     if older:
         lines += ["", f"  earlier runs: {', '.join(f'{run.uid} ({run.phase})' for run in older[:5])}"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from vcjob.errors import WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.local.jobs.recovery import settle
+from vcjob.local.jobs.recovery import pods_of, settle
 from vcjob.local.jobs.store import Store
 from vcjob.local.logs.failure import explain
 from vcjob.local.logs.follower import Follower
@@ -76,7 +76,7 @@ class LocalHandle(Handle):
     def pods(self) -> list[PodState]:
         """Every pod of every attempt, as last seen."""
         settle(self._run)
-        return self._run.pods()
+        return pods_of(self._run)
 
     def events(self) -> list[dict[str, Any]]:
         settle(self._run)
@@ -88,11 +88,11 @@ class LocalHandle(Handle):
 
     def failure(self) -> FailureReport:
         status = settle(self._run)
-        return explain(self._run, status, self._run.pods())
+        return explain(self._run, status, pods_of(self._run))
 
     def trouble(self) -> str:
-        """Why the job store cannot be written just now, if so."""
-        return self._run.trouble()
+        """Why the job store cannot be written, or which file of this run is damaged, if so."""
+        return self._run.trouble() or " ".join(self._run.damage.values())
 
     def watching(self) -> AbstractContextManager[None]:
         return self._run.watching()
@@ -114,7 +114,7 @@ class LocalHandle(Handle):
     ) -> LogSteps:
         settle(self._run)
         if not follow:
-            for chunk in read_all(find_files(self._run, self._run.pods(), chosen), since=since, tail=tail):
+            for chunk in read_all(find_files(self._run, pods_of(self._run), chosen), since=since, tail=tail):
                 yield [chunk]
             return
         follower = Follower(self._run, chosen)

@@ -58,6 +58,12 @@ SUPERVISOR_LOST = _define(
     "Local backend: the job's supervisor process was killed, so the job was ended.",
 )
 
+STATUS_DAMAGED = _define(
+    "StatusDamaged",
+    _JOB,
+    "Local backend: the file with the Job's status cannot be read, so how the Job ended is unknown.",
+)
+
 # Pending Jobs
 
 PODS_PENDING = _define(
@@ -157,6 +163,12 @@ LOGS_TRUNCATED = _define(
     "LogsTruncated",
     _EVENT,
     "Local backend: a log exceeded `VCJOB_LOG_LIMIT` and its oldest part was removed.",
+)
+
+EVENTS_DAMAGED = _define(
+    "EventsDamaged",
+    _EVENT,
+    "Local backend: lines of the file with the events cannot be read and are left out.",
 )
 
 # Pods and containers on the local backend

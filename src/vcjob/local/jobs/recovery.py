@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
 import msgspec
 
-from vcjob.errors import StoreError
+from vcjob.errors import RunDamaged, StoreError
 from vcjob.lifecycle.status import Condition, Phase, State, Status
 from vcjob.local.machine import files, process
 from vcjob.local.run.run_dir import Event, RunDir
@@ -20,14 +21,38 @@ _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 
 def settle(run: RunDir) -> Status:
     """The status of a run, true now. Where its supervisor has vanished, the rest of it is ended first."""
-    status = run.status() or Status()
-    if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
-        return status
     try:
-        with run.settling():
-            return _settle(run, status)
-    except StoreError:  # a store that we may only read: the truth is told, and written by whoever may
-        return _after_loss(run, run.status() or status, run.pods())
+        status = run.status() or Status()
+        if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
+            return status
+        try:
+            with run.settling():
+                return _settle(run, status)
+        except (
+            StoreError
+        ):  # a store that we may only read: the result is returned, and written by whoever may
+            return _after_loss(run, run.status() or status, run.pods())
+    except RunDamaged as error:
+        return _with_damaged_status(run, error)
+
+
+def _with_damaged_status(run: RunDir, error: RunDamaged) -> Status:
+    """A supervisor writes the file again with its next change; otherwise how the run ended is unknown."""
+    phase = Phase.RUNNING if run.supervised() else Phase.FAILED
+    return Status(state=State(phase, reasons.STATUS_DAMAGED, f"{error.message}; {error.hint}"))
+
+
+def pods_of(run: RunDir) -> list[PodState]:
+    """The record of a run's pods; where it is damaged, the pods that have left logs."""
+    pods = run.pods()
+    if "pods.json" in run.damage and not run.supervised():
+        from vcjob.local.jobs import unrecorded_pods
+
+        with contextlib.suppress(RunDamaged):
+            unrecorded_pods.complete(run, run.job(), pods, 0)
+        for pod in pods:
+            mark_lost(pod, "the record of this pod is damaged: how it ended is unknown")
+    return pods
 
 
 def _settle(run: RunDir, status: Status) -> Status:
@@ -41,7 +66,7 @@ def _settle(run: RunDir, status: Status) -> Status:
         pods = run.pods()
         sweep(run.uid, pods)
         status = _after_loss(run, status, pods)
-        run.write_pods(pods)
+        run.write_pods(pods, durable=True)
         run.write_status(status)
         run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
         run.forget_setting()
@@ -84,8 +109,12 @@ def _after_loss(run: RunDir, status: Status, pods: list[PodState]) -> Status:
     from vcjob.local.jobs import unrecorded_pods
     from vcjob.local.supervisor import pod_facts
 
-    job, now = run.job(), time.time()
-    unrecorded_pods.complete(run, job, pods, status.version)
+    now = time.time()
+    try:
+        job = run.job()
+        unrecorded_pods.complete(run, job, pods, status.version)
+    except RunDamaged:
+        job = None
     observed = Observed()
     lost = 0
     for pod in pods:
@@ -104,7 +133,7 @@ def _after_loss(run: RunDir, status: Status, pods: list[PodState]) -> Status:
         finished=now,
         restarting=None,
     )
-    return decide(job, failed, observed, now).status
+    return decide(job, failed, observed, now).status if job else failed
 
 
 def why_lost(run: RunDir) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from vcjob.errors import JobExists, NoSuchJob, StoreError
+from vcjob.errors import JobExists, NoSuchJob, RunDamaged, StoreError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import settle
 from vcjob.local.machine import files
@@ -144,6 +144,8 @@ class Store:
                 return False
         except NoSuchJob:  # another process has just removed it
             return True
+        except RunDamaged:  # whoever uses it says so
+            return False
         with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
             if run.exists():
                 if run.supervised() or run.watched() or not _outlived(run.status() or Status(), ttl):
@@ -186,7 +188,7 @@ class Store:
                 return run
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EINVAL):
-                raise StoreError(f"the job store cannot be read: {folder}: {error.strerror}") from error
+                return RunDir(os.path.join(folder, "current"))  # whoever uses it gets the reason
         return max(self._runs(folder), key=RunDir.created, default=None)
 
     def _point(self, folder: str, uid: str) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from vcjob.errors import StoreError
+from vcjob.errors import RunDamaged, StoreError
 
 T = TypeVar("T")
 
@@ -50,11 +50,16 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def append_line(path: str, value: object) -> None:
-    """One more line of JSON, in a single write, so that lines of several writers never mix."""
+    """One more line of JSON, in a single write, so that lines of several writers never mix.
+
+    A line that a full disk cut short is ended first, so that it cannot spoil this one.
+    """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
         try:
-            os.write(descriptor, msgspec.json.encode(value) + b"\n")
+            size = os.fstat(descriptor).st_size
+            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+            write_all(descriptor, (b"\n" if torn else b"") + msgspec.json.encode(value) + b"\n")
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -93,14 +98,23 @@ def read_json(path: str, kind: type[T]) -> T | None:
         return None
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise StoreError(f"the job store is damaged: {path}: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RunDamaged(f"the job store is damaged: {path}: {error}") from error
 
 
-def read_lines(path: str) -> list[Any]:
-    """The lines of JSON of an append-only file; a last line that is still being written is left out."""
-    data = read_bytes(path) or b""
-    return [msgspec.json.decode(line) for line in data.split(b"\n")[:-1] if line]
+def read_lines(path: str, kind: type[T]) -> tuple[list[T], int]:
+    """The lines of JSON of an append-only file, and how many of them are damaged and left out.
+
+    A last line without its newline is still being written and counts as neither.
+    """
+    found: list[T] = []
+    damaged = 0
+    for line in filter(None, (read_bytes(path) or b"").split(b"\n")[:-1]):
+        try:
+            found.append(msgspec.json.decode(line, type=kind))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            damaged += 1
+    return found, damaged
 
 
 def cannot_write(path: str, error: OSError) -> StoreError:

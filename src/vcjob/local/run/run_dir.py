@@ -25,16 +25,19 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from vcjob.errors import NoSuchJob
+from vcjob.errors import NoSuchJob, RunDamaged
 from vcjob.lifecycle.status import Status
 from vcjob.local.machine import files
 from vcjob.local.run import locks
 from vcjob.report.podstate import PodState
 from vcjob.spec.job import Job
+from vcjob.wellknown import reasons
+
+T = TypeVar("T")
 
 #: The descriptor on which a starter hands the run's lock to the supervisor.
 LOCK_DESCRIPTOR = 3
@@ -70,8 +73,15 @@ class Command(msgspec.Struct, omit_defaults=True):
 
 
 class RunDir:
+    """The files of one run. A file that cannot be understood raises RunDamaged, which names the run and the fix.
+
+    What can be shown without that file is shown: a damaged record of pods or line of events only adds to `damage`.
+    """
+
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        #: What is damaged, as far as it was read: file name to sentence.
+        self.damage: dict[str, str] = {}
 
     def path(self, *names: str) -> str:
         return os.path.join(self.folder, *names)
@@ -91,41 +101,77 @@ class RunDir:
     def exists(self) -> bool:
         return os.path.exists(self.path("job.json"))
 
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        try:
+            value = files.read_json(self.path(name), kind)
+        except RunDamaged as error:
+            raise self._damaged(name, error.__cause__) from error
+        self.damage.pop(name, None)
+        return value
+
+    def _damaged(self, name: str, reason: object) -> RunDamaged:
+        error = RunDamaged(
+            f"the run {self.uid} of the job {self.name!r} is damaged: {self.path(name)}: {reason}",
+            hint=f"`vcjob delete {self.uid}` removes this run; other jobs are not affected",
+        )
+        self.damage[name] = f"{error.message}; {error.hint}"
+        return error
+
     # The Job and its status
 
     def job(self) -> Job:
-        doc = files.read_json(self.path("job.json"), dict[str, Any])
+        doc = self._read("job.json", dict[str, Any])
         if doc is None:
             raise self._removed()  # it is written before anybody can find the run, and removed first
-        return Job(doc)
+        try:
+            return Job(doc)
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._damaged("job.json", error) from error
 
     def setting(self) -> RunConfig:
-        return files.read_json(self.path("setting.json"), RunConfig) or RunConfig()
+        return self._read("setting.json", RunConfig) or RunConfig()
 
     def forget_setting(self) -> None:
         """The run is over for good: the caller's environment and secrets have no business here any more."""
-        setting = self.setting()
+        try:
+            setting = self.setting()
+        except RunDamaged:
+            setting = RunConfig()
         files.write_json(
             self.path("setting.json"), RunConfig(cwd=setting.cwd, warm=setting.warm, python=setting.python)
         )
 
     def status(self) -> Status | None:
-        document = files.read_json(self.path("status.json"), dict[str, Any])
-        return None if document is None else Status.from_kube(document)
+        document = self._read("status.json", dict[str, Any])
+        try:
+            return None if document is None else Status.from_kube(document)
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._damaged("status.json", error) from error
 
     def write_status(self, status: Status) -> None:
         files.write_json(self.path("status.json"), status.to_kube())
 
     def pods(self) -> list[PodState]:
-        return files.read_json(self.path("pods.json"), list[PodState]) or []
+        """The pods as last recorded; none where the record is damaged (see `damage`)."""
+        try:
+            return self._read("pods.json", list[PodState]) or []
+        except RunDamaged:
+            return []
 
-    def write_pods(self, pods: list[PodState]) -> None:
-        files.write_json(self.path("pods.json"), pods, durable=False)
+    def write_pods(self, pods: list[PodState], *, durable: bool = False) -> None:
+        """Record the pods; `durable` when the supervisor ends, because then nobody will write them again."""
+        files.write_json(self.path("pods.json"), pods, durable=durable)
 
     # Events and commands
 
     def events(self) -> list[Event]:
-        return msgspec.convert(files.read_lines(self.path("events")), list[Event])
+        """What happened, oldest first; lines that are damaged are left out, which the last event then says."""
+        events, damaged = files.read_lines(self.path("events"), Event)
+        if damaged:
+            error = self._damaged("events", f"{damaged} of {len(events) + damaged} lines cannot be read")
+            last = events[-1].time if events else 0.0
+            events.append(Event(last, "Warning", reasons.EVENTS_DAMAGED, f"{error.message}; {error.hint}"))
+        return events
 
     def add_event(self, event: Event) -> None:
         files.append_line(self.path("events"), event)
@@ -144,9 +190,11 @@ class RunDir:
             names = os.listdir(self.path("commands"))
         except FileNotFoundError:
             return []
-        found = [
-            files.read_json(self.path("commands", name), Command) for name in names if name.endswith(".json")
-        ]
+        found = []
+        for name in names:
+            if name.endswith(".json"):
+                with contextlib.suppress(RunDamaged):  # it can never be obeyed, and must not block the others
+                    found.append(files.read_json(self.path("commands", name), Command))
         return sorted((command for command in found if command), key=lambda c: (c.at, c.uid))
 
     def forget_command(self, uid: str) -> None:

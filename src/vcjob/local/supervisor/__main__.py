@@ -4,10 +4,14 @@ python -P -m vcjob.local.supervisor [warm]     (descriptor 4 is the socket by wh
 """
 
 import os
+import signal
 import sys
 
 
 def main() -> int:
+    # Nobody's terminal may end it; a request to end waits until the supervisor can do it properly.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT))
     if os.fork():
         os._exit(0)
     os.chdir("/")

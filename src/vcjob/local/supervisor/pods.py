@@ -206,9 +206,9 @@ class Pods:
         paths = [path for key in self._shims for path in self.log_files(self.record[key])]
         return self._index.sample(paths, now)
 
-    def write(self) -> None:
-        if self.dirty:
-            self._run.write_pods(list(self.record.values()))
+    def write(self, *, last: bool = False) -> None:
+        if self.dirty or last:
+            self._run.write_pods(list(self.record.values()), durable=last)
             self.dirty = False
 
     def try_write(self) -> None:

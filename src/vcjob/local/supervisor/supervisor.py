@@ -43,6 +43,8 @@ _LOOK_FOR_COMMANDS = 1.0
 _RETRY_STORE = 1.0
 _RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
+#: Each of them ends the job as `vcjob stop` does.
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _SAMPLE_LOGS, _SAMPLE_QUIET_LOGS = 0.1, 0.5
 
 
@@ -92,7 +94,9 @@ class Supervisor:
 
     def serve(self) -> None:
         linux.become_subreaper()
-        self.loop.on_signals((signal.SIGTERM, signal.SIGCHLD), self._signalled)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.loop.on_signals((*_ENDING, signal.SIGCHLD), self._signalled)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # blocked since the process began; see __main__
         if self._wake_fd is not None:
             self.loop.on_readable(self._wake_fd, self._woken)
         self._look_for_commands()
@@ -130,7 +134,7 @@ class Supervisor:
             self._wake_timer = self.loop.after(decision.wake_at - time.time() + 0.001, self._soon)
 
     def _leave(self) -> None:
-        self.pods.write()
+        self.pods.write(last=True)
         if self.status.over:
             self.run.forget_setting()
         self.loop.stop()
@@ -215,9 +219,10 @@ class Supervisor:
                 self._soon()
 
     def _signalled(self, number: int) -> None:
-        if number == signal.SIGTERM:
+        if number in _ENDING:
             try:
-                self.run.send("TerminateJob", time.time(), by="SIGTERM to the supervisor")
+                name = signal.Signals(number).name
+                self.run.send("TerminateJob", time.time(), by=f"{name} to the supervisor")
             except StoreError:
                 self.pods.kill_now()  # what cannot be written down can still be ended
             self._read_commands()

@@ -1,0 +1,182 @@
+"""Damaged files: what can be shown is shown, the damaged run is named with the way to remove it, and no other job is affected."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import vcjob
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task, texts
+from tests.local.supervisor.test_kills import _name
+from vcjob.errors import RunDamaged
+from vcjob.local.machine import files
+from vcjob.local.run.run_dir import Event, RunDir
+from vcjob.sdk.handle import Handle
+
+FILES = ("job.json", "status.json", "pods.json", "events", "setting.json")
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _data: b"",
+    "torn": lambda data: data[: len(data) // 2],
+    "zeros": lambda data: bytes(len(data)),
+    "not UTF-8": lambda _data: b'{"a": "\xff\xfe"}\n',
+    "another type": lambda _data: b"[1, 2]\n",
+    "an empty object": lambda _data: b"{}\n",
+    "wrong fields": lambda _data: b'{"metadata": 3, "spec": [], "state": 7, "conditions": "x", "time": []}\n',
+}
+
+
+def _verb(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vcjob.cli.main", *words],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def two_jobs(finish: Start) -> tuple[Handle, Handle]:
+    return (
+        finish(job(task("a", "echo good"), name="good")),
+        finish(job(task("a", "echo hello; exit 3"), name="bad")),
+    )
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_damage_of_one_run_affects_another_or_ends_in_a_traceback(
+    two_jobs: tuple[Handle, Handle], name: str
+) -> None:
+    good, bad = two_jobs
+    path = Path(bad.folder, name)
+    whole = path.read_bytes() if path.exists() else b""
+    for kind, damaged in DAMAGE.items():
+        path.write_bytes(damaged(whole))
+        listed = {each.name: each for each in vcjob.jobs()}
+        assert sorted(listed) == ["bad", "good"], kind
+        assert listed["good"].phase == "Completed" and texts(listed["good"]) == ["good"], kind
+        assert good.to_dict()["status"]["succeeded"] == 1
+        handle = vcjob.find("bad")
+        for use in (handle.status, handle.pods, handle.events, handle.to_dict, handle.failure, handle.notes):
+            try:
+                use()
+            except RunDamaged as error:
+                assert str(path) in error.message and bad.uid in error.message, kind
+                assert error.hint and f"vcjob delete {bad.uid}" in error.hint
+        if name != "job.json":
+            assert "hello" in texts(handle), kind
+    vcjob.find("bad").delete()
+    assert [each.name for each in vcjob.jobs()] == ["good"]
+
+
+def test_list_shows_all_jobs_and_names_the_damaged_one(two_jobs: tuple[Handle, Handle]) -> None:
+    _good, bad = two_jobs
+    Path(bad.folder, "job.json").write_bytes(b"")
+    listed = _verb("list")
+    assert listed.returncode == 0
+    assert "Completed" in listed.stdout and "Damaged" in listed.stdout
+    assert bad.uid in listed.stderr and f"vcjob delete {bad.uid}" in listed.stderr
+    as_json = _verb("list", "-o", "json")
+    assert '"good"' in as_json.stdout and bad.uid in as_json.stderr
+    assert _verb("delete", bad.uid).returncode == 0
+    assert "bad" not in _verb("list").stdout
+
+
+def test_a_status_that_cannot_be_read_is_said_with_its_file(two_jobs: tuple[Handle, Handle]) -> None:
+    _good, bad = two_jobs
+    Path(bad.folder, "status.json").write_bytes(b"")
+    status = vcjob.find("bad").status()
+    assert status.state.reason == "StatusDamaged" and "status.json" in status.state.message
+    shown = _verb("status", "bad")
+    assert (
+        shown.returncode == 0 and "status.json" in shown.stdout and f"vcjob delete {bad.uid}" in shown.stdout
+    )
+
+
+def test_a_damaged_record_of_pods_still_shows_pods_and_logs(two_jobs: tuple[Handle, Handle]) -> None:
+    _good, bad = two_jobs
+    Path(bad.folder, "pods.json").write_bytes(b"")
+    shown = _verb("status", "bad")
+    assert "bad-a-0" in shown.stdout and "pods.json" in shown.stdout
+    assert "hello" in _verb("logs", "bad").stdout
+
+
+def test_a_torn_event_is_left_out_and_said(two_jobs: tuple[Handle, Handle]) -> None:
+    run = RunDir(two_jobs[1].folder)
+    before = [event.reason for event in run.events()]
+    with open(run.path("events"), "ab") as file:
+        file.write(b'{"time": 2, "ty')  # as a full disk leaves it
+    run.add_event(Event(3.0, "Normal", "Later", "later"))
+    assert [event.reason for event in run.events()] == [*before, "Later", "EventsDamaged"]
+    shown = _verb("events", "bad")
+    assert shown.returncode == 0 and "Later" in shown.stdout and "EventsDamaged" in shown.stdout
+
+
+def test_a_new_run_can_replace_a_damaged_one(two_jobs: tuple[Handle, Handle], finish: Start) -> None:
+    for name in FILES:
+        Path(two_jobs[1].folder, name).write_bytes(b"")
+    assert finish(job(task("a", "true"), name="bad")).phase == "Completed"
+
+
+def test_a_damaged_command_does_not_block_the_others(start: Start) -> None:
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.phase == "Running")
+    run = RunDir(handle.folder)
+    files.make_folder(run.path("commands"))
+    Path(run.path("commands", "x.json")).write_bytes(b"{")
+    handle.stop()
+    assert handle.wait(PATIENCE) == "Terminated"
+
+
+def test_a_status_that_is_damaged_while_the_job_runs_is_written_again(start: Start, tmp_path: Path) -> None:
+    handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.02; done")))
+    eventually(lambda: handle.phase == "Running")
+    for name in ("status.json", "pods.json", "setting.json"):
+        Path(handle.folder, name).write_bytes(b"")
+    assert handle.phase == "Running"
+    (tmp_path / "go").touch()
+    assert handle.wait(PATIENCE) == "Completed"
+    assert handle.trouble() == ""
+
+
+def test_the_last_record_of_pods_is_written_durably(finish: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its end nobody writes it again: a power cut must not leave an empty file."""
+    from vcjob.local.supervisor.pods import Pods
+
+    written: list[bool] = []
+    pods = Pods.__new__(Pods)
+    pods.record, pods.dirty = {}, False
+    pods._run = RunDir("")
+    monkeypatch.setattr(RunDir, "write_pods", lambda _run, _pods, *, durable=False: written.append(durable))
+    pods.write()
+    pods.write(last=True)
+    assert written == [True]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])
+def test_a_signal_never_loses_the_supervisor(start: Start, number: signal.Signals) -> None:
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.phase == "Running")
+    supervisor = next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise")
+    os.kill(supervisor, number)
+    if number == signal.SIGHUP:
+        os.kill(supervisor, signal.SIGTERM)
+    assert handle.wait(PATIENCE) == "Terminated"
+
+
+def test_a_signal_before_the_supervisor_has_its_run_is_not_lost(tmp_path: Path, start: Start) -> None:
+    from vcjob.local.machine import process
+    from vcjob.local.supervisor.prestart import PrestartedSupervisor
+
+    prestarted = PrestartedSupervisor()
+    pids = eventually(lambda: process.marked(process.MARK_RUN, prestarted.uid))
+    for number in (signal.SIGHUP, signal.SIGINT):
+        for pid in pids:
+            os.kill(pid, number)
+    assert process.marked(process.MARK_RUN, prestarted.uid)
+    prestarted.close()
+    eventually(lambda: not process.marked(process.MARK_RUN, prestarted.uid))
