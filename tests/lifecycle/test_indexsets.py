@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vcjob.lifecycle.attempts import Attempts
-from vcjob.lifecycle.earliest import Earliest
+from vcjob.lifecycle.earliest_index import EarliestIndex
 from vcjob.lifecycle.indexset import INDEX_LIMIT, IndexSet, parse_index
 
 sets = st.sets(st.integers(0, 300))
@@ -71,7 +71,7 @@ def test_attempts_count_up_for_each_index_by_itself(rounds, among):
 )
 @settings(deadline=None)
 def test_the_earliest_is_that_of_a_plain_search(changes, among):
-    earliest, expected = Earliest(), {}
+    earliest, expected = EarliestIndex(), {}
     for index, time in changes:
         if time is None:
             earliest.discard(index)

@@ -9,7 +9,7 @@ from tests.lifecycle.simulation import START, Simulation, job, task
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked, Observed
-from vcjob.lifecycle.recover import presumed, recover
+from vcjob.lifecycle.recover import assume_created, recover
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.lifecycle.step import CreatePods
 
@@ -43,10 +43,10 @@ def test_where_nothing_is_written_but_the_job_has_begun_every_pod_may_have_been_
     world = Simulation(job())
     world.tick()
     assert recover(Status(), Observed()) == Status()
-    taken_over = recover(presumed(Status(), job()), Observed())
+    taken_over = recover(assume_created(Status(), job()), Observed())
     assert [(step.attempt, str(step.indexes)) for step in created(taken_over, Observed())] == [(1, "0-2")]
     assert taken_over.retry_count == 0
-    assert not created(recover(presumed(Status(), job()), world.observed), world.observed)
+    assert not created(recover(assume_created(Status(), job()), world.observed), world.observed)
 
 
 def test_pods_in_view_stay_as_they_are() -> None:

@@ -86,7 +86,7 @@ class Life(RuleBasedStateMachine):
             taken = {(pod.task, pod.index) for pod in self.truth.values()}
             free = [index for index in step.indexes if (step.task, index) not in taken]
             for index in free:
-                self.may_run(step, index, status)
+                self.may_history_entry(step, index, status)
             known = set(world.observed.pods)
             world.do(msgspec.structs.replace(step, indexes=IndexSet.of(free)))
             for key in set(world.observed.pods) - known:
@@ -301,7 +301,7 @@ class Life(RuleBasedStateMachine):
                 for index in hit:
                     assert after.attempt(entry.name, index) > before.attempt(entry.name, index)
 
-    def may_run(self, step: CreatePods, index: int, status: Status) -> None:
+    def may_history_entry(self, step: CreatePods, index: int, status: Status) -> None:
         """What succeeded runs again only by a restart that was paid for, or after the job was scaled."""
         done = self.done_at.pop((step.task, index), None)
         if done is not None:

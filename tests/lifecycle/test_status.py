@@ -19,8 +19,8 @@ from vcjob.lifecycle.status import (
     Condition,
     Culprit,
     Eviction,
+    HistoryEntry,
     Phase,
-    Run,
     State,
     Status,
     TaskMemory,
@@ -38,7 +38,16 @@ culprits = st.builds(
     Culprit, words, st.integers(0, 99), st.integers(0, 9), st.none() | st.integers(0, 99), words, failures
 )
 runs = st.builds(
-    Run, times, words, words, words, st.integers(0, 9), st.integers(0, 9), words, words, st.none() | culprits
+    HistoryEntry,
+    times,
+    words,
+    words,
+    words,
+    st.integers(0, 9),
+    st.integers(0, 9),
+    words,
+    words,
+    st.none() | culprits,
 )
 memories = st.builds(
     TaskMemory,

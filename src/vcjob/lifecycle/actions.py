@@ -10,8 +10,8 @@ import msgspec
 
 from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext, EventType
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
-from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, Phase, Run
-from vcjob.lifecycle.tally import renewed
+from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, HistoryEntry, Phase
+from vcjob.lifecycle.task_state import next_attempt
 from vcjob.wellknown import reasons
 
 ABORT, RESTART, RESTART_TASK, RESTART_POD = "AbortJob", "RestartJob", "RestartTask", "RestartPod"
@@ -42,139 +42,143 @@ class Cause(msgspec.Struct, frozen=True):
     culprit: Culprit | None = None
 
     @property
-    def told_as(self) -> str:
+    def event_reason(self) -> str:
         """The reason of the event: what a policy or a Command does goes by Volcano's word, which tools look for."""
         return "" if self.source == "spec" else reasons.EXECUTE_ACTION
 
 
-def act(turn: DecisionContext, action: str, cause: Cause) -> bool:
+def execute(context: DecisionContext, action: str, cause: Cause) -> bool:
     """Carry out `action`; False where the phase has no place for it, and nothing is changed then."""
-    if turn.phase in FINAL or action not in ACTIONS:
+    if context.phase in FINAL or action not in ACTIONS:
         return False
     if action == RESUME:
-        return _resume(turn, cause)
+        return _resume(context, cause)
     if action == ABORT:
-        return _abort(turn, cause)
+        return _abort(context, cause)
     if action in _ENDINGS:
-        return _finish(turn, _ENDINGS[action], cause)
-    return _restart(turn, action, cause)
+        return _finish(context, _ENDINGS[action], cause)
+    return _restart(context, action, cause)
 
 
-def fail(turn: DecisionContext, reason: str, message: str, culprit: Culprit | None = None) -> None:
+def fail(context: DecisionContext, reason: str, message: str, culprit: Culprit | None = None) -> None:
     """The job fails now; its finished pods stay."""
-    turn.end(Phase.FAILED, reason, message, culprit)
+    context.end(Phase.FAILED, reason, message, culprit)
 
 
-def _abort(turn: DecisionContext, cause: Cause) -> bool:
-    if turn.phase in _SUSPENDED and cause.source == "spec" and turn.status.suspended_by != "spec":
+def _abort(context: DecisionContext, cause: Cause) -> bool:
+    if context.phase in _SUSPENDED and cause.source == "spec" and context.status.suspended_by != "spec":
         # From now on spec.suspend alone resumes it.
-        turn.set(suspended_by="spec")
+        context.update(suspended_by="spec")
         return True
-    if turn.phase not in ACTIVE:
+    if context.phase not in ACTIVE:
         return False
-    turn.set(
-        version=turn.status.version + 1,
+    context.update(
+        version=context.status.version + 1,
         suspended_by=cause.source,
         restarting=None,
         holding={},
         culprit=cause.culprit,
     )
-    turn.go(Phase.ABORTING, cause.reason, cause.message, told_as=cause.told_as)
+    context.enter_phase(Phase.ABORTING, cause.reason, cause.message, event_reason=cause.event_reason)
     return True
 
 
-def _finish(turn: DecisionContext, phase: Phase, cause: Cause) -> bool:
-    if turn.phase not in ACTIVE and turn.phase not in _SUSPENDED:
+def _finish(context: DecisionContext, phase: Phase, cause: Cause) -> bool:
+    if context.phase not in ACTIVE and context.phase not in _SUSPENDED:
         return False
-    kill = 1 if turn.phase in ACTIVE else 0
-    turn.set(
-        version=turn.status.version + kill,
+    kill = 1 if context.phase in ACTIVE else 0
+    context.update(
+        version=context.status.version + kill,
         suspended_by="",
         restarting=None,
         holding={},
         culprit=cause.culprit,
     )
-    turn.go(phase, cause.reason, cause.message, told_as=cause.told_as)
+    context.enter_phase(phase, cause.reason, cause.message, event_reason=cause.event_reason)
     return True
 
 
-def _resume(turn: DecisionContext, cause: Cause) -> bool:
-    if turn.phase not in _SUSPENDED or (turn.rules.suspend and cause.source != "spec"):
+def _resume(context: DecisionContext, cause: Cause) -> bool:
+    if context.phase not in _SUSPENDED or (context.rules.suspend and cause.source != "spec"):
         return False
     # What succeeded is not run again; what made the job abort must not abort it once more.
-    turn.remember(
+    context.save_tasks(
         {
-            name: renewed(tally.memory, turn.rules.tasks[name].every_index - tally.succeeded)
-            for name, tally in turn.tallies.items()
+            name: next_attempt(state.memory, context.rules.tasks[name].every_index - state.succeeded)
+            for name, state in context.tasks.items()
         }
     )
-    held = tuple(event for event in held_events(turn) if event not in turn.status.handled)
-    turn.set(
-        handled=turn.status.handled + held,
+    held = tuple(event for event in task_events(context) if event not in context.status.handled)
+    context.update(
+        handled=context.status.handled + held,
         suspended_by="",
         ready_tasks=(),
-        shape=turn.rules.shape,
-        started=turn.now,
+        shape=context.rules.shape,
+        started=context.now,
         finished=None,
         running_duration=None,
         culprit=None,
-        restarting=_run(turn, RESUME, cause),
+        restarting=_history_entry(context, RESUME, cause),
     )
-    turn.record(_run(turn, RESUME, cause))
-    turn.go(Phase.RESTARTING, cause.reason, cause.message, told_as=cause.told_as)
+    context.add_history(_history_entry(context, RESUME, cause))
+    context.enter_phase(Phase.RESTARTING, cause.reason, cause.message, event_reason=cause.event_reason)
     return True
 
 
-def _restart(turn: DecisionContext, action: str, cause: Cause) -> bool:
+def _restart(context: DecisionContext, action: str, cause: Cause) -> bool:
     """One run more, if there is one left. Otherwise the pods that ended stay, so that their logs do."""
     whole = action == RESTART or not cause.task
-    under_way = turn.status.restarting
+    under_way = context.status.restarting
     restarts_whole = under_way is not None and not under_way.task
-    if turn.phase not in ACTIVE or (turn.phase is Phase.RESTARTING and (restarts_whole or not whole)):
+    if context.phase not in ACTIVE or (context.phase is Phase.RESTARTING and (restarts_whole or not whole)):
         return False
-    retry = turn.status.retry_count + 1
-    turn.set(retry_count=retry, culprit=cause.culprit)
-    if retry < turn.rules.max_runs:
+    retry = context.status.retry_count + 1
+    context.update(retry_count=retry, culprit=cause.culprit)
+    if retry < context.rules.max_runs:
         if whole:
-            _renew_all(turn)
+            _restart_all(context)
         else:
-            _renew_target(turn, action, cause)
-        run = _run(turn, action, cause)
-        turn.set(restarting=run)
-        turn.record(run)
+            _restart_target(context, action, cause)
+        run = _history_entry(context, action, cause)
+        context.update(restarting=run)
+        context.add_history(run)
     kind: EventType = "Warning" if cause.culprit else "Normal"
-    turn.go(Phase.RESTARTING, cause.reason, cause.message, kind, cause.told_as)
-    fail_if_out_of_runs(turn)
+    context.enter_phase(Phase.RESTARTING, cause.reason, cause.message, kind, cause.event_reason)
+    fail_if_out_of_runs(context)
     return True
 
 
-def fail_if_out_of_runs(turn: DecisionContext) -> bool:
-    if turn.status.retry_count < turn.rules.max_runs:
+def fail_if_out_of_runs(context: DecisionContext) -> bool:
+    if context.status.retry_count < context.rules.max_runs:
         return False
-    message = f"{turn.status.state.message}; all runs are used up (maxRetry {turn.rules.max_runs})"
-    fail(turn, MAX_RETRY_REACHED, message, turn.status.culprit)
+    message = f"{context.status.state.message}; all runs are used up (maxRetry {context.rules.max_runs})"
+    fail(context, MAX_RETRY_REACHED, message, context.status.culprit)
     return True
 
 
-def _renew_all(turn: DecisionContext) -> None:
-    turn.remember(
+def _restart_all(context: DecisionContext) -> None:
+    context.save_tasks(
         {
-            name: renewed(tally.memory, turn.rules.tasks[name].every_index)
-            for name, tally in turn.tallies.items()
+            name: next_attempt(state.memory, context.rules.tasks[name].every_index)
+            for name, state in context.tasks.items()
         }
     )
-    turn.set(version=turn.status.version + 1, ready_tasks=(), handled=(), holding={}, shape=turn.rules.shape)
+    context.update(
+        version=context.status.version + 1, ready_tasks=(), handled=(), holding={}, shape=context.rules.shape
+    )
 
 
-def _renew_target(turn: DecisionContext, action: str, cause: Cause) -> None:
-    turn.remember({cause.task: renewed(turn.tallies[cause.task].memory, target(turn, action, cause))})
+def _restart_target(context: DecisionContext, action: str, cause: Cause) -> None:
+    context.save_tasks(
+        {cause.task: next_attempt(context.tasks[cause.task].memory, target(context, action, cause))}
+    )
     fired = (f"TaskCompleted/{cause.task}", f"TaskFailed/{cause.task}")
-    turn.set(handled=tuple(event for event in turn.status.handled if event not in fired))
+    context.update(handled=tuple(event for event in context.status.handled if event not in fired))
 
 
-def target(turn: DecisionContext, action: str, cause: Cause) -> IndexSet:
+def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
     """The indexes that the action is about; an event of the whole task is about all of it."""
-    task = turn.rules.tasks[cause.task]
+    task = context.rules.tasks[cause.task]
     if action == RESTART_TASK or not cause.indexes:
         return task.every_index
     if action == RESTART_POD:
@@ -186,28 +190,28 @@ def target(turn: DecisionContext, action: str, cause: Cause) -> IndexSet:
     return found
 
 
-def held_events(turn: DecisionContext) -> list[str]:
+def task_events(context: DecisionContext) -> list[str]:
     """The events of whole tasks that hold now, handled or not."""
     held = []
-    for name, tally in turn.tallies.items():
-        task = turn.rules.tasks[name]
-        if task.replicas and len(tally.succeeded) >= task.replicas:
+    for name, state in context.tasks.items():
+        task = context.rules.tasks[name]
+        if task.replicas and len(state.succeeded) >= task.replicas:
             held.append(f"TaskCompleted/{name}")
-        if tally.restarts >= task.max_restarts:
+        if state.restarts >= task.max_restarts:
             held.append(f"TaskFailed/{name}")
     return held
 
 
-def _run(turn: DecisionContext, action: str, cause: Cause) -> Run:
+def _history_entry(context: DecisionContext, action: str, cause: Cause) -> HistoryEntry:
     whole = action in (RESTART, RESUME) or not cause.task
-    return Run(
-        at=turn.now,
+    return HistoryEntry(
+        at=context.now,
         action=action,
         reason=cause.reason,
         message=cause.message,
-        version=turn.status.version,
-        retry=turn.status.retry_count,
+        version=context.status.version,
+        retry=context.status.retry_count,
         task="" if whole else cause.task,
-        indexes="" if whole else str(target(turn, action, cause)),
+        indexes="" if whole else str(target(context, action, cause)),
         culprit=cause.culprit,
     )

@@ -12,12 +12,12 @@ from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
 from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
 from vcjob.lifecycle.observed import Blocked, Observed
-from vcjob.lifecycle.phases import succeed_early, sync
-from vcjob.lifecycle.reactions import react
-from vcjob.lifecycle.requests import apply_requests
+from vcjob.lifecycle.phases import complete_on_min_success, sync
+from vcjob.lifecycle.policy_actions import apply_policies
 from vcjob.lifecycle.status import Condition, Phase, Status
 from vcjob.lifecycle.steps import CREATING, missing, steps
-from vcjob.lifecycle.tally import begun
+from vcjob.lifecycle.task_state import mark_begun
+from vcjob.lifecycle.user_requests import apply_user_requests
 from vcjob.spec.job import Job
 from vcjob.wellknown import reasons
 
@@ -27,100 +27,100 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
     if job.metadata.deletion_timestamp:
         # Its pods go with it, and none of that is an event.
         return Decision(status, (), None, status.ready_tasks)
-    turn = DecisionContext(job, status, observed, now)
+    context = DecisionContext(job, status, observed, now)
     problem = None if status.over else spec_problem(job, status)
     if problem is not None:
-        return _paused(turn, problem)
-    _begin(turn)
-    while turn.moved:
-        turn.moved, turn.wake_at = False, None
-        turn.look()
-        for part in (apply_requests, succeed_early, react, sync):
-            if not turn.moved:
-                part(turn)
-    _ready_tasks(turn)
-    _begin_pods(turn)
-    _count(turn)
-    if turn.phase is Phase.PENDING:
-        _say_why_pending(turn)
-    todo = steps(turn)
-    return Decision(turn.status, todo, turn.wake_at, turn.status.ready_tasks)
+        return _paused(context, problem)
+    _begin(context)
+    while context.changed:
+        context.changed, context.wake_at = False, None
+        context.update_tasks()
+        for part in (apply_user_requests, complete_on_min_success, apply_policies, sync):
+            if not context.changed:
+                part(context)
+    _set_ready_tasks(context)
+    _mark_pods_begun(context)
+    _set_counters(context)
+    if context.phase is Phase.PENDING:
+        _set_pending_reason(context)
+    todo = steps(context)
+    return Decision(context.status, todo, context.wake_at, context.status.ready_tasks)
 
 
-def _begin(turn: DecisionContext) -> None:
+def _begin(context: DecisionContext) -> None:
     """The first decision; or the first of ours, where another controller had the job before."""
-    status = turn.status
+    status = context.status
     if status.state.since is None:
-        turn.set(
-            state=msgspec.structs.replace(status.state, since=turn.now),
-            conditions=(*status.conditions, Condition(status.state.phase, turn.now)),
+        context.update(
+            state=msgspec.structs.replace(status.state, since=context.now),
+            conditions=(*status.conditions, Condition(status.state.phase, context.now)),
         )
     if not status.shape:
-        turn.set(started=turn.now, shape=turn.rules.shape)
+        context.update(started=context.now, shape=context.rules.shape)
     if not status.over:
-        turn.set(spec_digest=spec_digest(turn.job))
+        context.update(spec_digest=spec_digest(context.job))
     if status.state.reason == reasons.INVALID_UPDATE:
-        turn.set(state=msgspec.structs.replace(status.state, reason="", message=""))
+        context.update(state=msgspec.structs.replace(status.state, reason="", message=""))
 
 
-def _paused(turn: DecisionContext, problem: Blocked) -> Decision:
+def _paused(context: DecisionContext, problem: Blocked) -> Decision:
     """Nothing is created, restarted or ended by a spec that must not take effect; the status says why."""
-    state = turn.status.state
+    state = context.status.state
     if (state.reason, state.message) != (problem.reason, problem.message):
-        turn.set(state=msgspec.structs.replace(state, reason=problem.reason, message=problem.message))
-        turn.emit("Warning", problem.reason, problem.message)
-    return Decision(turn.status, tuple(turn.events), None, turn.status.ready_tasks)
+        context.update(state=msgspec.structs.replace(state, reason=problem.reason, message=problem.message))
+        context.emit("Warning", problem.reason, problem.message)
+    return Decision(context.status, tuple(context.events), None, context.status.ready_tasks)
 
 
-def _ready_tasks(turn: DecisionContext) -> None:
+def _set_ready_tasks(context: DecisionContext) -> None:
     """Whose dependsOn was met once stays ready until the whole job is restarted."""
-    if turn.phase not in ACTIVE:
+    if context.phase not in ACTIVE:
         return
     ready = []
-    for name, task in turn.rules.tasks.items():
+    for name, task in context.rules.tasks.items():
         met = [
-            turn.tallies[other].available() >= turn.rules.tasks[other].min_available
+            context.tasks[other].available() >= context.rules.tasks[other].min_available
             for other in task.depends_on
-            if other in turn.tallies
+            if other in context.tasks
         ]
-        if name in turn.status.ready_tasks or not met or (all(met) if task.all_of else any(met)):
+        if name in context.status.ready_tasks or not met or (all(met) if task.all_of else any(met)):
             ready.append(name)
-    turn.set(ready_tasks=tuple(ready))
+    context.update(ready_tasks=tuple(ready))
 
 
-def _begin_pods(turn: DecisionContext) -> None:
+def _mark_pods_begun(context: DecisionContext) -> None:
     """Write down which pods may be made, all at once and before the first: see `recover`."""
-    if turn.phase in CREATING and turn.observed.held is None:
-        turn.remember(
+    if context.phase in CREATING and context.observed.held is None:
+        context.save_tasks(
             {
-                name: begun(turn.status.memory(name), turn.rules.tasks[name].every_index)
-                for name in turn.status.ready_tasks
-                if name in turn.tallies
+                name: mark_begun(context.status.memory(name), context.rules.tasks[name].every_index)
+                for name in context.status.ready_tasks
+                if name in context.tasks
             }
         )
 
 
-def _count(turn: DecisionContext) -> None:
-    tallies = turn.tallies
-    counts = {name: tally.counts() for name, tally in tallies.items()}
+def _set_counters(context: DecisionContext) -> None:
+    tasks = context.tasks
+    counts = {name: state.counts() for name, state in tasks.items()}
     total = {
         phase: sum(task.get(phase, 0) for task in counts.values())
         for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown")
     }
-    turn.set(
-        min_available=turn.rules.min_available,
+    context.update(
+        min_available=context.rules.min_available,
         task_counts={name: of_task for name, of_task in counts.items() if of_task},
         pending=total["Pending"],
         running=total["Running"],
         succeeded=total["Succeeded"],
         failed=total["Failed"],
         unknown=total["Unknown"],
-        terminating=sum(tally.terminating for tally in tallies.values()),
+        terminating=sum(state.terminating for state in tasks.values()),
     )
 
 
-def _say_why_pending(turn: DecisionContext) -> None:
-    status, rules, observed = turn.status, turn.rules, turn.observed
+def _set_pending_reason(context: DecisionContext) -> None:
+    status, rules, observed = context.status, context.rules, context.observed
     waiting = [name for name in rules.tasks if name not in status.ready_tasks]
     up = status.running + status.succeeded + status.failed
     obstacle = observed.blocked or observed.held
@@ -133,7 +133,7 @@ def _say_why_pending(turn: DecisionContext) -> None:
             f"{up} of the {rules.min_available} pods needed are up or done",
             f"{status.pending} are pending",
         ]
-        coming = sum(len(missing(turn, name)) for name in rules.tasks)
+        coming = sum(len(missing(context, name)) for name in rules.tasks)
         parts += [f"{coming} are being created"] if coming else []
         parts += [f"{status.terminating} of an earlier run are ending"] if status.terminating else []
         parts += [f"{status.unknown} are unknown"] if status.unknown else []
@@ -144,4 +144,4 @@ def _say_why_pending(turn: DecisionContext) -> None:
             else reasons.WAITING_FOR_DEPENDS_ON
         )
         message = "; ".join(parts)
-    turn.set(state=msgspec.structs.replace(status.state, reason=reason, message=message))
+    context.update(state=msgspec.structs.replace(status.state, reason=reason, message=message))

@@ -8,9 +8,9 @@ import msgspec
 
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.rules import rules_of
-from vcjob.lifecycle.status import Condition, Culprit, Phase, Run, State, Status, TaskMemory
+from vcjob.lifecycle.status import Condition, Culprit, HistoryEntry, Phase, State, Status, TaskMemory
 from vcjob.lifecycle.step import EmitEvent
-from vcjob.lifecycle.tally import Tally
+from vcjob.lifecycle.task_state import TaskState
 from vcjob.spec.job import Job
 
 EventType: TypeAlias = Literal["Normal", "Warning"]
@@ -33,8 +33,8 @@ class DecisionContext:
         self.events: list[EmitEvent] = []
         self.wake_at: float | None = None
         #: An action or a phase changed what is to be decided next.
-        self.moved = True
-        self.tallies: dict[str, Tally] = {}
+        self.changed = True
+        self.tasks: dict[str, TaskState] = {}
 
     @property
     def phase(self) -> Phase:
@@ -44,42 +44,44 @@ class DecisionContext:
     def live(self) -> bool:
         """Whether a pod of any attempt has not ended or is still going; one of no task of ours always is."""
         return (
-            any(tally.live for tally in self.tallies.values())
-            or not self.observed.groups.keys() <= self.tallies.keys()
+            any(state.live for state in self.tasks.values())
+            or not self.observed.groups.keys() <= self.tasks.keys()
         )
 
-    def set(self, **changes: object) -> None:
+    def update(self, **changes: object) -> None:
         if any(getattr(self.status, name) != value for name, value in changes.items()):
             self.status = msgspec.structs.replace(self.status, **changes)
 
-    def look(self) -> None:
+    def update_tasks(self) -> None:
         """Count the pods anew and remember what they show."""
         active = self.phase in ACTIVE
         for name, task in self.rules.tasks.items():
             groups = self.observed.groups.get(name, {})
-            self.tallies[name] = Tally(self.status.memory(name), groups, task.replicas, active)
-        self.remember({name: tally.memory for name, tally in self.tallies.items()})
+            self.tasks[name] = TaskState(self.status.memory(name), groups, task.replicas, active)
+        self.save_tasks({name: state.memory for name, state in self.tasks.items()})
 
-    def remember(self, memories: dict[str, TaskMemory]) -> None:
+    def save_tasks(self, memories: dict[str, TaskMemory]) -> None:
         known = self.status.tasks
         changed = {name: memory for name, memory in memories.items() if memory != known.get(name)}
         if changed:
             self.status = msgspec.structs.replace(self.status, tasks={**known, **changed})
 
-    def go(
-        self, phase: Phase, reason: str, message: str, type: EventType = "Normal", told_as: str = ""
+    def enter_phase(
+        self, phase: Phase, reason: str, message: str, type: EventType = "Normal", event_reason: str = ""
     ) -> None:
-        """Enter a phase. The event about it has the same reason unless it is `told_as` another."""
+        """Enter a phase. The event about it has the same reason unless it is `event_reason` another."""
         state = State(phase, reason, message, self.now)
         conditions = (*self.status.conditions, Condition(phase, self.now))[-CONDITIONS_KEPT:]
-        self.set(state=state, conditions=conditions)
-        self.moved = True
-        self.emit(type, told_as or reason or str(phase), f"{phase}: {message}" if message else str(phase))
+        self.update(state=state, conditions=conditions)
+        self.changed = True
+        self.emit(
+            type, event_reason or reason or str(phase), f"{phase}: {message}" if message else str(phase)
+        )
 
     def end(self, phase: Phase, reason: str, message: str, culprit: Culprit | None = None) -> None:
         """Enter a phase in which nothing runs any more. What still lives is killed, and that counts as a kill."""
         began = self.status.running_since
-        self.set(
+        self.update(
             finished=self.now,
             running_duration=None if began is None else max(0.0, self.now - began),
             version=self.status.version + (1 if self.phase in ACTIVE and self.live else 0),
@@ -87,14 +89,14 @@ class DecisionContext:
             culprit=culprit,
             holding={},
         )
-        self.go(phase, reason, message, "Warning" if phase is Phase.FAILED else "Normal")
+        self.enter_phase(phase, reason, message, "Warning" if phase is Phase.FAILED else "Normal")
 
     def emit(self, type: EventType, reason: str, message: str) -> None:
         self.events.append(EmitEvent(type, reason, message))
 
-    def wake(self, at: float) -> None:
+    def wake_by(self, at: float) -> None:
         if self.wake_at is None or at < self.wake_at:
             self.wake_at = at
 
-    def record(self, run: Run) -> None:
-        self.set(history=(*self.status.history, run)[-HISTORY_KEPT:])
+    def add_history(self, run: HistoryEntry) -> None:
+        self.update(history=(*self.status.history, run)[-HISTORY_KEPT:])

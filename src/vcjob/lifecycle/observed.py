@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vcjob.lifecycle.earliest import Earliest
+from vcjob.lifecycle.earliest_index import EarliestIndex
 from vcjob.lifecycle.indexset import COUNTER_LIMIT, EMPTY, INDEX_LIMIT, IndexSet
 from vcjob.lifecycle.pod import PodFact
 from vcjob.plugins.wait import CONTAINER_NAME, WAIT_EXIT_CODES
@@ -47,9 +47,9 @@ class Group:
         self.evicted = EMPTY
         #: Still retrying although wait-for-master gave up.
         self.wait_timed_out = EMPTY
-        self.pendings, self.unknowns, self.evictions = Earliest(), Earliest(), Earliest()
+        self.pendings, self.unknowns, self.evictions = EarliestIndex(), EarliestIndex(), EarliestIndex()
         #: Failed and not evicted, by exit code (None: there is none).
-        self.failures: dict[int | None, Earliest] = {}
+        self.failures: dict[int | None, EarliestIndex] = {}
         #: When the latest of those that succeeded did.
         self.last_success = 0.0
         #: Pods that restarted a container, by how often.
@@ -68,11 +68,11 @@ class Group:
             return
         if pod.phase == "Failed":
             self.failed = self.failed.with_index(index)
-        if _ended_from_outside(pod):
+        if _is_evicted(pod):
             self.evicted = self.evicted.with_index(index)
             self.evictions.add(index, pod.since)
         elif pod.phase == "Failed":
-            self.failures.setdefault(_exit_code(pod), Earliest()).add(index, pod.since)
+            self.failures.setdefault(_exit_code(pod), EarliestIndex()).add(index, pod.since)
         elif pod.phase == "Pending":
             self.pending = self.pending.with_index(index)
             self.pendings.add(index, pod.created)
@@ -83,7 +83,7 @@ class Group:
             self.running = self.running.with_index(index)
             if pod.ready:
                 self.ready = self.ready.with_index(index)
-        if not pod.done and not pod.terminating and _gave_up_waiting(pod):
+        if not pod.done and not pod.terminating and _wait_timed_out(pod):
             self.wait_timed_out = self.wait_timed_out.with_index(index)
 
     def remove(self, pod: PodFact) -> None:
@@ -188,23 +188,23 @@ def _merged(old: PodFact, new: PodFact) -> PodFact:
     if old.restarts > new.restarts:
         # Restarts only grow; a status without them was written by somebody who lost count.
         changes["restarts"] = old.restarts
-    if _waited_in_vain_before(old, new):
+    if _replaces_wait_timeout(old, new):
         # The kubelet restarted the wait and may report only that try, which our own request ended.
         changes["failure"] = old.failure
     return msgspec.structs.replace(new, **changes) if changes else new
 
 
-def _waited_in_vain_before(old: PodFact, new: PodFact) -> bool:
+def _replaces_wait_timeout(old: PodFact, new: PodFact) -> bool:
     failure = new.failure
     return (
-        _gave_up_waiting(old)
+        _wait_timed_out(old)
         and failure is not None
         and failure.container == CONTAINER_NAME
         and failure.exit_code not in WAIT_EXIT_CODES
     )
 
 
-def _ended_from_outside(pod: PodFact) -> bool:
+def _is_evicted(pod: PodFact) -> bool:
     return pod.terminating or (pod.phase == "Failed" and pod.evicted)
 
 
@@ -212,7 +212,7 @@ def _exit_code(pod: PodFact) -> int | None:
     return pod.failure.exit_code if pod.failure else None
 
 
-def _gave_up_waiting(pod: PodFact) -> bool:
+def _wait_timed_out(pod: PodFact) -> bool:
     failure = pod.failure
     return (
         failure is not None

@@ -14,24 +14,24 @@ POD_FAILED, POD_EVICTED, POD_PENDING, UNKNOWN = "PodFailed", "PodEvicted", "PodP
 TASK_COMPLETED, TASK_FAILED, JOB_UPDATED = "TaskCompleted", "TaskFailed", "JobUpdated"
 
 
-class Happening(msgspec.Struct, frozen=True):
-    """An event that holds: since when, of which task and pod, and all pods of which it holds alike."""
+class PolicyEvent(msgspec.Struct, frozen=True):
+    """An event that holds: since when, of which task and pod, and all pods of which it holds indexes."""
 
     since: float
-    event: str
+    name: str
     task: str = ""
     index: int | None = None
     attempt: int = 0
-    alike: IndexSet = EMPTY
+    indexes: IndexSet = EMPTY
     exit_code: int | None = None
 
     @property
     def key(self) -> str:
         """The name under which an event of a whole task or job is remembered."""
-        return f"{self.event}/{self.task}"
+        return f"{self.name}/{self.task}"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PolicyMatch(msgspec.Struct, frozen=True):
     """The policy that matches, whose it is, and when it is due."""
 
     policy: Policy
@@ -39,29 +39,25 @@ class Answer(msgspec.Struct, frozen=True):
     due: float
 
 
-def answer(rules: Rules, happening: Happening) -> Answer | None:
-    task = rules.tasks.get(happening.task)
+def match_policy(rules: Rules, event: PolicyEvent) -> PolicyMatch | None:
+    task = rules.tasks.get(event.task)
     for owner, policies in (
-        (f"task {happening.task}", task.policies if task else ()),
+        (f"task {event.task}", task.policies if task else ()),
         ("the job", rules.policies),
     ):
         for policy in policies:
-            if _matches(policy, happening):
+            if _matches(policy, event):
                 # Without a timeout it is due whatever the clock of the pod's node says.
-                due = happening.since + seconds(policy.timeout) if policy.timeout else 0.0
-                return Answer(policy, owner, due)
+                due = event.since + seconds(policy.timeout) if policy.timeout else 0.0
+                return PolicyMatch(policy, owner, due)
     return None
 
 
-def _matches(policy: Policy, happening: Happening) -> bool:
+def _matches(policy: Policy, event: PolicyEvent) -> bool:
     events = policy.all_events
-    if happening.event == POD_PENDING and not policy.timeout:
+    if event.name == POD_PENDING and not policy.timeout:
         # Every pod is pending at first.
         return False
-    if happening.event in events or ANY in events:
+    if event.name in events or ANY in events:
         return True
-    return (
-        happening.event == POD_FAILED
-        and policy.exit_code is not None
-        and policy.exit_code == happening.exit_code
-    )
+    return event.name == POD_FAILED and policy.exit_code is not None and policy.exit_code == event.exit_code

@@ -13,72 +13,74 @@ from vcjob.lifecycle.policies import (
     TASK_COMPLETED,
     TASK_FAILED,
     UNKNOWN,
-    Happening,
+    PolicyEvent,
 )
 from vcjob.lifecycle.rules import TaskRules
-from vcjob.lifecycle.tally import Tally
+from vcjob.lifecycle.task_state import TaskState
 
 
-def happenings(turn: DecisionContext) -> list[Happening]:
+def policy_events(context: DecisionContext) -> list[PolicyEvent]:
     """In the order in which they came about. A task's completion goes before failures of the same second:
     the kubelet's times have no finer grain, and ranks often die because another one ended well."""
     found = [
-        event for name, task in turn.rules.tasks.items() for event in _of_task(turn, task, turn.tallies[name])
+        event
+        for name, task in context.rules.tasks.items()
+        for event in _of_task(context, task, context.tasks[name])
     ]
-    if turn.observed.gang_broken and any(tally.running for tally in turn.tallies.values()):
+    if context.observed.gang_broken and any(state.running for state in context.tasks.values()):
         # Only of pods that run: right after a restart the word is still about those of the run before.
-        found.append(Happening(_held_since(turn, f"{UNKNOWN}/"), UNKNOWN))
-    if turn.status.shape != turn.rules.shape:
-        found.append(Happening(_held_since(turn, f"{JOB_UPDATED}/"), JOB_UPDATED))
-    found.sort(key=lambda event: (int(event.since), event.event != TASK_COMPLETED, event.since))
+        found.append(PolicyEvent(_held_since(context, f"{UNKNOWN}/"), UNKNOWN))
+    if context.status.shape != context.rules.shape:
+        found.append(PolicyEvent(_held_since(context, f"{JOB_UPDATED}/"), JOB_UPDATED))
+    found.sort(key=lambda event: (int(event.since), event.name != TASK_COMPLETED, event.since))
     return found
 
 
-def _of_task(turn: DecisionContext, task: TaskRules, tally: Tally) -> Iterator[Happening]:
-    yield from _failed(task, tally)
-    yield from _evicted(turn, task, tally)
-    for attempt, group, current in tally.groups:
+def _of_task(context: DecisionContext, task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
+    yield from _failed(task, state)
+    yield from _evicted(context, task, state)
+    for attempt, group, current in state.groups:
         for event, earliest in ((POD_PENDING, group.pendings), (UNKNOWN, group.unknowns)):
-            alike = earliest.indexes & current
-            first = earliest.first(alike)
+            indexes = earliest.indexes & current
+            first = earliest.first(indexes)
             if first:
-                yield Happening(first[0], event, task.name, first[1], attempt, alike)
-    if task.replicas and len(tally.succeeded) >= task.replicas:
-        at = max((group.last_success for _, group, _ in tally.groups), default=0.0)
+                yield PolicyEvent(first[0], event, task.name, first[1], attempt, indexes)
+    if task.replicas and len(state.succeeded) >= task.replicas:
+        at = max((group.last_success for _, group, _ in state.groups), default=0.0)
         key = f"{TASK_COMPLETED}/{task.name}"
-        if key not in turn.status.handled:
-            yield Happening(turn.status.holding.get(key, at or turn.now), TASK_COMPLETED, task.name)
-    if tally.restarts >= task.max_restarts:
+        if key not in context.status.handled:
+            yield PolicyEvent(context.status.holding.get(key, at or context.now), TASK_COMPLETED, task.name)
+    if state.restarts >= task.max_restarts:
         key = f"{TASK_FAILED}/{task.name}"
-        if key not in turn.status.handled:
-            yield Happening(_held_since(turn, key), TASK_FAILED, task.name)
+        if key not in context.status.handled:
+            yield PolicyEvent(_held_since(context, key), TASK_FAILED, task.name)
 
 
-def _failed(task: TaskRules, tally: Tally) -> Iterator[Happening]:
-    for attempt, group, current in tally.groups:
+def _failed(task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
+    for attempt, group, current in state.groups:
         for exit_code, earliest in group.failures.items():
-            alike = (earliest.indexes & current) - tally.succeeded
-            first = earliest.first(alike)
+            indexes = (earliest.indexes & current) - state.succeeded
+            first = earliest.first(indexes)
             if first:
-                yield Happening(first[0], POD_FAILED, task.name, first[1], attempt, alike, exit_code)
+                yield PolicyEvent(first[0], POD_FAILED, task.name, first[1], attempt, indexes, exit_code)
 
 
-def _evicted(turn: DecisionContext, task: TaskRules, tally: Tally) -> Iterator[Happening]:
+def _evicted(context: DecisionContext, task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
     """Those that stay as failed, those that are going, those that are gone, and those not back yet."""
-    for attempt, group, current in tally.groups:
-        evicted = (group.evicted & current) - tally.succeeded
+    for attempt, group, current in state.groups:
+        evicted = (group.evicted & current) - state.succeeded
         going = evicted & group.terminating
-        for alike in (evicted - going, going):
-            first = group.evictions.first(alike)
+        for indexes in (evicted - going, going):
+            first = group.evictions.first(indexes)
             if first:
-                yield Happening(first[0], POD_EVICTED, task.name, first[1], attempt, alike)
-    for attempt, lost in tally.memory.attempts.split(tally.lost):
-        yield Happening(turn.now, POD_EVICTED, task.name, lost.first(), attempt, lost)
-    for eviction in tally.memory.evictions:
+                yield PolicyEvent(first[0], POD_EVICTED, task.name, first[1], attempt, indexes)
+    for attempt, lost in state.memory.attempts.split(state.lost):
+        yield PolicyEvent(context.now, POD_EVICTED, task.name, lost.first(), attempt, lost)
+    for eviction in state.memory.evictions:
         index = eviction.indexes.first()
-        attempt = tally.memory.attempts.of(index)
-        yield Happening(eviction.at, POD_EVICTED, task.name, index, attempt, eviction.indexes)
+        attempt = state.memory.attempts.of(index)
+        yield PolicyEvent(eviction.at, POD_EVICTED, task.name, index, attempt, eviction.indexes)
 
 
-def _held_since(turn: DecisionContext, key: str) -> float:
-    return turn.status.holding.get(key, turn.now)
+def _held_since(context: DecisionContext, key: str) -> float:
+    return context.status.holding.get(key, context.now)

@@ -8,15 +8,16 @@ from vcjob.lifecycle.decision_context import ACTIVE
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.status import Status
-from vcjob.lifecycle.tally import begun, renewed
+from vcjob.lifecycle.task_state import mark_begun, next_attempt
 from vcjob.spec.job import Job
 
 
-def presumed(status: Status, job: Job) -> Status:
+def assume_created(status: Status, job: Job) -> Status:
     """A Job of which nothing is written yet, but for which things are there that are made before the pods: any of
     them may have been made."""
     tasks = {
-        task.name: begun(status.memory(task.name), IndexSet.span(0, task.replicas)) for task in job.spec.tasks
+        task.name: mark_begun(status.memory(task.name), IndexSet.span(0, task.replicas))
+        for task in job.spec.tasks
     }
     return msgspec.structs.replace(status, tasks={**status.tasks, **tasks})
 
@@ -36,15 +37,15 @@ def recover(status: Status, observed: Observed) -> Status:
             occupied |= group.present
         unknown = memory.begun - memory.seen - memory.succeeded - memory.failed - occupied
         if unknown:
-            tasks[name] = renewed(memory, unknown)
+            tasks[name] = next_attempt(memory, unknown)
     return status if tasks == status.tasks else msgspec.structs.replace(status, tasks=tasks)
 
 
-def pass_over(status: Status, task: str, index: int, attempt: int) -> Status:
+def skip_attempt(status: Status, task: str, index: int, attempt: int) -> Status:
     """The same for one pod: it was asked for, nobody heard the answer, and it is not there."""
     memory = status.memory(task)
     if memory.attempts.of(index) != attempt or index in memory.seen:
         return status
     return msgspec.structs.replace(
-        status, tasks={**status.tasks, task: renewed(memory, IndexSet.of((index,)))}
+        status, tasks={**status.tasks, task: next_attempt(memory, IndexSet.of((index,)))}
     )

@@ -86,7 +86,7 @@ class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
 
 
-class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of the history: an action that ended attempts, what it hit and why."""
 
     at: float
@@ -125,10 +125,10 @@ class Status(msgspec.Struct, frozen=True):
     #: Who suspended it: "spec" (spec.suspend), "command", "policy"; "" when it is not.
     suspended_by: str = ""
     #: The restart under way: an entry like those of the history.
-    restarting: Run | None = None
+    restarting: HistoryEntry | None = None
     #: The pod that decided the end or the latest restart, where one did.
     culprit: Culprit | None = None
-    history: tuple[Run, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     #: uids of the Commands that were carried out, the newest last.
     commands: tuple[str, ...] = ()
     #: Tasks whose dependsOn was met in this version.

@@ -14,7 +14,16 @@ import msgspec
 
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
-from vcjob.lifecycle.status import Condition, Culprit, Eviction, Phase, Run, State, Status, TaskMemory
+from vcjob.lifecycle.status import (
+    Condition,
+    Culprit,
+    Eviction,
+    HistoryEntry,
+    Phase,
+    State,
+    Status,
+    TaskMemory,
+)
 from vcjob.spec.duration import seconds
 
 #: The key of our own part in status.controlledResources.
@@ -45,9 +54,9 @@ class _Own(msgspec.Struct, omit_defaults=True):
     running_since: float | None = None
     finished: float | None = None
     suspended_by: str = ""
-    restarting: Run | None = None
+    restarting: HistoryEntry | None = None
     culprit: Culprit | None = None
-    history: tuple[Run, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     commands: tuple[str, ...] = ()
     ready_tasks: tuple[str, ...] = ()
     handled: tuple[str, ...] = ()

@@ -13,39 +13,41 @@ from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods,
 CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
 
 
-def steps(turn: DecisionContext) -> tuple[Step, ...]:
-    found: list[Step] = [DeleteCommand(uid) for uid in turn.observed.commands if uid in turn.status.commands]
-    if turn.phase in ACTIVE:
-        found += _gang(turn)
-    found += _kills(turn)
-    if turn.phase in ACTIVE:
-        found += _failures(turn)
-    if turn.phase in CREATING and turn.observed.held is None:
-        found += _creations(turn)
-    found += turn.events
-    found += _delete_job(turn)
+def steps(context: DecisionContext) -> tuple[Step, ...]:
+    found: list[Step] = [
+        DeleteCommand(uid) for uid in context.observed.commands if uid in context.status.commands
+    ]
+    if context.phase in ACTIVE:
+        found += _gang(context)
+    found += _kills(context)
+    if context.phase in ACTIVE:
+        found += _failures(context)
+    if context.phase in CREATING and context.observed.held is None:
+        found += _creations(context)
+    found += context.events
+    found += _delete_job(context)
     return tuple(found)
 
 
-def missing(turn: DecisionContext, name: str) -> IndexSet:
+def missing(context: DecisionContext, name: str) -> IndexSet:
     """The indexes of this task whose pod is to be created now: no pod of an earlier attempt is in the way."""
-    if name not in turn.status.ready_tasks:
+    if name not in context.status.ready_tasks:
         return EMPTY
-    tally = turn.tallies[name]
-    return turn.rules.tasks[name].every_index - tally.occupied - tally.memory.seen
+    state = context.tasks[name]
+    return context.rules.tasks[name].every_index - state.occupied - state.memory.seen
 
 
-def _gang(turn: DecisionContext) -> Iterator[Step]:
-    counted = turn.observed.gang_tasks
-    if counted is not None and set(counted) != set(turn.status.ready_tasks):
-        yield UpdateGang(turn.status.ready_tasks)
+def _gang(context: DecisionContext) -> Iterator[Step]:
+    counted = context.observed.gang_tasks
+    if counted is not None and set(counted) != set(context.status.ready_tasks):
+        yield UpdateGang(context.status.ready_tasks)
 
 
-def _kills(turn: DecisionContext) -> Iterator[Step]:
+def _kills(context: DecisionContext) -> Iterator[Step]:
     """Pods of an earlier attempt always go; where the job is ending or over, so does all that still lives."""
-    keep_alive = turn.phase in ACTIVE
-    for name, groups in turn.observed.groups.items():
-        attempts = turn.tallies[name].memory.attempts if name in turn.tallies else None
+    keep_alive = context.phase in ACTIVE
+    for name, groups in context.observed.groups.items():
+        attempts = context.tasks[name].memory.attempts if name in context.tasks else None
         for attempt, group in groups.items():
             current = attempts.on(attempt, group.present) if attempts else EMPTY
             left_over = group.present - current - group.terminating
@@ -54,32 +56,32 @@ def _kills(turn: DecisionContext) -> Iterator[Step]:
             if not keep_alive:
                 living = current - group.succeeded - group.failed - group.terminating
                 if living:
-                    yield KillPods(name, living, attempt, str(turn.phase))
+                    yield KillPods(name, living, attempt, str(context.phase))
 
 
-def _failures(turn: DecisionContext) -> Iterator[Step]:
-    for name, tally in turn.tallies.items():
-        for attempt, indexes in tally.memory.attempts.split(tally.wait_timed_out):
+def _failures(context: DecisionContext) -> Iterator[Step]:
+    for name, state in context.tasks.items():
+        for attempt, indexes in state.memory.attempts.split(state.wait_timed_out):
             yield FailPods(
                 name, indexes, attempt, "wait-for-master gave up, and its pod would start it again"
             )
 
 
-def _creations(turn: DecisionContext) -> Iterator[Step]:
-    status = turn.status
-    for name, tally in turn.tallies.items():
-        for attempt, indexes in tally.memory.attempts.split(missing(turn, name)):
+def _creations(context: DecisionContext) -> Iterator[Step]:
+    status = context.status
+    for name, state in context.tasks.items():
+        for attempt, indexes in state.memory.attempts.split(missing(context, name)):
             yield CreatePods(name, indexes, attempt, status.version, status.retry_count)
 
 
-def _delete_job(turn: DecisionContext) -> Iterator[Step]:
+def _delete_job(context: DecisionContext) -> Iterator[Step]:
     """A job that its own spec suspends waits for its owner, however long."""
-    status, ttl = turn.status, turn.rules.ttl
-    ended = turn.phase in FINAL or (turn.phase is Phase.ABORTED and status.suspended_by != "spec")
+    status, ttl = context.status, context.rules.ttl
+    ended = context.phase in FINAL or (context.phase is Phase.ABORTED and status.suspended_by != "spec")
     if not ended or ttl is None or status.finished is None:
         return
     due = status.finished + ttl
-    if turn.now >= due:
+    if context.now >= due:
         yield DeleteJob()
     else:
-        turn.wake(due)
+        context.wake_by(due)

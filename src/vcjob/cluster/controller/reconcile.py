@@ -30,7 +30,7 @@ from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.decision_context import ACTIVE
 from vcjob.lifecycle.observed import Blocked
-from vcjob.lifecycle.recover import pass_over, presumed, recover
+from vcjob.lifecycle.recover import assume_created, recover, skip_attempt
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
 from vcjob.plan.edition import EDITION
@@ -113,7 +113,7 @@ class Reconciler:
         assert state.job is not None and state.status is not None
         if not state.recovered:
             unwritten_start = state.objects.show_start and not state.has_status
-            known = presumed(state.status, state.job) if unwritten_start else state.status
+            known = assume_created(state.status, state.job) if unwritten_start else state.status
             state.status = recover(known, state.observed)
         self._resolve_unseen(state)
         uncertain = await self._resolve_uncertain(state)
@@ -214,7 +214,7 @@ class Reconciler:
             known = state.observed.pod(task, index, attempt)
             if known is None and not await self._pod_control.find(state, task, index):
                 assert state.status is not None
-                state.status = pass_over(state.status, task, index, attempt)
+                state.status = skip_attempt(state.status, task, index, attempt)
         return uncertain
 
     async def _fetch_start_failure(self, state: JobState, now: float) -> None:

@@ -7,7 +7,7 @@ import heapq
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 
 
-class Earliest:
+class EarliestIndex:
     """Indexes with a time each. Entries that no longer hold stay in the heap until they surface or outnumber the rest."""
 
     __slots__ = ("_heap", "_times", "indexes")

@@ -9,22 +9,22 @@ from vcjob.lifecycle.status import Culprit
 from vcjob.plugins.wait import CONTAINER_NAME, WAIT_TIMEOUT_EXIT_CODE
 
 
-def which(culprit: Culprit) -> str:
+def pod_label(culprit: Culprit) -> str:
     """`rank 2 (worker-1)`, or `worker-1` where the pod has no rank."""
     pod = f"{culprit.task}-{culprit.index}"
     return pod if culprit.rank is None else f"rank {culprit.rank} ({pod})"
 
 
-def what_happened(culprit: Culprit) -> str:
+def describe(culprit: Culprit) -> str:
     if culprit.event == "PodEvicted":
-        return f"{which(culprit)} was evicted{_because(culprit.failure)}"
+        return f"{pod_label(culprit)} was evicted{_because(culprit.failure)}"
     if culprit.event == "PodPending":
-        return f"{which(culprit)} is still pending"
+        return f"{pod_label(culprit)} is still pending"
     if culprit.event == "Unknown":
-        return f"the state of {which(culprit)} is unknown: its node does not answer"
+        return f"the state of {pod_label(culprit)} is unknown: its node does not answer"
     if culprit.event == "TaskFailed":
-        return f"{which(culprit)} keeps restarting{_because(culprit.failure)}"
-    return f"{which(culprit)} failed{_because(culprit.failure)}"
+        return f"{pod_label(culprit)} keeps restarting{_because(culprit.failure)}"
+    return f"{pod_label(culprit)} failed{_because(culprit.failure)}"
 
 
 def _because(failure: Failure | None) -> str:

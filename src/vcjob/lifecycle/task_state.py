@@ -11,7 +11,7 @@ from vcjob.lifecycle.rules import TaskRules
 from vcjob.lifecycle.status import Eviction, TaskMemory
 
 
-class Tally:
+class TaskState:
     """The pods of one task. Sets speak of the present attempt unless they say otherwise."""
 
     __slots__ = (
@@ -67,10 +67,10 @@ class Tally:
             seen=seen,
             succeeded=succeeded,
             failed=failed,
-            evictions=without(memory.evictions, self.running | succeeded),
+            evictions=without_indexes(memory.evictions, self.running | succeeded),
         )
 
-    def worn_out(self, limit: int) -> IndexSet:
+    def exhausted(self, limit: int) -> IndexSet:
         """The pods that restarted their containers `limit` times or more and have not succeeded in the end."""
         found = EMPTY
         for _, group, current in self.groups:
@@ -91,15 +91,15 @@ class Tally:
         return {phase: len(indexes) for phase, indexes in by_phase.items() if indexes}
 
 
-def without(evictions: tuple[Eviction, ...], indexes: IndexSet) -> tuple[Eviction, ...]:
+def without_indexes(evictions: tuple[Eviction, ...], indexes: IndexSet) -> tuple[Eviction, ...]:
     left = (Eviction(eviction.at, eviction.indexes - indexes) for eviction in evictions)
     return tuple(eviction for eviction in left if eviction.indexes)
 
 
-def replaced(memory: TaskMemory, lost: IndexSet, noted_at: float | None) -> TaskMemory:
+def replace_lost(memory: TaskMemory, lost: IndexSet, noted_at: float | None) -> TaskMemory:
     """`lost` get a new pod each; with `noted_at`, a policy waits to see whether they come back."""
     kept = memory.evictions
-    memory = renewed(memory, lost)
+    memory = next_attempt(memory, lost)
     if noted_at is None:
         return memory
     for eviction in kept:
@@ -107,28 +107,28 @@ def replaced(memory: TaskMemory, lost: IndexSet, noted_at: float | None) -> Task
     return _changed(memory, evictions=(*kept, Eviction(noted_at, lost)) if lost else kept)
 
 
-def renewed(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
+def next_attempt(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
     """The next attempt of these indexes begins: their pods are left over from now on."""
     return _forgotten(_changed(memory, attempts=memory.attempts.advanced(indexes)), indexes)
 
 
-def begun(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
+def mark_begun(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
     """`indexes` are those whose pods may be made from now on."""
     return _changed(memory, begun=indexes)
 
 
-def can_be_met(task: TaskRules, tallies: dict[str, Tally], tasks: dict[str, TaskRules]) -> bool:
+def can_be_met(task: TaskRules, states: dict[str, TaskState], tasks: dict[str, TaskRules]) -> bool:
     """Whether the pods of this task are here, or may still come by dependsOn."""
-    if not task.depends_on or tallies[task.name].memory.seen:
+    if not task.depends_on or states[task.name].memory.seen:
         return True
-    possible = [_can_be_available(tasks[name], tallies, tasks) for name in task.depends_on if name in tasks]
+    possible = [_can_be_available(tasks[name], states, tasks) for name in task.depends_on if name in tasks]
     return all(possible) if task.all_of else any(possible)
 
 
-def _can_be_available(task: TaskRules, tallies: dict[str, Tally], tasks: dict[str, TaskRules]) -> bool:
-    tally = tallies[task.name]
-    open_indexes = task.replicas - len(tally.failed)
-    return open_indexes >= task.min_available and can_be_met(task, tallies, tasks)
+def _can_be_available(task: TaskRules, states: dict[str, TaskState], tasks: dict[str, TaskRules]) -> bool:
+    state = states[task.name]
+    open_indexes = task.replicas - len(state.failed)
+    return open_indexes >= task.min_available and can_be_met(task, states, tasks)
 
 
 def _adopted(memory: TaskMemory, observed: dict[int, Group]) -> TaskMemory:
@@ -147,7 +147,7 @@ def _scaled_down(memory: TaskMemory, observed: dict[int, Group], replicas: int) 
     for attempt, group in observed.items():
         beyond |= memory.attempts.on(attempt, group.present)
     beyond -= IndexSet.span(0, replicas)
-    return renewed(memory, beyond) if beyond else memory
+    return next_attempt(memory, beyond) if beyond else memory
 
 
 def _forgotten(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
@@ -157,7 +157,7 @@ def _forgotten(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
         seen=memory.seen - indexes,
         succeeded=memory.succeeded - indexes,
         failed=memory.failed - indexes,
-        evictions=without(memory.evictions, indexes),
+        evictions=without_indexes(memory.evictions, indexes),
     )
 
 
