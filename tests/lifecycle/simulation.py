@@ -21,7 +21,6 @@ from vcjob.lifecycle.step import (
     FailPods,
     KillPods,
     Step,
-    UpdateGang,
 )
 from vcjob.spec.job import Job
 
@@ -59,7 +58,6 @@ class Simulation:
         self.born: set[tuple[str, int, int]] = set()
         self.succeeded: set[tuple[str, int, int]] = set()
         self.events: list[EmitEvent] = []
-        self.gang: tuple[str, ...] | None = None
         self.deleted = False
         self.asked = 0
         self.wake_at: float | None = None
@@ -113,8 +111,6 @@ class Simulation:
             case FailPods():
                 for index in step.indexes:
                     self.set(step.task, index, "Failed")
-            case UpdateGang():
-                self.gang = self.observed.gang_tasks = step.tasks
             case DeleteCommand():
                 self.observed.commands.pop(step.uid, None)
             case EmitEvent():

@@ -7,7 +7,7 @@ import pytest
 from tests.lifecycle.simulation import Simulation, job, task
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
-from vcjob.lifecycle.step import CreatePods, KillPods, UpdateGang
+from vcjob.lifecycle.step import CreatePods, KillPods
 
 
 def chain(iteration="all", **spec) -> Simulation:
@@ -64,24 +64,14 @@ def test_waiting_alone_is_said_as_the_reason():
     assert world.settle().state.reason == "WaitingForDependsOn"
 
 
-def test_row_27_the_gang_counts_ready_tasks_alone_and_grows():
+def test_row_27_the_ready_tasks_that_a_pod_group_counts_grow():
     world = chain()
     assert world.decide().ready_tasks == ("a", "b")
-    world.observed.gang_tasks = ()
-    decision = world.tick()
-    assert [s for s in decision.steps if isinstance(s, UpdateGang)] == [UpdateGang(("a", "b"))]
-    assert world.gang == ("a", "b")
+    world.settle()
     world.all("Running")
     decision = world.tick()
-    kinds = [type(step) for step in decision.steps]
-    assert kinds.index(UpdateGang) < kinds.index(CreatePods), "the gang is told first"
-    assert world.gang == ("a", "b", "c")
-    assert not [s for s in world.tick().steps if isinstance(s, UpdateGang)]
-
-
-def test_row_27_without_a_pod_group_there_is_nothing_to_update():
-    world = chain()
-    assert not [s for s in world.tick().steps if isinstance(s, UpdateGang)]
+    assert decision.ready_tasks == ("a", "b", "c")
+    assert [step.task for step in decision.steps if isinstance(step, CreatePods)] == ["c"]
 
 
 def test_row_27_a_task_stays_ready_until_the_whole_job_restarts():

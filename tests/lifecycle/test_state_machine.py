@@ -73,9 +73,9 @@ class Life(RuleBasedStateMachine):
 
     def crash(self) -> None:
         """A new process: it lists what is there and goes on."""
-        commands, gang = self.world.observed.commands, self.world.observed.gang_tasks
+        commands = self.world.observed.commands
         self.world.observed = Observed()
-        self.world.observed.commands, self.world.observed.gang_tasks = commands, gang
+        self.world.observed.commands = commands
         for pod in reversed(self.truth.values()):
             self.world.observed.put(pod)
 

@@ -119,8 +119,6 @@ class Observed:
         self.held: Blocked | None = None
         #: The scheduler has given up on a part of a gang that runs: fewer pods than it needs can be placed.
         self.gang_broken = False
-        #: The tasks that the PodGroup counts now; None where there is no PodGroup.
-        self.gang_tasks: tuple[str, ...] | None = None
 
     def put(self, pod: PodFact) -> bool:
         """Record the state of a pod. Returns False where that changes nothing.

@@ -41,12 +41,6 @@ class FailPods(msgspec.Struct, frozen=True):
     reason: str
 
 
-class UpdateGang(msgspec.Struct, frozen=True):
-    """Make the PodGroup count these tasks and no others: those whose dependsOn is met."""
-
-    tasks: tuple[str, ...]
-
-
 class DeleteCommand(msgspec.Struct, frozen=True):
     """Delete this Command object: what it asked for is recorded in the status."""
 
@@ -65,4 +59,4 @@ class DeleteJob(msgspec.Struct, frozen=True):
     """Its time to live after the end is over."""
 
 
-Step = CreatePods | KillPods | FailPods | UpdateGang | DeleteCommand | EmitEvent | DeleteJob
+Step = CreatePods | KillPods | FailPods | DeleteCommand | EmitEvent | DeleteJob

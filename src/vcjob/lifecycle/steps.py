@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, Phase
-from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods, KillPods, Step, UpdateGang
+from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods, KillPods, Step
 
 #: Phases in which pods are made.
 CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
@@ -17,8 +17,6 @@ def steps(context: DecisionContext) -> tuple[Step, ...]:
     found: list[Step] = [
         DeleteCommand(uid) for uid in context.observed.commands if uid in context.status.commands
     ]
-    if context.phase in ACTIVE:
-        found += _gang(context)
     found += _kills(context)
     if context.phase in ACTIVE:
         found += _failures(context)
@@ -35,12 +33,6 @@ def missing(context: DecisionContext, name: str) -> IndexSet:
         return EMPTY
     state = context.tasks[name]
     return context.rules.tasks[name].every_index - state.occupied - state.memory.seen
-
-
-def _gang(context: DecisionContext) -> Iterator[Step]:
-    counted = context.observed.gang_tasks
-    if counted is not None and set(counted) != set(context.status.ready_tasks):
-        yield UpdateGang(context.status.ready_tasks)
 
 
 def _kills(context: DecisionContext) -> Iterator[Step]:
