@@ -58,6 +58,9 @@ class InvalidJob(UserError):
         more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
         super().__init__(f"the Job is not valid: {shown}{more}")
 
+    def __reduce__(self) -> tuple[type[InvalidJob], tuple[Sequence[Problem]]]:
+        return type(self), (self.problems,)  # pickled by its problems: the message is made from them
+
 
 class NoSuchJob(UserError):
     pass

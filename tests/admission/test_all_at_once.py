@@ -9,7 +9,7 @@ import pytest
 
 from tests.admission.cases import errors, job, pytorch_job, task, template
 from vcjob.admission import Admission, admit
-from vcjob.admission.readable import is_readable, readable
+from vcjob.admission.readable import Unreadable
 from vcjob.spec.bundle import load
 
 GUIDE = (Path(__file__).parent.parent / "guides" / "guide.en.yaml").read_text()
@@ -157,16 +157,26 @@ def test_unknown_fields_are_errors_unless_they_are_allowed() -> None:
 
 def test_readable_leaves_out_what_cannot_be_read_and_nothing_else() -> None:
     data: dict[str, Any] = {"a": 1, "b": [1, "x", {"c": 2, "d": 3}], "e": {"f": 4}}
-    assert readable(data, {}) is data
-    assert readable(data, {("a",): "object"}) == {"b": [1, "x", {"c": 2, "d": 3}], "e": {"f": 4}}
-    assert readable(data, {("b", 1): "object", ("b", 2, "c"): "array"})["b"] == [1, {}, {"d": 3}]
-    assert readable(data, {("b", 0): "string"})["b"][0] == ""
-    assert readable(data, {("e",): "object", ("e", "f", "g"): "null"}) == {"a": 1, "b": data["b"]}
-    assert readable(data, {(): "object"}) == {}
+    assert Unreadable({}).removed_from(data) is data
+    assert Unreadable({("a",): "object"}).removed_from(data) == {
+        "b": [1, "x", {"c": 2, "d": 3}],
+        "e": {"f": 4},
+    }
+    assert Unreadable({("b", 1): "object", ("b", 2, "c"): "array"}).removed_from(data)["b"] == [
+        1,
+        {},
+        {"d": 3},
+    ]
+    assert Unreadable({("b", 0): "string"}).removed_from(data)["b"][0] == ""
+    assert Unreadable({("e",): "object", ("e", "f", "g"): "null"}).removed_from(data) == {
+        "a": 1,
+        "b": data["b"],
+    }
+    assert Unreadable({(): "object"}).removed_from(data) == {}
     assert data == {"a": 1, "b": [1, "x", {"c": 2, "d": 3}], "e": {"f": 4}}
 
 
-def test_a_place_is_readable_unless_it_is_in_line_with_one_that_is_not() -> None:
-    assert is_readable(("a", "b"), [("a", "c"), ("d",)])
+def test_an_unreadable_place_concerns_what_is_above_and_below_it() -> None:
+    assert not Unreadable({("a", "c"): "string", ("d",): "string"}).concerns(("a", "b"))
     for bad in (("a",), ("a", "b"), ("a", "b", "c"), ()):
-        assert not is_readable(("a", "b"), [bad])
+        assert Unreadable({bad: "string"}).concerns(("a", "b"))

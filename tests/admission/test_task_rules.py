@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.admission.cases import admitted, errors, job, pytorch_job, refused, task, warned
-from vcjob.admission import tasks as task_checks
+from vcjob.admission import limits
 
 WORK = "spec.tasks[0]"
 
@@ -49,9 +49,9 @@ def test_a_job_of_no_replicas_is_admitted() -> None:
 
 def test_more_pods_than_a_cluster_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     refused(job(task(replicas=2**31 - 1), plugins={"svc": []}), "spec.tasks", "at most 150000")
-    monkeypatch.setattr(task_checks, "MAX_PODS", 3)
+    monkeypatch.setattr(limits, "MAX_REPLICAS", 3)
     admitted(job(task(replicas=3)))
-    refused(job(task(replicas=4)), "spec.tasks", "4 pods: at most 3")
+    refused(job(task(replicas=4)), "spec.tasks", "4 pods; at most 3")
 
 
 def test_a_min_success_that_can_never_be_met_is_warned_about() -> None:
@@ -91,7 +91,7 @@ def test_a_diamond_is_no_cycle() -> None:
 def test_a_long_chain_is_no_problem() -> None:
     chain = [task("t0")] + [after(f"t{i}", f"t{i - 1}") for i in range(1, 2000)]
     admitted(job(*reversed(chain)))
-    refused(job(after("t0", "t1999"), *chain[1:]), "spec.tasks[1].dependsOn", "circle")
+    refused(job(after("t0", "t1999"), *chain[1:]), "spec.tasks[1].dependsOn", "cycle")
 
 
 @pytest.mark.parametrize("name", ["ssh", "mpi", "tensorflow", "ray", "hcclrank"])

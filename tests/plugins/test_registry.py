@@ -69,7 +69,7 @@ def test_a_job_without_plugins_opens_none() -> None:
 
     bare = Job({"metadata": {"name": "j"}, "spec": {"tasks": [task("a")]}})
     assert registry.open_plugins(bare) == []
-    assert registry.check_plugins(bare) == []
+    assert list(registry.check_plugins(bare)) == []
 
 
 def test_installed_packages_are_looked_through_only_for_a_name_that_is_not_ours(
@@ -83,7 +83,7 @@ def test_installed_packages_are_looked_through_only_for_a_name_that_is_not_ours(
 
     monkeypatch.setattr(registry, "_offers", look)
     ours = job(task("master"), pytorch=None, svc=None, env=None)
-    assert registry.check_plugins(ours) == []
+    assert list(registry.check_plugins(ours)) == []
     assert len(registry.open_plugins(ours)) == 3
     assert looked == []
     assert registry.find("shm") is None

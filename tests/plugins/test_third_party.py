@@ -36,7 +36,7 @@ class Packages:
     def ask(self, plugins: dict[str, list[str]], **pod: Any) -> dict[str, Any]:
         """What is said about a Job of one task `a` with these plugins, and what comes of it."""
         job = job_with(plugins, **pod)
-        found = registry.check_plugins(job)
+        found = list(registry.check_plugins(job))
         said: dict[str, Any] = {"problems": [[p.severity, p.path, p.message, p.hint] for p in found]}
         if not has_errors(found):
             try:
@@ -342,7 +342,7 @@ def test_a_guarded_plugin_is_given_all_that_a_plugin_is_given(monkeypatch: pytes
     monkeypatch.setattr(registry, "_offers", lambda: {"other-name": plugin})
     job = job_with({"other-name": ["--x"]})
     task, spec = job.tasks[0], job.tasks[0].pod_spec
-    registry.check_plugins(job)
+    list(registry.check_plugins(job))
     assert seen.calls == [
         ("parse", ("--x",)),
         ("opens", "options"),
@@ -363,7 +363,7 @@ def test_only_a_plugin_that_shapes_each_pod_is_asked_for_each() -> None:
 def test_checking_a_job_leaves_it_as_it_was() -> None:
     job = job_with({"svc": [], "env": []}, initContainers=[{"name": "pre", "image": "i"}])
     before = json.dumps(job.doc)
-    assert registry.check_plugins(job) == []
+    assert list(registry.check_plugins(job)) == []
     assert json.dumps(job.doc) == before
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from vcjob.spec import quantity
 from vcjob.spec.problem import Path, Problem, error
-from vcjob.spec.wording import nearest
+from vcjob.spec.spelling import nearest
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")

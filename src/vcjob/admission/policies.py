@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vcjob.spec import duration
 from vcjob.spec.job import Job, Policy, Task
 from vcjob.spec.problem import Path, Problem, error, warning
-from vcjob.spec.wording import nearest
+from vcjob.spec.spelling import nearest
 
 ANY = "*"
 EVENTS = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Path, Problem, error
-from vcjob.spec.wording import nearest
+from vcjob.spec.spelling import nearest
 
 ROOT = "root"
 _WHERE: Path = ("spec", "queue")

@@ -6,7 +6,7 @@ cannot be read, and without reporting what only follows from that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from vcjob.spec.problem import Path
@@ -14,19 +14,29 @@ from vcjob.spec.problem import Path
 _EMPTY = {"object": dict, "array": list, "string": str, "integer": int, "number": int, "boolean": bool}
 
 
-def readable(data: dict[str, Any], unreadable: Mapping[Path, str]) -> dict[str, Any]:
-    """`data` itself, or a copy where each unreadable value is left out (in a list: replaced by an empty one)."""
-    if not unreadable:
-        return data
-    result: dict[str, Any] = _copy(data)
-    for where, wanted in unreadable.items():
-        _remove(result, where, wanted)
-    return result
+class Unreadable:
+    """The places of a document that cannot be read, each with the type that is wanted there."""
 
+    __slots__ = ("_above", "places")
 
-def is_readable(where: Path, unreadable: Iterable[Path]) -> bool:
-    """Whether a problem at `where` is one of its own: not above, at or below what cannot be read."""
-    return not any(where[: len(bad)] == bad or bad[: len(where)] == where for bad in unreadable)
+    def __init__(self, places: Mapping[Path, str]) -> None:
+        self.places = places
+        self._above = {where[:length] for where in places for length in range(len(where))}
+
+    def removed_from(self, data: dict[str, Any]) -> dict[str, Any]:
+        """`data`, or a copy where each unreadable value is left out (in a list: replaced by an empty one)."""
+        if not self.places:
+            return data
+        result: dict[str, Any] = _copy(data)
+        for where, wanted in self.places.items():
+            _remove(result, where, wanted)
+        return result
+
+    def concerns(self, where: Path) -> bool:
+        """Whether a problem at `where` only follows from an unreadable value above, at or below that place."""
+        if not self.places:
+            return False
+        return where in self._above or any(where[:length] in self.places for length in range(len(where) + 1))
 
 
 def _remove(root: dict[str, Any], where: Path, wanted: str) -> None:

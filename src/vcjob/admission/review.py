@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,9 @@ from vcjob.admission import (
     topology,
     volumes,
 )
-from vcjob.admission.readable import is_readable, readable
+from vcjob.admission.findings import Findings
+from vcjob.admission.limits import MAX_REPLICAS, check_limits
+from vcjob.admission.readable import Unreadable
 from vcjob.plugins import registry
 from vcjob.spec import schema
 from vcjob.spec.document import Document
@@ -29,6 +31,7 @@ Check = Callable[[Job], Iterable[Problem]]
 #: How long the path of a field of a task is: spec, tasks, number, field.
 _TASK_FIELD = 4
 Queues = Mapping[str, Mapping[str, Any]]
+_Identity: TypeAlias = tuple[Path, str]
 
 _CHECKS: tuple[Check, ...] = (
     tasks.check,
@@ -40,9 +43,10 @@ _CHECKS: tuple[Check, ...] = (
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """What came of it. `job` and `doc` carry the defaults; `job` is None where there are errors.
+    """The result of `admit`. `job` and `doc` carry the defaults; `job` is None where there are errors.
 
-    `doc` keeps the order of keys and every field that the user wrote.
+    `doc` keeps the order of keys and every field that the user wrote. `problems` has at most MAX_PROBLEMS
+    entries, and a last one that says how many more there are.
     """
 
     job: Job | None
@@ -68,39 +72,112 @@ def admit(
     what may not change is refused, and what was wrong before is no reason to refuse it now.
     """
     document = doc if isinstance(doc, Document) else Document.of(doc)
-    examined = schema.examine(document.data, allow_unknown=allow_unknown)
-    problems = [*document.problems, *examined.problems]
-    data = document.data if isinstance(document.data, dict) else {}
-    job = Job(defaults.apply(readable(data, examined.unreadable)))
-    if document.data is not None:
-        found = _checked(job, backend=backend, queues=queues, update=old is not None)
-        problems += [problem for problem in found if is_readable(problem.where, examined.unreadable)]
-    if not _hides_plugins(job, examined.unreadable):
-        problems += _plugin_problems(job)
-    if old is not None:
-        problems = _update(old, job.doc, problems, allow_unknown=allow_unknown)
-    if not has_errors(problems):
+    review = _Review(document, allow_unknown, backend, queues, update=old is not None)
+    if old is None:
+        review.run()
+    elif (review.data.get("metadata") or {}).get("deletionTimestamp"):
+        review.read()
+        review.findings = Findings()  # finalizers must come off a Job whatever its state
+    else:
+        review.run_update(old)
+    job, errors = review.job, review.findings.errors
+    if job is not None and not errors:
         defaults.open_forced_plugins(job.doc, registry.open_plugins(job))
         job = Job(job.doc)
-    located = document.locate(problems)
-    return Admission(None if has_errors(located) else job, job.doc, located)
+    defaulted = review.data if job is None else job.doc
+    return Admission(None if errors else job, defaulted, review.findings.shown(document))
 
 
-def _checked(
-    job: Job, *, backend: BackendName | None, queues: Queues | None, update: bool
-) -> Iterable[Problem]:
-    for check in _CHECKS:
-        yield from check(job)
-    yield from naming.check(job, backend)
-    yield from volumes.check(job, update=update)
-    if queues is not None and not update:
-        yield from queueing.check(job, queues)
+class _Review:
+    """One pass over one document; `job` is the Job with its defaults, or None where a limit is exceeded."""
+
+    def __init__(
+        self,
+        document: Document,
+        allow_unknown: bool,
+        backend: BackendName | None = None,
+        queues: Queues | None = None,
+        *,
+        update: bool = False,
+    ) -> None:
+        self.document = document
+        self.data: dict[str, Any] = document.data if isinstance(document.data, dict) else {}
+        self.allow_unknown = allow_unknown
+        self.backend = backend
+        self.queues = queues
+        self.update = update
+        self.findings = Findings()
+        self.unreadable = Unreadable({})
+        self.job: Job | None = None
+
+    def run(self, accepted: Collection[_Identity] = ()) -> None:
+        """All checks. Where a hard limit is exceeded, no other check runs.
+
+        Problems that are `accepted` are not reported.
+        """
+
+        def report(problems: Iterable[Problem]) -> None:
+            self.findings.add(problem for problem in problems if _identity(problem) not in accepted)
+
+        report(check_limits(self.data))
+        exceeded = bool(self.findings.errors)
+        report(self.document.problems)
+        if not exceeded:
+            report(self.read())
+            report(self._checks())
+            report(self._plugin_problems())
+
+    def run_update(self, old: Mapping[str, Any]) -> None:
+        """All checks of an update: what was wrong before is no reason to refuse it now."""
+        before = _Review(Document.of(old), self.allow_unknown)
+        before.run()
+        self.run({_identity(problem) for problem in before.findings.errors})
+        if self.job is not None:
+            from vcjob.admission.update import check_update
+
+            if before.job is None:
+                before.read()
+            if before.job is None:
+                return  # the stored Job cannot be read at all, so there is nothing to compare with
+            self.findings.add(check_update(before.unreadable.removed_from(before.data), self.job.doc))
+
+    def read(self) -> list[Problem]:
+        """Check the schema and make the Job of what can be read."""
+        examined = schema.examine(self.document.data, allow_unknown=self.allow_unknown)
+        self.unreadable = Unreadable(examined.unreadable)
+        if examined.complete:
+            self.job = Job(defaults.apply(self.unreadable.removed_from(self.data)))
+        else:
+            self.findings.complete = False
+        return examined.problems
+
+    def _checks(self) -> Iterator[Problem]:
+        if self.job is None or self.document.data is None:
+            return
+        for problem in self._unfiltered_checks(self.job):
+            if not self.unreadable.concerns(problem.where):
+                yield problem
+
+    def _unfiltered_checks(self, job: Job) -> Iterator[Problem]:
+        for check in _CHECKS:
+            yield from check(job)
+        yield from naming.check(job, self.backend)
+        yield from volumes.check(job, update=self.update)
+        if self.queues is not None and not self.update:
+            yield from queueing.check(job, self.queues)
+
+    def _plugin_problems(self) -> Iterator[Problem]:
+        job = self.job
+        if (
+            job is not None
+            and job.replicas <= MAX_REPLICAS
+            and not _hides_plugins(job, self.unreadable.places)
+        ):
+            yield from registry.check_plugins(job)
 
 
-def _plugin_problems(job: Job) -> Iterable[Problem]:
-    if job.replicas > tasks.MAX_PODS:
-        return []  # refused already; a plugin would list every host of them
-    return registry.check_plugins(job)
+def _identity(problem: Problem) -> _Identity:
+    return problem.where, problem.message
 
 
 def _hides_plugins(job: Job, unreadable: Mapping[Path, str]) -> bool:
@@ -112,20 +189,3 @@ def _hides_plugins(job: Job, unreadable: Mapping[Path, str]) -> bool:
         or (where[:2] == ("spec", "tasks") and (len(where) < _TASK_FIELD or where[3] in ("name", "replicas")))
         for where in unreadable
     )
-
-
-def _update(
-    old: Mapping[str, Any], new: dict[str, Any], problems: list[Problem], *, allow_unknown: bool
-) -> list[Problem]:
-    from vcjob.admission.update import check_update
-
-    if (new.get("metadata") or {}).get("deletionTimestamp"):
-        return []  # finalizers must come off a Job whatever its state
-    before = {
-        (p.where, p.message)
-        for p in admit(old, allow_unknown=allow_unknown).problems
-        if p.severity == "error"
-    }
-    kept = [problem for problem in problems if (problem.where, problem.message) not in before]
-    unreadable = schema.examine(old, allow_unknown=allow_unknown).unreadable
-    return [*kept, *check_update(readable(dict(old), unreadable), new)]

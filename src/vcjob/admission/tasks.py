@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Path, Problem, error, warning
 
-#: Kubernetes' own limit of pods in one cluster.
-MAX_PODS = 150_000
-
 
 def check(job: Job) -> Iterator[Problem]:
     if not job.tasks:
@@ -57,8 +54,4 @@ def _totals(job: Job) -> Iterator[Problem]:
             ("spec", "minSuccess"),
             f"minSuccess is {job.spec.min_success}, but there are only {job.replicas} pods: it can never be met",
             f"at most {job.replicas}",
-        )
-    if job.replicas > MAX_PODS:
-        yield error(
-            ("spec", "tasks"), f"{job.replicas} pods: at most {MAX_PODS} in one Job", "check the replicas"
         )

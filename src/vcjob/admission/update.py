@@ -7,11 +7,13 @@ lists, values that the API server fills in), so applying the same file again is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 from vcjob.admission import defaults
 from vcjob.spec import quantity
 from vcjob.spec.problem import Path, Problem, error, format_path
+from vcjob.spec.wording import listed
 
 _FREE_OF_JOB = ("minAvailable", "priorityClassName", "suspend")
 _FREE_OF_TASK = ("replicas", "minAvailable")
@@ -19,15 +21,14 @@ _FREE_OF_TASK = ("replicas", "minAvailable")
 _FILLED_IN = {"protocol": "TCP", "mode": "hard", "minPartitions": 0, "creationTimestamp": None}
 _AMOUNTS = frozenset({"limits", "requests", "overhead"})
 _FREE = "minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend"
-_HINT = "delete the Job and create it anew"
+_HINT = "delete the Job and create it again"
 _SHOWN = 20
 
 
 def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
     before, after = _comparable(old), _comparable(new)
     problems = _tasks(before.pop("tasks"), after.pop("tasks"))
-    problems += [_changed(where) for where in _differences(before, after, ("spec",))]
-    return problems[:_SHOWN]
+    return list(islice(chain(problems, map(_changed, _differences(before, after, ("spec",)))), _SHOWN))
 
 
 def frozen_spec(doc: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,19 +74,21 @@ def _volume(volume: dict[str, Any]) -> dict[str, Any]:
     return volume
 
 
-def _tasks(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[Problem]:
+def _tasks(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Iterator[Problem]:
     before, after = [task["name"] for task in old], [task["name"] for task in new]
     if before != after:
-        gone = [name for name in before if name not in after]
-        added = [name for name in after if name not in before]
-        parts = [f"removed: {', '.join(gone)}"] * bool(gone) + [f"added: {', '.join(added)}"] * bool(added)
+        gone, added = listed(_missing(before, after)), listed(_missing(after, before))
+        parts = [f"removed: {gone}"] * bool(gone) + [f"added: {added}"] * bool(added)
         what = "; ".join(parts) or "their order differs"
-        return [error(("spec", "tasks"), f"job updates may not add or remove tasks ({what})", _HINT)]
-    return [
-        _changed(where)
-        for number, (one, other) in enumerate(zip(old, new, strict=True))
-        for where in _differences(one, other, ("spec", "tasks", number))
-    ]
+        yield error(("spec", "tasks"), f"job updates may not add or remove tasks ({what})", _HINT)
+        return
+    for number, (one, other) in enumerate(zip(old, new, strict=True)):
+        yield from map(_changed, _differences(one, other, ("spec", "tasks", number)))
+
+
+def _missing(names: list[str], others: list[str]) -> list[str]:
+    known = set(others)
+    return [name for name in names if name not in known]
 
 
 def _changed(where: Path) -> Problem:

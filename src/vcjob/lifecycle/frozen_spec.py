@@ -12,7 +12,7 @@ import hashlib
 import json
 from weakref import WeakKeyDictionary
 
-from vcjob.admission.tasks import MAX_PODS
+from vcjob.admission.limits import MAX_REPLICAS
 from vcjob.admission.update import frozen_spec
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.status import Status
@@ -38,10 +38,10 @@ def spec_digest(job: Job) -> str:
 
 def spec_problem(job: Job, status: Status) -> Blocked | None:
     """Why a Job that was started must not continue with the spec that it has now; None where it may."""
-    if job.replicas > MAX_PODS:
+    if job.replicas > MAX_REPLICAS:
         return Blocked(
             reasons.INVALID_UPDATE,
-            f"the Job has {job.replicas} replicas, and the limit is {MAX_PODS}: it is paused; "
+            f"the Job has {job.replicas} replicas, and the limit is {MAX_REPLICAS}: it is paused; "
             "its pods are left alone until spec.tasks[*].replicas is lowered",
         )
     if status.spec_digest.startswith(f"{FORMAT}:") and status.spec_digest != spec_digest(job):

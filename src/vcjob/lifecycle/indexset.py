@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from vcjob.admission.tasks import MAX_PODS
+from vcjob.admission.limits import MAX_REPLICAS
 
 _RUN_OF_ONES = re.compile("1+")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 #: Every index is below this: a Job has at most as many pods.
-INDEX_LIMIT = MAX_PODS
+INDEX_LIMIT = MAX_REPLICAS
 #: Attempts and versions read from outside are below this.
 COUNTER_LIMIT = 2**31
 

@@ -115,6 +115,7 @@ def _inherit(job: Job, spec: dict[str, Any], gang: Gang) -> None:
 def _mount_volumes(job: Job, spec: dict[str, Any]) -> None:
     """The Job's volumes as claims, mounted in every container; one claim is one volume."""
     volume_of: dict[str, str] = {}
+    mounts = []
     for volume in job.spec.volumes:
         claim = volume.volume_claim_name or names.claim_name(job, volume.mount_path)
         if claim not in volume_of:
@@ -122,10 +123,11 @@ def _mount_volumes(job: Job, spec: dict[str, Any]) -> None:
             spec.setdefault("volumes", []).append(
                 {"name": volume_of[claim], "persistentVolumeClaim": {"claimName": claim}}
             )
-        for container in spec.get("containers", []):
-            mounts = container.setdefault("volumeMounts", [])
-            if not any(mount.get("mountPath") == volume.mount_path for mount in mounts):
-                mounts.append({"name": volume_of[claim], "mountPath": volume.mount_path})
+        mounts.append({"name": volume_of[claim], "mountPath": volume.mount_path})
+    for container in spec.get("containers", []) if mounts else ():
+        own = container.get("volumeMounts") or []
+        taken = {mount.get("mountPath") for mount in own}
+        container["volumeMounts"] = [*own, *(mount for mount in mounts if mount["mountPath"] not in taken)]
 
 
 def _copied(value: Any) -> Any:

@@ -98,6 +98,10 @@ class PodDraft:
             entry["value"] = str(value)
         self.injected.setdefault(name, entry)
 
+    def inject_shared(self, entries: Mapping[str, dict[str, Any]]) -> None:
+        """Give every container all these variables, by name; the entries are shared by all pods: read-only."""
+        self.injected = {**self.injected, **entries, **self.injected}
+
 
 class Plugin(ABC, Generic[Options]):
     """The base of every plugin; third parties register theirs under the entry-point group `vcjob.plugins`."""

@@ -181,7 +181,7 @@ class _Reader:
         return error((place,), f"`{_shown(item)}` is no flag: Volcano reads nothing from here on", hint)
 
     def _unknown(self, item: str, place: int) -> Problem:
-        from vcjob.spec.wording import nearest
+        from vcjob.spec.spelling import nearest
 
         words = item.split()
         if len(words) > 1 and self._is_flag(words[0]):

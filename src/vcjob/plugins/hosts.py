@@ -25,5 +25,19 @@ def address(job: Job, task: Task, index: object) -> str:
 
 def task_hosts(job: Job, task: Task) -> list[str]:
     """All addresses of a task. Pods of a template with its own hostname share one."""
-    count = min(task.replicas, 1) if own_hostname(task) else task.replicas
-    return [address(job, task, index) for index in range(count)]
+    return [address(job, task, index) for index in range(host_count(task))]
+
+
+def host_count(task: Task) -> int:
+    """How many different addresses the pods of a task have."""
+    return min(task.replicas, 1) if own_hostname(task) else task.replicas
+
+
+def sum_of_digits(count: int) -> int:
+    """How many digits the numbers from 0 to `count` - 1 have together."""
+    total, start, digits = 0, 0, 1
+    while start < count:
+        end = min(count, 10**digits)
+        total += (end - start) * digits
+        start, digits = end, digits + 1
+    return total

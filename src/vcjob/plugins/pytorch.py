@@ -71,9 +71,12 @@ def rank_of(index: Slot, task: Task, options: PytorchOptions) -> Slot | None:
 def open_port(spec: dict[str, Any], port: int) -> None:
     """Every container declares the port. With hostNetwork it may stand in one place of the pod only."""
     containers: list[Container] = spec.get("containers") or []
+    once_per_pod = bool(spec.get("hostNetwork"))
+    declared = once_per_pod and any(_declares(container, port) for container in containers)
     for container in containers:
-        if any(_declares(other, port) for other in (containers if spec.get("hostNetwork") else (container,))):
+        if declared or _declares(container, port):
             continue
+        declared = once_per_pod
         ports = container.get("ports") or []
         entry: dict[str, Any] = {"containerPort": port}
         if all(other.get("name") != PORT_NAME for other in ports):

@@ -18,7 +18,7 @@ from vcjob.plugins.env import EnvPlugin
 from vcjob.plugins.guard import guarded
 from vcjob.plugins.pytorch import PytorchPlugin
 from vcjob.plugins.svc import SvcPlugin
-from vcjob.spec.job import Job
+from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, has_errors, warning
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ BUILT_IN: dict[str, Plugin[Any]] = {
 OF_VOLCANO = frozenset({"ssh", "mpi", "tensorflow", "ray", "hcclrank"})
 WHERE: Path = ("spec", "plugins")
 _FEW_WORDS = 1000
+#: Variables that plugins may add to all containers of one pod. Each takes about 100 bytes as JSON, and etcd
+#: stores objects of up to 1.5 MiB.
+MAX_VARIABLES = 12_000
 
 
 def names() -> list[str]:
@@ -63,7 +66,7 @@ def problem_with(name: str) -> Problem | None:
             f"the plugin `{name}` of Volcano is not served here: a Job can use {', '.join(sorted(BUILT_IN))}",
             "remove it, or run this Job on Volcano itself",
         )
-    from vcjob.spec.wording import nearest
+    from vcjob.spec.spelling import nearest
 
     near = nearest(name, names())
     hint = f"did you mean `{near}`?" if near else f"known plugins: {', '.join(names())}"
@@ -78,14 +81,17 @@ def open_plugins(job: Job) -> list[Opened]:
     return opened
 
 
-def check_plugins(job: Job) -> list[Problem]:
-    """Everything that the plugins of a Job have to say about it, with full paths."""
+def check_plugins(job: Job) -> Iterator[Problem]:
+    """The problems that the plugins of a Job report, with full paths, one at a time."""
     opened, problems = _open(job)
+    refused = has_errors(problems)
+    yield from problems
     for plugin, options in opened:
-        problems += plugin.check(job, options)
-    if not has_errors(problems):
-        problems += _overridden(job, opened)
-    return problems
+        for problem in plugin.check(job, options):
+            refused = refused or problem.severity == "error"
+            yield problem
+    if not refused:
+        yield from _check_variables(job, opened)
 
 
 def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
@@ -139,32 +145,55 @@ def _parsed_once(name: str, arguments: tuple[str, ...]) -> tuple[Any, list[Probl
 
 
 class _NamesOnly(PodDraft):
-    """A draft of which only the names of the injected variables are asked for: cheap where there are thousands."""
+    """A draft that records only the names of the injected variables, at a cost per plugin and not per name."""
 
-    __slots__ = ()
+    __slots__ = ("groups",)
+
+    def __init__(self, job: Job, task: Task) -> None:
+        super().__init__(job, task, {"metadata": {}, "spec": _copied(task.pod_spec)}, mark="")
+        self.groups: list[Mapping[str, object]] = [self.injected]
 
     def inject_env(
         self, name: str, value: object = None, *, value_from: Mapping[str, Any] | None = None
     ) -> None:
         self.injected[name] = {}
 
+    def inject_shared(self, entries: Mapping[str, dict[str, Any]]) -> None:
+        self.groups.append(entries)
 
-def _overridden(job: Job, opened: Sequence[Opened]) -> Iterator[Problem]:
-    """Warnings for variables of the user's that a plugin sets as well; found by shaping a pod of each task."""
+    def injects(self, name: object) -> bool:
+        return any(name in group for group in self.groups)
+
+    def injected_count(self) -> int:
+        return sum(map(len, self.groups))
+
+
+def _check_variables(job: Job, opened: Sequence[Opened]) -> Iterator[Problem]:
+    """Warnings for the user's variables that a plugin sets as well, and an error where a pod would get more
+    variables than an object can hold; found by shaping a pod of each task."""
     for number, task in enumerate(job.tasks):
-        draft = _NamesOnly(job, task, {"metadata": {}, "spec": _copied(task.pod_spec)}, mark="")
+        draft = _NamesOnly(job, task)
         for plugin, options in opened:
             try:
                 plugin.shape(draft, options)
             except UserError as cause:
                 yield error((*WHERE, plugin.name), cause.message, cause.hint)
                 return
+        where: Path = ("spec", "tasks", number, "template", "spec")
+        total = draft.injected_count() * len(draft.all_containers())
+        if total > MAX_VARIABLES:
+            yield error(
+                where,
+                f"the plugins would add {total} variables to each pod of this task; at most {MAX_VARIABLES} are"
+                " allowed, because the pod would not fit into etcd",
+                "use fewer tasks or containers, or add --inject-hosts-env=false to svc",
+            )
         for kind in ("initContainers", "containers"):
             for position, container in enumerate(task.pod_spec.get(kind) or []):
                 for place, entry in enumerate(container.get("env") or []):
-                    if entry.get("name") in draft.injected:
+                    if draft.injects(entry.get("name")):
                         yield warning(
-                            ("spec", "tasks", number, "template", "spec", kind, position, "env", place),
+                            (*where, kind, position, "env", place),
                             f"`{entry['name']}` is set by a plugin: this value is overridden",
                             "remove it, or give it another name",
                         )

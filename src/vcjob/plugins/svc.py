@@ -14,7 +14,15 @@ import msgspec
 
 from vcjob.plugins.base import Plugin, PodDraft
 from vcjob.plugins.goflags import Flag, parse_flags
-from vcjob.plugins.hosts import pod_name, subdomain, task_hosts
+from vcjob.plugins.hosts import (
+    address,
+    host_count,
+    own_hostname,
+    pod_name,
+    subdomain,
+    sum_of_digits,
+    task_hosts,
+)
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, warning
 
@@ -59,7 +67,7 @@ class SvcPlugin(Plugin[SvcOptions]):
             yield from _taken_places(job, task, ("spec", "tasks", number, "template", "spec"))
         if options.inject_hosts_env:
             yield from _left_out_warnings(job)
-        size = sum(len(key) + len(value) for key, value in host_data(job).items())
+        size = _data_size(job)
         if size > MAX_CONFIG_MAP:
             yield error(
                 ("spec", "tasks"),
@@ -77,8 +85,7 @@ class SvcPlugin(Plugin[SvcOptions]):
             mounts = container.get("volumeMounts") or []
             container["volumeMounts"] = [*mounts, {"name": volume, "mountPath": MOUNT_PATH}]
         if options.inject_hosts_env:
-            for key, source in _host_references(job):
-                draft.inject_env(key, value_from=source)
+            draft.inject_shared(_host_references(job))
 
     def objects(self, job: Job, options: SvcOptions) -> Iterator[dict[str, Any]]:
         yield {
@@ -98,16 +105,19 @@ class SvcPlugin(Plugin[SvcOptions]):
             yield _network_policy(job)
 
 
-@lru_cache(maxsize=4)  # asked for once per task: made anew each time, many tasks would cost their square
-def _host_references(job: Job) -> list[tuple[str, dict[str, Any]]]:
-    """Each host variable and where in the ConfigMap its value stands."""
+@lru_cache(maxsize=4)  # called for every task; building it each time would cost the square of the tasks
+def _host_references(job: Job) -> dict[str, dict[str, Any]]:
+    """The entry of each host variable, which refers to its key in the ConfigMap."""
     left_out = oversized(job)
     names = (name for task in job.tasks for name in (hosts_variable(task), number_variable(task)))
-    return [
-        (name, {"configMapKeyRef": {"name": config_map_name(job), "key": name}})
+    return {
+        name: {
+            "name": name,
+            "valueFrom": {"configMapKeyRef": {"name": config_map_name(job), "key": name}},
+        }
         for name in names
         if name not in left_out
-    ]
+    }
 
 
 def config_map_name(job: Job) -> str:
@@ -130,24 +140,55 @@ def host_data(job: Job) -> dict[str, str]:
         data[f"{_underscored(task)}.host"] = "\n".join(hosts)
         data[hosts_variable(task)] = ",".join(hosts)
         data[number_variable(task)] = str(len(hosts))
-    if sum(len(key) + len(value) for key, value in data.items()) > MAX_CONFIG_MAP:
+    if _full_size(job) > MAX_CONFIG_MAP:
         for name in oversized(job):
             del data[name]
     return data
 
 
-def oversized(job: Job) -> dict[str, Task]:
-    """The host variables with which no program could be started, by name."""
-    found: dict[str, Task] = {}
+def _data_size(job: Job) -> int:
+    """The size of `host_data`, worked out without making it."""
+    size = _full_size(job)
+    if size > MAX_CONFIG_MAP:
+        left_out = oversized(job)
+        for task in job.tasks:
+            if (name := hosts_variable(task)) in left_out:
+                size -= len(name) + _joined_length(job, task)
+    return size
+
+
+def _full_size(job: Job) -> int:
+    return sum(
+        len(f"{_underscored(task)}.host")
+        + len(hosts_variable(task))
+        + len(number_variable(task))
+        + 2 * _joined_length(job, task)
+        + len(str(host_count(task)))
+        for task in job.tasks
+    )
+
+
+def oversized(job: Job) -> set[str]:
+    """The host variables that are too long for a program to start with."""
+    found: set[str] = set()
     total = 0
     for task in job.tasks:
         name = hosts_variable(task)
-        size = len(name) + 2 + sum(len(host) + 1 for host in task_hosts(job, task)) - bool(task.replicas)
+        size = len(name) + 2 + _joined_length(job, task)
         if size > MAX_VARIABLE or total + size > MAX_VARIABLES:
-            found[name] = task
+            found.add(name)
         else:
             total += size
     return found
+
+
+def _joined_length(job: Job, task: Task) -> int:
+    """The length of all host names of a task, joined; worked out without making them."""
+    count = host_count(task)
+    if count == 0:
+        return 0
+    digits = 0 if own_hostname(task) else sum_of_digits(count)
+    return count * (len(address(job, task, "")) + 1) - 1 + digits
 
 
 def _underscored(task: Task) -> str:
@@ -155,9 +196,13 @@ def _underscored(task: Task) -> str:
 
 
 def _left_out_warnings(job: Job) -> Iterator[Problem]:
-    for name, task in oversized(job).items():
+    left_out = oversized(job)
+    for number, task in enumerate(job.tasks):
+        name = hosts_variable(task)
+        if name not in left_out:
+            continue
         yield warning(
-            ("spec", "tasks", job.tasks.index(task), "replicas"),
+            ("spec", "tasks", number, "replicas"),
             f"`{name}` is left out: the names of {task.replicas} pods are longer than a program's environment may be",
             f"read {MOUNT_PATH}/{_underscored(task)}.host instead",
         )

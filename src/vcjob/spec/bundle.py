@@ -10,7 +10,7 @@ from vcjob.spec.document import Document
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Problem, error
 from vcjob.spec.source import load_documents, read_text
-from vcjob.spec.wording import nearest
+from vcjob.spec.spelling import nearest
 
 _COMPANIONS = {"ConfigMap": "config_maps", "Secret": "secrets", "PersistentVolumeClaim": "claims"}
 _KINDS = (KIND, *_COMPANIONS)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, overload
 
 import msgspec
 
 Severity: TypeAlias = Literal["error", "warning"]
 Step: TypeAlias = str | int
 Path: TypeAlias = tuple[Step, ...]
+
+
+#: Longest message or hint, and longest key in a path: both may quote what the author of a Job wrote.
+MAX_TEXT = 1_000
+MAX_STEP = 253
 
 
 def format_path(path: Sequence[Step]) -> str:
@@ -19,6 +24,8 @@ def format_path(path: Sequence[Step]) -> str:
     """
     out = ""
     for step in path:
+        if isinstance(step, str):
+            step = _cut(step, MAX_STEP)
         if isinstance(step, int):
             out += f"[{step}]"
         elif "." in step or "[" in step or step == "":
@@ -58,12 +65,20 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+@overload
+def _cut(text: str, most: int = ...) -> str: ...
+@overload
+def _cut(text: None) -> None: ...
+def _cut(text: str | None, most: int = MAX_TEXT) -> str | None:
+    return text if text is None or len(text) <= most else f"{text[: most - 1]}…"
+
+
 def error(where: Path, message: str, hint: str | None = None) -> Problem:
-    return Problem(severity="error", where=where, message=message, hint=hint)
+    return Problem(severity="error", where=where, message=_cut(message), hint=_cut(hint))
 
 
 def warning(where: Path, message: str, hint: str | None = None) -> Problem:
-    return Problem(severity="warning", where=where, message=message, hint=hint)
+    return Problem(severity="warning", where=where, message=_cut(message), hint=_cut(hint))
 
 
 def has_errors(problems: Iterable[Problem]) -> bool:

@@ -1,11 +1,14 @@
-"""The schema check: every field of a Job, its pod templates included, known and of the right form.
+"""The schema check: every field of a Job, its pod templates included, is known and has the right form.
 
-A valid document costs microseconds. Only one that is not is walked again to say what is wrong with it.
+A valid document costs microseconds. Only an invalid one is walked again to report what is wrong with it, in
+pieces (each task, then the rest), so that the number of failures that are ever collected stays bounded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -18,16 +21,23 @@ from vcjob.spec.wording import Failure, say
 
 _OTHER_JOB = "batch/v1"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TASK = "TaskSpec"
+#: Failures after which the rest of a document is not examined.
+MAX_FAILURES = 1_000
+#: The validator collects all failures of a piece at once; of a larger piece it reports the first one only.
+MAX_PIECE_VALUES = 5_000
 
 
 class Examined(msgspec.Struct, frozen=True):
     """The problems, and the places where nothing can be read: a value has the wrong type or is missing.
 
-    Beside each such place stands the type that is wanted there.
+    `unreadable` maps each such place to the type that is wanted there. Where there are too many failures,
+    `complete` is False and other places may be unreadable too.
     """
 
     problems: list[Problem]
     unreadable: dict[Path, str]
+    complete: bool = True
 
 
 def check(document: Document | dict[str, Any], *, allow_unknown: bool = False) -> list[Problem]:
@@ -49,23 +59,21 @@ def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Exam
     problems = _identity(data) if kind == KIND else []
     if isinstance(data, dict) and data.get("apiVersion") == _OTHER_JOB and kind == KIND:
         return Examined(problems, {(): "object"})  # another kind of Job altogether: nothing else would fit
-    if _validator(kind).is_valid(data):
+    if _validator(kind, allow_unknown).is_valid(data):
         return Examined(problems, {})
-    failures = _failures(kind, data)
+    schema = _schema(kind)
+    failures, complete = _failures(kind, data, allow_unknown)
     wrong_type = {
         failure.where: failure.detail.types[-1] for failure in failures if failure.keyword == "type"
     }
-    schema = _schema(kind)
     unreadable = dict(wrong_type)
     for failure in failures:
         if failure.where in wrong_type and failure.keyword != "type":
             continue  # a value of the wrong type breaks the other rules too; one problem is enough
-        if failure.keyword == "additionalProperties" and allow_unknown:
-            continue
         if failure.keyword == "required":
             unreadable[*failure.where, failure.detail.property] = "null"
-        problems += say(failure, schema)
-    return Examined(problems, unreadable)
+        problems += islice(say(failure, schema), MAX_FAILURES)
+    return Examined(problems, unreadable, complete)
 
 
 def _identity(data: Any) -> list[Problem]:
@@ -87,16 +95,62 @@ def _identity(data: Any) -> list[Problem]:
     return problems
 
 
-def _failures(kind: str, data: Any) -> list[Failure]:
-    return [
-        Failure(
-            where=_steps(data, bad.instance_path),
-            rule=tuple(str(step) for step in bad.schema_path),
-            value=bad.instance,
-            detail=bad.kind,
-        )
-        for bad in _validator(kind).iter_errors(data)
-    ]
+def _failures(kind: str, data: Any, allow_unknown: bool) -> tuple[list[Failure], bool]:
+    """The failures of all pieces, and whether these are all there are."""
+    failures: list[Failure] = []
+    complete = True
+    for prefix, piece_kind, piece in _pieces(kind, data):
+        small = _values(piece, MAX_PIECE_VALUES) <= MAX_PIECE_VALUES
+        found = [
+            Failure(
+                where=(*prefix, *_steps(piece, bad.instance_path)),
+                rule=tuple(str(step) for step in bad.schema_path),
+                value=bad.instance,
+                detail=bad.kind,
+            )
+            for bad in _validator_errors(_validator(piece_kind, allow_unknown), piece, first_only=not small)
+        ]
+        failures += found
+        complete = complete and (small or not found)
+        if len(failures) > MAX_FAILURES:
+            return failures[:MAX_FAILURES], False
+    return failures, complete
+
+
+def _pieces(kind: str, data: Any) -> Iterator[tuple[Path, str, Any]]:
+    """The document without its tasks, and each task on its own: where it is, its kind and its data."""
+    spec = data.get("spec") if isinstance(data, dict) else None
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    if kind != KIND or not isinstance(spec, dict) or not isinstance(tasks, list):
+        yield (), kind, data
+        return
+    yield (), kind, {**data, "spec": {**spec, "tasks": []}}
+    for number, task in enumerate(tasks):
+        yield ("spec", "tasks", number), _TASK, task
+
+
+def _validator_errors(validator: Any, piece: Any, *, first_only: bool) -> list[Any]:
+    import jsonschema_rs
+
+    if not first_only:
+        return list(validator.iter_errors(piece))
+    try:
+        validator.validate(piece)
+    except jsonschema_rs.ValidationError as first:
+        return [first]
+    return []
+
+
+def _values(root: Any, most: int) -> int:
+    """How many values there are in `root`; counting stops above `most`."""
+    count, waiting = 0, [root]
+    while waiting and count <= most:
+        value = waiting.pop()
+        count += 1
+        if isinstance(value, dict | list):
+            room = most + 1 - count
+            waiting += islice(value.values() if isinstance(value, dict) else value, room)
+    return count
 
 
 def _steps(data: Any, path: list[str | int]) -> Path:
@@ -109,20 +163,60 @@ def _steps(data: Any, path: list[str | int]) -> Path:
     return tuple(steps)
 
 
-def job_schema() -> dict[str, Any]:
-    """The whole schema of a Job, with its `$defs`. Read-only."""
-    return _schema(KIND)
-
-
 @cache
-def _validator(kind: str) -> Any:
+def _validator(kind: str, allow_unknown: bool) -> Any:
     import jsonschema_rs
 
-    return jsonschema_rs.Draft202012Validator(_schema(kind))
+    schema = _schema(kind)
+    return jsonschema_rs.Draft202012Validator(_without_unknown_rule(schema) if allow_unknown else schema)
+
+
+def _without_unknown_rule(node: Any) -> Any:
+    """The schema without the rule that refuses unknown fields."""
+    if isinstance(node, list):
+        return [_without_unknown_rule(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: _without_unknown_rule(value)
+        for key, value in node.items()
+        if not (key == "additionalProperties" and value is False)
+    }
+
+
+def job_schema() -> dict[str, Any]:
+    """The whole schema of a Job, with its `$defs`. Read-only."""
+    return _file_schema(KIND)
 
 
 @cache
 def _schema(kind: str) -> dict[str, Any]:
+    """The schema that the validator uses."""
+    if kind == _TASK:
+        return {"$schema": _DIALECT, "$ref": f"#/$defs/{_TASK}", "$defs": _schema(KIND)["$defs"]}
+    schema: dict[str, Any] = _with_key_patterns(_file_schema(kind))
+    return schema
+
+
+def _with_key_patterns(node: Any) -> Any:
+    """The schema with each `propertyNames` written as a pattern of keys that are not allowed.
+
+    For `propertyNames` the validator copies the whole mapping into the failure of every bad key.
+    """
+    if isinstance(node, list):
+        return [_with_key_patterns(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    found = {key: _with_key_patterns(value) for key, value in node.items() if key != "propertyNames"}
+    names = node.get("propertyNames")
+    if isinstance(names, dict):
+        bad_key = f"^(?!{names['pattern'].removeprefix('^')})"
+        found["allOf"] = [{"patternProperties": {bad_key: False}, "description": names["description"]}]
+    return found
+
+
+@cache
+def _file_schema(kind: str) -> dict[str, Any]:
     folder = FilePath(__file__).with_name("schemas")  # importlib.resources would cost more than the check
     core: dict[str, Any] = msgspec.json.decode((folder / "kubernetes.json").read_bytes())
     if kind != KIND:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Path, Problem, error, format_path
+from vcjob.spec.spelling import nearest
 
 _TYPES = {
     "string": "text",
@@ -51,18 +52,19 @@ class Failure(msgspec.Struct, frozen=True):
         return name
 
 
-def say(failure: Failure, schema: dict[str, Any]) -> list[Problem]:
+def say(failure: Failure, schema: dict[str, Any]) -> Iterator[Problem]:
+    """The problems of one broken rule, which may concern several names."""
     where, keyword, detail = failure.where, failure.keyword, failure.detail
     if keyword == "additionalProperties":
-        return [_unknown(where, name, schema) for name in detail.unexpected]
-    if keyword == "required":
+        for name in detail.unexpected:
+            yield _unknown(where, name, schema)
+    elif keyword == "required":
         name = detail.property
-        return [error((*where, name), f"`{name}` is missing", f"add `{name}: {_EXAMPLES.get(name, '...')}`")]
-    if keyword == "propertyNames":
-        key = detail.error.instance
-        meaning = _meaning(schema, failure.rule)
-        return [error((*where, key), f"`{show(key)}` is not {meaning}")]
-    return [error(where, *_value(failure, schema))]
+        yield error((*where, name), f"`{name}` is missing", f"add `{name}: {_EXAMPLES.get(name, '...')}`")
+    elif keyword == "falseSchema":  # a key that the pattern of allowed keys excludes
+        yield error(where, f"`{show(where[-1])}` is not {_meaning(schema, failure.rule[:-1])}")
+    else:
+        yield error(where, *_value(failure, schema))
 
 
 def _value(failure: Failure, schema: dict[str, Any]) -> tuple[str, str | None]:
@@ -161,24 +163,19 @@ def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _meaning(schema: dict[str, Any], rule: tuple[str, ...]) -> str:
-    """The words that stand beside each pattern in the schema."""
+    """The description next to a rule of the schema."""
     node: Any = schema
     for step in rule[:-1]:
-        node = node[step]
+        node = node[int(step) if isinstance(node, list) else step]
     meaning: str = node["description"]
     return meaning
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant."""
-    known = list(known)
-    by_lower = {one.lower(): one for one in known}
-    if name.lower() in by_lower:
-        return by_lower[name.lower()]
-    import difflib  # only for those who mistype
-
-    found = difflib.get_close_matches(name[:_SHOWN_LENGTH].lower(), list(by_lower), 1, 0.7)
-    return by_lower[found[0]] if found else None
+def listed(names: Iterable[object], most: int = 10) -> str:
+    """Names for a message: the first few of them, and how many more there are."""
+    names = list(names)
+    shown = ", ".join(show(name) for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def show(value: object) -> str:

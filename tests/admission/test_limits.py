@@ -1,0 +1,127 @@
+"""The hard limits of a Job, each with its number in the message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.admission.cases import admitted, container, errors, job, refused, task, template
+from tests.admission.expensive_jobs import bad_label_keys, unknown_flags
+from vcjob.admission import admit, check_limits, limits
+
+
+def tasks(count: int) -> list[dict[str, Any]]:
+    return [task(f"t{number}") for number in range(count)]
+
+
+def dependencies(count: int) -> dict[str, Any]:
+    return job(task("a"), task("b", dependsOn={"name": ["a"] * count}))
+
+
+def policies(count: int) -> list[dict[str, Any]]:
+    return [{"exitCode": code, "action": "AbortJob"} for code in range(1, count + 1)]
+
+
+def containers(count: int) -> dict[str, Any]:
+    made = [container(f"c{number}") for number in range(count)]
+    return template(*made[:-1], initContainers=made[-1:])
+
+
+def volumes(count: int) -> list[dict[str, Any]]:
+    return [{"mountPath": f"/m{number}", "volumeClaimName": "claim"} for number in range(count)]
+
+
+def large(size: int) -> dict[str, Any]:
+    return job(task(template=template(container(env=[{"name": "A", "value": "x" * size}]))))
+
+
+@pytest.mark.parametrize(
+    ("largest", "too_large", "path", "message"),
+    [
+        (job(*tasks(2_000)), job(*tasks(2_001)), "spec.tasks", "the Job has 2001 tasks; at most 2000 are allowed"),
+        (dependencies(10_000), dependencies(10_001), "spec.tasks", "10001 names in dependsOn; at most 10000"),
+        (job(task(replicas=150_000)), job(task(replicas=150_001)), "spec.tasks", "150001 pods; at most 150000"),
+        (job(policies=policies(300)), job(policies=policies(301)), "spec.policies", "301 policies; at most 300"),
+        (job(task(policies=policies(300))), job(task(policies=policies(301))), "spec.tasks[0].policies", "at most 300"),
+        (job(volumes=volumes(100)), job(volumes=volumes(101)), "spec.volumes", "101 volumes; at most 100"),
+        (job(task(template=containers(100))), job(task(template=containers(101))), "spec.tasks[0].template.spec",
+         "101 containers; at most 100"),
+        (large(1_000_000), large(1_048_576), "", "bytes as JSON; at most 1048576"),
+    ],
+)  # fmt: skip
+def test_a_job_above_a_limit_is_refused_with_the_number(
+    largest: dict[str, Any], too_large: dict[str, Any], path: str, message: str
+) -> None:
+    admitted(largest)
+    assert check_limits(largest) == []
+    refused(too_large, path, message)
+    assert [problem.path for problem in check_limits(too_large)] == [path]
+
+
+@pytest.mark.parametrize(("size", "allowed"), [(100, True), (101, False)])
+def test_the_number_of_arguments_and_plugins_is_limited(size: int, allowed: bool) -> None:
+    assert (check_limits(unknown_flags(size)) == []) == allowed
+    assert (check_limits(job(plugins={f"p{i}": [] for i in range(size // 2)})) == []) or not allowed
+
+
+def test_no_other_check_runs_above_a_limit() -> None:
+    (problem,) = errors(job(*[task("same")] * 2_001))
+    assert "2001 tasks" in problem.message
+
+
+def test_the_status_and_managed_fields_do_not_count() -> None:
+    doc = job()
+    doc["status"] = {"message": "x" * limits.MAX_BYTES}
+    doc["metadata"]["managedFields"] = [{"manager": "x" * limits.MAX_BYTES}]
+    assert check_limits(doc) == []
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        {},
+        {"spec": 5},
+        {"spec": {"tasks": 5, "policies": "x", "volumes": {}, "plugins": [1]}},
+        {"spec": {"tasks": [5, None, {"replicas": "many", "dependsOn": [], "template": 1, "policies": 1}]}},
+        {"metadata": [], "spec": {"tasks": [{"replicas": True, "dependsOn": {"name": "a"}}]}},
+    ],
+)
+def test_any_value_in_any_place_is_accepted(doc: dict[str, Any]) -> None:
+    assert check_limits(doc) == []
+
+
+def test_nesting_without_end_is_refused() -> None:
+    nested: Any = []
+    for _ in range(100_000):
+        nested = [nested]
+    (problem,) = check_limits({"spec": nested})
+    assert "nested too deeply" in problem.message
+
+
+def test_an_update_may_not_cross_a_limit() -> None:
+    small, large_job = job(task(replicas=10)), job(task(replicas=2_000_000))
+    assert [p.message for p in admit(large_job, old=small).problems if "2000000 pods" in p.message]
+    assert admit(small, old=large_job).valid
+
+
+def test_a_stored_job_above_a_limit_can_still_be_changed_in_other_ways() -> None:
+    stored = job(*tasks(2_001))
+    changed = {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}
+    assert admit(changed, old=stored).valid
+    removed = {**stored, "metadata": {**stored["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert admit(removed, old=job()).valid
+
+
+def test_more_variables_than_a_pod_can_hold_are_refused() -> None:
+    many = [task(f"t{number}") for number in range(1_999)]
+    many.append(task("last", template=template(*(container(f"c{number}") for number in range(4)))))
+    problem = refused(job(*many, plugins={"svc": []}), "spec.tasks[1999].template.spec", "16000 variables")
+    assert "--inject-hosts-env=false" in (problem.hint or "")
+    admitted(job(*many, plugins={"svc": ["--inject-hosts-env=false"]}))
+
+
+def test_where_too_much_is_wrong_the_answer_says_that_it_is_not_complete() -> None:
+    problems = admit(bad_label_keys(10_000)).problems
+    assert [problem.path for problem in problems] == ["metadata.labels.-0", ""]
+    assert "was not checked" in problems[-1].message
