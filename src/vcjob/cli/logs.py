@@ -49,7 +49,11 @@ def command(
     no_prefix: bool,
     output: str,
 ) -> None:
-    """Show the lines of all ranks, each with `[rank task-index]` in front, in the order they were written."""
+    """Show the lines of all ranks, each with `[rank task-index]` in front.
+
+    Lines of one stream are in the order in which they were written; lines of different streams and ranks are in the
+    order in which they arrived.
+    """
     from vcjob.cli.screen import prefixed
     from vcjob.cli.times import moment_of
     from vcjob.sdk.finding import find

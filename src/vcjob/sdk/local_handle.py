@@ -13,7 +13,6 @@ from vcjob.local.jobs.recovery import pods_of, settle
 from vcjob.local.jobs.store import Store
 from vcjob.local.logs.failure import explain
 from vcjob.local.logs.follower import Follower
-from vcjob.local.logs.index import offset_at
 from vcjob.local.logs.reader import find_files, read_all
 from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.start import start_supervisor
@@ -29,6 +28,7 @@ _NOTED = (
     reasons.PORT_REPLACED,
     reasons.COMMAND_REJECTED,
     reasons.LOGS_TRUNCATED,
+    reasons.LOGS_LOST,
 )
 
 
@@ -117,15 +117,8 @@ class LocalHandle(Handle):
             for chunk in read_all(find_files(self._run, pods_of(self._run), chosen), since=since, tail=tail):
                 yield [chunk]
             return
-        follower = Follower(self._run, chosen)
+        follower = Follower(self._run, chosen, since=since, tail=tail)
         try:
-            # What is there already, in its order; then only what is new.
-            follower.attach()
-            for old in follower.attached():
-                if since is not None:
-                    old.skip_to(offset_at(old.file.path, since))
-                if tail is not None:
-                    old.skip_to_tail(tail)
             while not follower.ended:
                 chunks = follower.look()
                 yield chunks if chunks else follower.pause

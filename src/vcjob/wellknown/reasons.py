@@ -164,6 +164,11 @@ LOGS_TRUNCATED = _define(
     _EVENT,
     "Local backend: a log exceeded `VCJOB_LOG_LIMIT` and its oldest part was removed.",
 )
+LOGS_LOST = _define(
+    "LogsLost",
+    _EVENT,
+    "Local backend: output of a container cannot be written to its log (a full disk). The container keeps running.",
+)
 
 EVENTS_DAMAGED = _define(
     "EventsDamaged",

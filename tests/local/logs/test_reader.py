@@ -14,8 +14,8 @@ import pytest
 
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task, texts
 from vcjob.cli.screen import Screen, prefixed
-from vcjob.local.logs.index import LogIndex, offset_at, read_index
-from vcjob.local.logs.reader import LogFile, read_all
+from vcjob.local.logs.merger import LogFile
+from vcjob.local.logs.reader import read_all
 from vcjob.report.logs import Chunk, LogOrigin
 
 MANY = "import os, sys\nfor n in range({count}):\n    sys.stdout.write(f'{{n}} of rank ' + os.environ['RANK'] + '\\n')\n"
@@ -137,30 +137,6 @@ def test_the_screen_writes_what_it_gets_at_once() -> None:
     out = io.StringIO()
     Screen("job", out, io.StringIO()).logs([Chunk(origin(rank=None, task="a", index=0), b"one\n")])
     assert out.getvalue() == "[- a-0] one\n"
-
-
-def test_the_time_index_finds_the_place_of_a_moment(tmp_path: Path) -> None:
-    path = str(tmp_path / "log")
-    index = LogIndex()
-    for moment, line in enumerate(("a\n", "b\n", "c\n")):
-        with open(path, "a") as log:
-            log.write(line)
-        assert index.sample([path], 100.0 + moment)
-    assert not index.sample([path], 200.0)
-    assert read_index(path) == [(100.0, 2), (101.0, 4), (102.0, 6)]
-    assert [offset_at(path, moment) for moment in (99.0, 100.5, 101.0, 500.0)] == [0, 2, 2, 6]
-
-
-def test_the_time_index_grows_ever_slower(tmp_path: Path) -> None:
-    path = str(tmp_path / "log")
-    index, now = LogIndex(), 0.0
-    with open(path, "a") as log:
-        for _ in range(20_000):
-            now += 10.0
-            log.write("x")
-            log.flush()
-            index.sample([path], now)
-    assert len(read_index(path)) <= 15_000
 
 
 def test_files_without_an_index_are_still_read(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, python, task, texts
-from vcjob.local.logs.follower import Tail
-from vcjob.local.logs.reader import LogFile, read_all, tail_offset
+from vcjob.local.logs.merger import Cursor, LogFile, LogMerger
+from vcjob.local.logs.reader import read_all, tail_offset
 from vcjob.local.logs.retention import LogRetention, data_from, forget, limit_of
 
 BLOCK = 4096
@@ -57,10 +57,9 @@ def test_a_hole_is_one_line_and_all_others_are_whole(
     expected = _expected(content, start, end)
     read = b"".join(chunk.data for chunk in read_all([_file(path)]))
     assert read.decode().splitlines() == expected
-    tail, followed = Tail(_file(path)), b""
-    while (chunk := tail.read()) is not None:
-        followed += chunk.data
-    tail.close()
+    merger, followed = LogMerger([Cursor(_file(path))]), b""
+    while chunks := list(merger.read(budget=5000, follow=True)):
+        followed += b"".join(chunk.data for chunk in chunks)
     assert followed.decode().splitlines() == expected
 
 
@@ -85,7 +84,7 @@ def test_the_longest_logs_give_way_until_there_is_room(tmp_path: Path) -> None:
     mine = tmp_path / "noisy" / "0" / "volumes" / "result.out"
     mine.parent.mkdir()
     mine.write_bytes(b"z" * (9 << 20))
-    LogRetention(str(tmp_path), 4 << 20, said.append).look()
+    LogRetention(str(tmp_path), 4 << 20, said.append).check()
     noisy, quiet = (os.stat(tmp_path / pod / "0" / "main.0.out") for pod in ("noisy", "quiet"))
     if said and "cannot be dropped" in said[0]:
         pytest.skip(said[0])
@@ -101,8 +100,8 @@ def test_within_the_limit_nothing_is_touched(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "main.0.out").write_bytes(b"x" * (2 << 20))
     before = os.stat(folder / "main.0.out").st_blocks
-    LogRetention(str(tmp_path), 4 << 20, lambda _: pytest.fail("nothing is to be said")).look()
-    LogRetention(str(tmp_path), 0, lambda _: pytest.fail("there is no limit")).look()
+    LogRetention(str(tmp_path), 4 << 20, lambda _: pytest.fail("nothing is to be said")).check()
+    LogRetention(str(tmp_path), 0, lambda _: pytest.fail("there is no limit")).check()
     assert os.stat(folder / "main.0.out").st_blocks == before
 
 

@@ -101,4 +101,5 @@ def last_lines(path: str, count: int) -> list[str]:
             text = file.read().decode(errors="replace")
     except OSError:
         return []
-    return [line.rsplit("\r", 1)[-1] for line in text.splitlines()][-count:]
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.rstrip("\r").rsplit("\r", 1)[-1] for line in lines][-count:]

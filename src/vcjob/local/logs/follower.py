@@ -1,7 +1,8 @@
 """Following a run as it happens: new log lines and every change of its state, at little cost.
 
-Files are looked at a few times a second and read in large pieces; lines are never touched one by one. A
-change of the status wakes the follower at once, by inotify where the machine has it.
+Files are checked a few times a second and read in large pieces; lines are never handled one by one. A change of the
+status wakes the follower at once, by inotify where the machine has it. No file stays open between two calls, and a
+log that has ended is forgotten, so that a job can be followed through any number of restarts.
 """
 
 from __future__ import annotations
@@ -12,50 +13,32 @@ import select
 import time
 
 from vcjob.lifecycle.status import Status
-from vcjob.local.logs.reader import LogFile, find_files, line_start, tail_offset
-from vcjob.local.logs.retention import read_on
+from vcjob.local.logs.merger import Cursor, LogMerger
+from vcjob.local.logs.reader import find_files, first_offset, last_lines_of_containers
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
 
-_PIECE = 1 << 20
+#: Bytes of new lines that one call returns at most (and a line more).
+_BUDGET = 4 << 20
 _BUSY, _IDLE, _ENDING = 0.03, 0.12, 0.01
 
 
-class Tail:
-    """The growing end of one log file."""
-
-    def __init__(self, file: LogFile, start: int = 0) -> None:
-        self.file = file
-        self._descriptor = os.open(file.path, os.O_RDONLY)
-        self._offset = start
-        self._rest = b""
-
-    def read(self, *, last: bool = False) -> Chunk | None:
-        """The whole lines that are new; with `last` also an unfinished one."""
-        data, self._offset = read_on(self._descriptor, self._offset, _PIECE)
-        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        if newline:
-            return Chunk(self.file, whole + newline)
-        if last and self._rest and len(data) < _PIECE:
-            rest, self._rest = self._rest, b""
-            return Chunk(self.file, rest + b"\n")
-        return None
-
-    def skip_to_tail(self, lines: int) -> None:
-        self._offset = tail_offset(self._descriptor, os.fstat(self._descriptor).st_size, lines)
-
-    def skip_to(self, offset: int) -> None:
-        self._offset = line_start(self._descriptor, offset)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
 class Follower:
-    """Call `look` again and again, and `rest` in between, until `ended`."""
+    """Call `look` repeatedly, and `rest` in between, until `ended`.
 
-    def __init__(self, run: RunDir, chosen: LogFilter = LogFilter(), *, logs: bool = True) -> None:  # noqa: B008 - a tuple, which nobody can change
+    Of the logs that exist at first only lines newer than `since` and the last `tail` of each container are returned.
+    """
+
+    def __init__(
+        self,
+        run: RunDir,
+        chosen: LogFilter = LogFilter(),  # noqa: B008 - a tuple, which nobody can change
+        *,
+        logs: bool = True,
+        since: float | None = None,
+        tail: int | None = None,
+    ) -> None:
         self.run = run
         self.status = Status()
         self.pods: list[PodState] = []
@@ -63,26 +46,25 @@ class Follower:
         self.ended = False
         self._chosen = chosen
         self._logs = logs
-        self._tails: dict[str, Tail] = {}
+        self._since, self._tail = since, tail
+        self._merger = LogMerger()
+        self._known: set[str] = set()
+        self._first = True
         self._seen: dict[str, tuple[int, int] | None] = {}
         self._watch = _Watch(run.folder)
         self._grew = False
-
-    def attach(self) -> None:
-        """Find the files that are there, without reading them yet."""
-        if self._changed("pods.json"):
-            self.pods = self.run.pods()
-            self._attach()
 
     def look(self) -> list[Chunk]:
         """Take in what is new; returns new log lines. The last call (after which `ended`) returns the rest."""
         supervised = self.run.supervised()  # before the files: what it wrote last is then seen
         if self._changed("status.json"):
             self.status = self.run.status() or Status()
-        self.attach()
-        chunks = self._read(last=not supervised)
+        if self._changed("pods.json"):
+            self.pods = self.run.pods()
+            self._find_logs()
+        chunks = self._read(supervised)
         self._grew = bool(chunks)
-        self.ended = not supervised and not chunks
+        self.ended = not supervised and not self._merger.backlog
         return chunks
 
     def stuck(self) -> bool:
@@ -100,12 +82,7 @@ class Follower:
             return _ENDING  # its supervisor is about to go, which no file tells
         return _BUSY if self._grew else _IDLE
 
-    def attached(self) -> list[Tail]:
-        return list(self._tails.values())
-
     def close(self) -> None:
-        for tail in self._tails.values():
-            tail.close()
         self._watch.close()
 
     def _changed(self, name: str) -> bool:
@@ -118,16 +95,33 @@ class Follower:
         self._seen[name] = identity
         return changed
 
-    def _attach(self) -> None:
+    def _find_logs(self) -> None:
         if not self._logs:
             return
-        for file in find_files(self.run, self.pods, self._chosen):
-            if file.path not in self._tails:
-                self._tails[file.path] = Tail(file)
+        for file in find_files(self.run, self.pods, self._chosen, self._known):
+            offset = first_offset(file, self._since, self._tail) if self._first else 0
+            self._known.add(file.path)
+            self._merger.cursors.append(Cursor(file, offset))
+        ended = {
+            (pod.task, pod.index, pod.attempt, container.name): container.restarts
+            + (container.ended is not None)
+            for pod in self.pods
+            for container in pod.containers
+        }
+        for cursor in self._merger.cursors:
+            cursor.final = cursor.file.restart < ended.get(cursor.file.instance[:4], 0)
 
-    def _read(self, *, last: bool) -> list[Chunk]:
-        found = [tail.read(last=last) for tail in self._tails.values()]
-        return [chunk for chunk in found if chunk is not None]
+    def _read(self, supervised: bool) -> list[Chunk]:
+        merger = self._merger
+        if self._first and self._tail is not None:
+            chunks = list(last_lines_of_containers(merger.read(follow=supervised), self._tail))
+        else:
+            chunks = list(merger.read(budget=_BUDGET, follow=supervised))
+        self._first = False
+        chunks += merger.drop_finished()
+        if not supervised and not merger.backlog:
+            chunks += merger.finish()
+        return chunks
 
 
 class _Watch:

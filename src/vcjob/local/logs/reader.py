@@ -1,34 +1,32 @@
-"""The logs of a run: which files there are, and their lines in the order in which they were written.
+"""The logs of a run: which files exist, and which part of them is requested.
 
-Every container writes two files, one per stream. Their order among each other comes from the time indexes
-that the supervisor keeps (`logindex`), so it is exact within a stream and good to a tenth of a second between
-streams and ranks.
+A container has two log files, one per stream; their lines are merged by `LogMerger`. Used by the SDK and by the
+failure report; a log that is still written to can be read at any time.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 
-from vcjob.local.logs.index import offset_at, read_index
-from vcjob.local.logs.retention import data_from, read_on
+from vcjob.local.logs.index import offset_at
+from vcjob.local.logs.merger import Cursor, LogFile, LogMerger
+from vcjob.local.logs.retention import data_from
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 from vcjob.report.podstate import PodState
 
-_PIECE = 1 << 18
-#: With more files than these each is opened for every piece anew: a process may have 1,024 open, as a rule.
-_MOST_OPEN = 256
 
+def find_files(
+    run: RunDir, pods: list[PodState], chosen: LogFilter, known: Container[str] = ()
+) -> list[LogFile]:
+    """The files of the newest instance of every container (or of the one before it), by rank, task and index.
 
-class LogFile(LogOrigin, frozen=True, kw_only=True, gc=False):
-    path: str
-
-
-def find_files(run: RunDir, pods: list[PodState], chosen: LogFilter) -> list[LogFile]:
-    """The files of the newest try of every container (or of the one before it), by rank, task and index."""
+    Files whose paths are `known` are left out.
+    """
     found: list[LogFile] = []
     tries: dict[tuple[str, int, str], list[list[LogFile]]] = {}
     for pod in sorted(pods, key=_by_rank):
@@ -44,7 +42,7 @@ def find_files(run: RunDir, pods: list[PodState], chosen: LogFilter) -> list[Log
     for each in tries.values():
         last = len(each) - 1 if chosen.previous else len(each)
         for pair in each[0 if chosen.every_try else max(0, last - 1) : last]:
-            found += [file for file in pair if os.path.exists(file.path)]
+            found += [file for file in pair if file.path not in known and os.path.exists(file.path)]
     return found
 
 
@@ -71,68 +69,33 @@ def _files(run: RunDir, pod: PodState, container: str, main: bool, restart: int)
 
 
 def read_all(files: list[LogFile], *, since: float | None = None, tail: int | None = None) -> Iterator[Chunk]:
-    """Everything that is in the files now, merged by time."""
-    chunks = _merged(files, since, tail)
-    if tail is None:
-        yield from chunks
-        return
-    # --tail counts per container, over both of its streams.
-    kept: dict[tuple[str, int, str], deque[tuple[int, LogOrigin, bytes]]] = {}
-    number = 0
-    for chunk in chunks:
-        name = (chunk.origin.task, chunk.origin.index, chunk.origin.container)
-        last = kept.setdefault(name, deque(maxlen=tail))
-        for line in chunk.data.splitlines(keepends=True):
-            number += 1
-            last.append((number, chunk.origin, line))
-    for _, origin, line in sorted(
-        (item for last in kept.values() for item in last), key=lambda item: item[0]
-    ):
-        yield Chunk(origin, line)
+    """Everything that is in the files now, merged by time; with `tail` the last lines of each container."""
+    merger = LogMerger(Cursor(file, first_offset(file, since, tail)) for file in files)
+    chunks = itertools.chain(merger.read(), merger.finish())
+    yield from chunks if tail is None else last_lines_of_containers(chunks, tail)
 
 
-def _merged(files: list[LogFile], since: float | None, tail: int | None) -> Iterator[Chunk]:
-    stay_open = len(files) <= _MOST_OPEN
-    sources = [_timed_pieces(place, file, since, tail, stay_open) for place, file in enumerate(files)]
-    rests: dict[int, bytes] = {}
-    for _, place, data in heapq.merge(*sources, key=lambda piece: piece[:2]):
-        data = rests.pop(place, b"") + data
-        whole, newline, rest = data.rpartition(b"\n")
-        if rest:
-            rests[place] = rest
-        if newline:
-            yield Chunk(files[place], whole + newline)
-    for place, rest in sorted(rests.items()):
-        yield Chunk(files[place], rest + b"\n")
-
-
-def _timed_pieces(
-    place: int, file: LogFile, since: float | None, tail: int | None, stay_open: bool
-) -> Iterator[tuple[float, int, bytes]]:
-    """The file in pieces, each with the time at which it had surely been written, and the file's place."""
+def first_offset(file: LogFile, since: float | None, tail: int | None) -> int:
+    """Where the lines begin that are newer than `since` and among the last `tail` ones of this stream."""
+    if since is None and tail is None:
+        return 0
     log = os.open(file.path, os.O_RDONLY)
     try:
-        size = os.fstat(log).st_size
         start = 0 if since is None else line_start(log, offset_at(file.path, since))
-        if tail is not None:
-            start = max(start, tail_offset(log, size, tail))
-        index = [entry for entry in read_index(file.path) if start < entry[1] <= size]
-        if not index or index[-1][1] < size:
-            index.append((os.fstat(log).st_mtime, size))
-        for moment, end in index:
-            while start < end:
-                if log < 0:
-                    log = os.open(file.path, os.O_RDONLY)
-                data, start = read_on(log, start, min(end - start, _PIECE))
-                if not data:
-                    return
-                if not stay_open:
-                    os.close(log)
-                    log = -1
-                yield moment, place, data
+        return start if tail is None else max(start, tail_offset(log, os.fstat(log).st_size, tail))
     finally:
-        if log >= 0:
-            os.close(log)
+        os.close(log)
+
+
+def last_lines_of_containers(chunks: Iterable[Chunk], count: int) -> Iterator[Chunk]:
+    """The last `count` lines of each container, over both of its streams."""
+    kept: dict[tuple[str, int, str], deque[tuple[int, LogOrigin, bytes]]] = {}
+    numbers = itertools.count()
+    for origin, data in chunks:
+        last = kept.setdefault((origin.task, origin.index, origin.container), deque(maxlen=count))
+        last.extend((next(numbers), origin, line + b"\n") for line in data.split(b"\n")[:-1])
+    for _, origin, line in heapq.merge(*kept.values(), key=lambda item: item[0]):
+        yield Chunk(origin, line)
 
 
 def line_start(descriptor: int, offset: int) -> int:

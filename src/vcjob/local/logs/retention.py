@@ -1,8 +1,8 @@
 """What the logs of a job may take of the disk, and how old lines give way to new ones.
 
-Containers write their log files by themselves and never let go of them, so nothing can be rotated. But a file system
-can forget a part in the middle of a file: sizes and offsets stay, the writer notices nothing, and readers skip the
-hole and say so. The first lines stay (how the program was started), and so do the newest.
+Log files are not rotated: offsets in a log, its time index and those who follow it stay valid. Instead a part in the
+middle of a long log is removed (a hole): sizes and offsets stay, the writer notices nothing, and readers show a line
+in place of the hole. The first lines are kept (how the program was started), and so are the newest.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _FIRST = 1 << 16
 _BLOCK = 4096
 _PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
 _EVERY = 1.0
+_FASTEST_GROWTH = 1 << 30  # bytes per second that the logs of a job are assumed to grow at most
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,18 +46,20 @@ class LogRetention:
         self._folder = folder
         self._limit = limit
         self._say = say
-        self._next = 0.0
 
-    def look(self) -> None:
-        """Call it when logs have grown; most calls do nothing."""
-        now = time.monotonic()
-        if not self._limit or now < self._next:
-            return
+    def check(self) -> float | None:
+        """Remove old lines if the logs take more than the limit. Returns the seconds until the next check is due,
+        or None when no further check is needed."""
+        if not self._limit:
+            return None
+        began = time.monotonic()
         used = dict(_logs(self._folder))
         if sum(used.values()) > self._limit:
             self._make_room(used)
-        # Looking at thousands of files takes a while, and must never take a noticeable part of a core.
-        self._next = now + max(_EVERY, 100 * (time.monotonic() - now))
+        # Listing thousands of files takes a while, and must never take a noticeable part of a core. And logs that
+        # are far below the limit need a while to reach it.
+        cost = time.monotonic() - began
+        return max(_EVERY, 100 * cost, (self._limit - sum(used.values())) / _FASTEST_GROWTH)
 
     def _make_room(self, used: dict[str, int]) -> None:
         """Halve the longest log until there is room for a while."""

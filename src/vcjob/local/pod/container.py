@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from vcjob.local.machine import process
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, Mount, StartFailure
+from vcjob.local.pod.output import ContainerOutput, log_paths
 from vcjob.local.pod.probes import Checks, Probe
 from vcjob.report.podstate import ContainerState, Ended, Role
 from vcjob.wellknown import reasons
@@ -51,6 +52,10 @@ class Host(NamedTuple):
     ended: Callable[[Container], None]
     ready_to_follow: Callable[[Container], None]
     oom_killed: Callable[[str], bool]
+    #: Called with a container's name, its restart count and the reading ends of its pipes before it starts.
+    output_opened: Callable[[str, int, list[int]], None]
+    #: Called with the reason when output of a container must be discarded.
+    output_lost: Callable[[str, str], None]
 
 
 class Container:
@@ -59,6 +64,7 @@ class Container:
         self.host = host
         self.state = ContainerState(name=spec.name, role=spec.role, waiting="PodInitializing")
         self._child: Child | None = None
+        self._output: ContainerOutput | None = None
         self._probes: list[Probe] = []
         self._checks: Checks | None = None
         self._kill_timer: Timer | None = None
@@ -84,21 +90,18 @@ class Container:
         if self.spec.trouble:
             self._could_not_start(self.spec.trouble)
             return
-        streams: list[int] = []
         try:
-            streams = [
-                open_log(self.host.folder, self.spec.name, state.restarts, end) for end in ("out", "err")
-            ]
-            self._child = self.host.launcher.launch(self._request(*streams))
-        except StartFailure as failure:
-            self._could_not_start(failure.message)
-            return
+            output = self._open_output()
         except OSError as error:
             self._could_not_start(f"its log file cannot be opened: {error.strerror}")
             return
+        try:
+            self._child = self.host.launcher.launch(self._request(*output.ends))
+        except StartFailure as failure:
+            self._could_not_start(failure.message)
+            return
         finally:
-            for stream in streams:
-                os.close(stream)
+            output.close_ends()
         state.pid = self._child.pid
         state.pid_start = process.start_time(self._child.pid)
         state.started_at = time.time()
@@ -130,6 +133,29 @@ class Container:
         self._stopping = True
         self._stop_probes()
         self._signal(signal.SIGKILL)
+
+    def close_output(self) -> None:
+        """Save the last output. Call it when every process of the container has ended."""
+        if self._output is not None:
+            self._output.close()
+            self._output = None
+
+    def drain_output(self, deadline: float) -> None:
+        """Save output until every process of the container has ended, or until `deadline` (monotonic)."""
+        if self._output is not None:
+            self._output.drain(deadline)
+            self._output = None
+
+    def _open_output(self) -> ContainerOutput:
+        host, name, restarts = self.host, self.spec.name, self.state.restarts
+        self.close_output()
+        self._output = ContainerOutput(
+            host.loop,
+            log_paths(host.folder, name, restarts),
+            lambda reason: host.output_lost(name, reason),
+        )
+        host.output_opened(name, restarts, self._output.pipes)
+        return self._output
 
     def _request(self, stdout: int, stderr: int) -> LaunchRequest:
         spec = self.spec
@@ -218,6 +244,8 @@ class Container:
         child.signal_group(signal.SIGKILL)  # what its process left in the group ends with it
         self.host.loop.forget(child)
         child.close()
+        if self._output is not None:
+            self._output.read()
         number = -code if code < 0 else None
         oom = number == signal.SIGKILL and self.host.oom_killed(self.spec.name)
         reason = "Completed" if code == 0 else "OOMKilled" if oom else "Error"
@@ -248,15 +276,9 @@ class Container:
 def last_words(folder: str, container: str, restart: int) -> str | None:
     """The last line on its stderr: for most programs, why it gave up."""
     try:
-        with open(os.path.join(folder, f"{container}.{restart}.err"), "rb") as file:
+        with open(log_paths(folder, container, restart)[1], "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_WORDS * 4))
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:
         return None
     return next((line.strip()[:LONGEST_WORDS] for line in reversed(lines) if line.strip()), None)
-
-
-def open_log(folder: str, container: str, restart: int, stream: str) -> int:
-    """A log file that the container writes by itself: append only, so that nothing is ever written over."""
-    path = os.path.join(folder, f"{container}.{restart}.{stream}")
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -43,6 +43,8 @@ class Pod:
         plain: PlainLauncher,
         changed: Callable[[], None],
         oom_killed: Callable[[str], bool] = lambda _container: False,
+        output_opened: Callable[[str, int, list[int]], None] = lambda *_: None,
+        output_lost: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self.spec = spec
         self.state = state
@@ -58,6 +60,8 @@ class Pod:
             self._container_ended,
             self._started,
             oom_killed,
+            output_opened,
+            output_lost,
         )
         self._containers = [Container(container, host) for container in spec.containers]
         state.containers = [container.state for container in self._containers]
@@ -91,6 +95,17 @@ class Pod:
         self._verdict = (reason, message)
         self.stop()
 
+    def kill_containers(self) -> None:
+        """Kill what runs, without any grace. Containers that another process started for us are not our
+        descendants, so that killing those is not enough."""
+        for container in self._containers:
+            container.kill()
+
+    def drain_output(self, deadline: float) -> None:
+        """Save the output of containers that were killed, until `deadline` (monotonic) at the latest."""
+        for container in self._containers:
+            container.drain_output(deadline)
+
     # Starting, one after the other
 
     def _next(self) -> None:
@@ -114,6 +129,7 @@ class Pod:
 
     def _container_ended(self, container: Container) -> None:
         self._end_orphans(container.spec.name)
+        container.close_output()  # before anybody hears that it ended: its logs are complete then
         ended = container.state.ended
         assert ended is not None
         if container.never_started:

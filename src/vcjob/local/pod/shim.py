@@ -12,9 +12,11 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import NoReturn
@@ -24,10 +26,26 @@ import msgspec
 from vcjob.local.machine import linux, process
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.local.pod.output import log_paths, save_output
 from vcjob.local.pod.pod import Pod, PodSpec
 from vcjob.report.podstate import PodState
 
-_STATE = msgspec.json.Decoder(PodState)
+#: How long the last output of a killed container is waited for, in seconds.
+_LAST_OUTPUT = 1.0
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+class Report(msgspec.Struct, omit_defaults=True):
+    """One line from a shim to its supervisor; one of these is set."""
+
+    state: PodState | None = None
+    #: Name and restart count of a container that starts; the reading ends of its pipes come with the line.
+    output: tuple[str, int] | None = None
+    #: Why output of a container is not in its log.
+    lost: str | None = None
+
+
+_REPORT = msgspec.json.Decoder(Report)
 
 
 class Order(msgspec.Struct, omit_defaults=True):
@@ -43,12 +61,21 @@ _ORDER = msgspec.json.Decoder(Order)
 
 
 class ShimHandle:
-    """The supervisor's side of a shim."""
+    """The supervisor's side of a shim.
 
-    def __init__(self, pid: int, channel: socket.socket) -> None:
+    It holds the reading ends of the pipes of the containers that run, in case the shim is killed, and closes them
+    when the shim reports that the container has ended.
+    """
+
+    def __init__(self, pid: int, channel: socket.socket, folder: str) -> None:
         self.pid = pid
         self._channel = channel
+        self._folder = folder
         self._rest = b""
+        self._arrived: list[int] = []
+        self._pipes: dict[tuple[str, int], list[int]] = {}
+        #: Why output of the pod's containers is not in their logs; whoever reads it empties it.
+        self.lost: list[str] = []
 
     def fileno(self) -> int:
         return self._channel.fileno()
@@ -60,17 +87,56 @@ class ShimHandle:
     def receive(self) -> tuple[list[PodState], bool]:
         """The states that have arrived, and whether the shim is still there."""
         try:
-            data = self._channel.recv(1 << 18)
+            data, pipes, _, _ = socket.recv_fds(self._channel, 1 << 18, 2, _CLOSE_ON_EXEC)
+            self._arrived += pipes
         except BlockingIOError:
             return [], True
         except OSError:
             data = b""
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
-        return [_STATE.decode(line) for line in lines], bool(data)
+        states = []
+        for line in lines:
+            report = _REPORT.decode(line)
+            if report.state is not None:
+                states.append(report.state)
+                self._close_ended(report.state)
+            if report.output is not None:
+                self._hold(report.output)
+            if report.lost is not None:
+                self.lost.append(report.lost)
+        return states, bool(data)
+
+    def save_output(self) -> None:
+        """The shim was killed: save what its containers had written and it had not read."""
+        for (container, restart), pipes in self._pipes.items():
+            save_output(pipes, log_paths(self._folder, container, restart), _LAST_OUTPUT)
+        self._pipes.clear()
 
     def close(self) -> None:
         self._channel.close()
+        for pipes in (self._arrived, *self._pipes.values()):
+            _close_all(pipes)
+        self._arrived, self._pipes = [], {}
+
+    def _hold(self, instance: tuple[str, int]) -> None:
+        pipes, self._arrived = self._arrived, []
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if any(pipe > most * 3 // 4 for pipe in pipes):
+            _close_all(pipes)  # with very many pods the supervisor needs its descriptors for other things
+        elif pipes:
+            self._pipes[instance] = pipes
+
+    def _close_ended(self, state: PodState) -> None:
+        for container in state.containers:
+            for instance in [known for known in self._pipes if known[0] == container.name]:
+                if container.restarts > instance[1] or container.ended is not None:
+                    _close_all(self._pipes.pop(instance))
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 class ShimWork:
@@ -90,7 +156,8 @@ class ShimWork:
         self.oom_killed: Callable[[str], bool] = lambda _container: False
 
 
-def start_shim(work: ShimWork) -> ShimHandle:
+def start_shim(work: ShimWork, folder: str) -> ShimHandle:
+    """Fork a shim for a pod whose logs are in `folder`."""
     ours, theirs = socket.socketpair()
     parent = os.getpid()
     gc.freeze()  # the child's collector leaves the shared pages alone
@@ -100,11 +167,12 @@ def start_shim(work: ShimWork) -> ShimHandle:
         _shim(work, theirs, parent)
     theirs.close()
     ours.setblocking(False)
-    return ShimHandle(pid, ours)
+    return ShimHandle(pid, ours, folder)
 
 
 def _shim(work: ShimWork, channel: socket.socket, parent: int) -> NoReturn:
     code = 1
+    shim: _Shim | None = None
     try:
         # The supervisor's death is a signal to us, not our death: there is work to do first.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -112,13 +180,18 @@ def _shim(work: ShimWork, channel: socket.socket, parent: int) -> NoReturn:
         linux.die_with_parent(signal.SIGTERM, parent)
         linux.set_process_name("vcjob-pod")
         work.close()
-        _Shim(work, channel).run()
+        shim = _Shim(work, channel)
+        shim.run()
         code = 0
     except BaseException:
         traceback.print_exc(file=sys.stderr)
         sys.stderr.flush()
     finally:
+        if shim is not None:
+            shim.kill_containers()
         kill_descendants()
+        if shim is not None:
+            shim.save_output()
         os._exit(code)
 
 
@@ -140,12 +213,31 @@ class _Shim:
             plain=self._plain,
             changed=self._report,
             oom_killed=work.oom_killed,
+            output_opened=self._output_opened,
+            output_lost=self._output_lost,
         )
 
     def run(self) -> None:
         self._pod.start()
         if not self._state.finished:
             self._loop.run()
+
+    def kill_containers(self) -> None:
+        self._pod.kill_containers()
+
+    def save_output(self) -> None:
+        """The supervisor is gone, or the pod has ended: nothing runs any more."""
+        self._pod.drain_output(time.monotonic() + _LAST_OUTPUT)
+
+    def _output_opened(self, container: str, restart: int, pipes: list[int]) -> None:
+        line = msgspec.json.encode(Report(output=(container, restart))) + b"\n"
+        with contextlib.suppress(OSError):  # too many descriptors in flight, or no supervisor any more
+            socket.send_fds(self._channel, [line], pipes)
+
+    def _output_lost(self, container: str, reason: str) -> None:
+        text = f"output of container {container} of pod {self._state.name} cannot be written and is lost: {reason}"
+        with contextlib.suppress(OSError):
+            self._channel.sendall(msgspec.json.encode(Report(lost=text)) + b"\n")
 
     def _note(self, note: str) -> None:
         """Goes to the supervisor with the next report."""
@@ -154,7 +246,7 @@ class _Shim:
 
     def _report(self) -> None:
         try:
-            self._channel.sendall(msgspec.json.encode(self._state) + b"\n")
+            self._channel.sendall(msgspec.json.encode(Report(self._state)) + b"\n")
         except OSError:
             self._loop.stop()  # nobody is there any more
         if self._state.finished:

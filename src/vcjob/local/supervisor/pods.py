@@ -12,7 +12,6 @@ from typing import Any
 from vcjob.errors import StoreError
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
-from vcjob.local.logs.index import LogIndex
 from vcjob.local.machine import files, process
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.launch import Launcher, PlainLauncher
@@ -41,6 +40,7 @@ class Pods:
         launcher: Callable[[PlainLauncher, Callable[[str], None]], Launcher],
         changed: Callable[[], None],
         noted: Callable[[str], None],
+        output_lost: Callable[[str], None],
         gone: Callable[[str], None],
         close_in_shim: Callable[[], None],
     ) -> None:
@@ -52,12 +52,12 @@ class Pods:
         self._launcher = launcher
         self._changed = changed
         self._noted = noted
+        self._output_lost = output_lost
         #: Children of this process that are no shims and yet its own.
         self.other_children: Callable[[], set[int]] = set
         self._pod_gone = gone
         self._close_in_shim = close_in_shim
         self._shims: dict[Key, ShimHandle] = {}
-        self._index = LogIndex()
         #: Every pod of every attempt, in the order of creation; the record that other verbs read.
         self.record: dict[Key, PodState] = {}
         self.dirty = False
@@ -112,7 +112,7 @@ class Pods:
 
         work = ShimWork(state, lambda s: self._preparer.prepare(pod, s, folder), self._launcher, close)
         work.oom_killed = lambda container: self._preparer.oom_killed(state.name, container)
-        shim = start_shim(work)
+        shim = start_shim(work, folder)
         state.shim = shim.pid
         self._shims[key] = shim
         self.record[key] = state
@@ -162,6 +162,8 @@ class Pods:
             for note in state.notes:
                 self._noted(note)
             self.record[key] = state
+        while shim.lost:
+            self._output_lost(shim.lost.pop())
         if not there:
             self._gone(key, shim)
         elif states:
@@ -169,13 +171,13 @@ class Pods:
 
     def _gone(self, key: Key, shim: ShimHandle) -> None:
         self._loop.forget(shim)
-        shim.close()
         del self._shims[key]
         state = self.record[key]
         self._pod_gone(state.uid)
         if not state.finished:
             self._lost(state)
-        self._index.sample(self.log_files(state), time.time(), last=True)
+            shim.save_output()
+        shim.close()
         self._put(state)
         if state.deleted_at is not None:
             self._observed.drop(state.uid)
@@ -192,19 +194,6 @@ class Pods:
         self._changed()
 
     # Files
-
-    def log_files(self, state: PodState) -> list[str]:
-        folder = self._run.pod_folder(state.name, state.attempt)
-        return [
-            os.path.join(folder, f"{container.name}.{container.restarts}.{stream}")
-            for container in state.containers
-            for stream in ("out", "err")
-        ]
-
-    def sample_logs(self) -> bool:
-        now = time.time()
-        paths = [path for key in self._shims for path in self.log_files(self.record[key])]
-        return self._index.sample(paths, now)
 
     def write(self, *, last: bool = False) -> None:
         if self.dirty or last:

@@ -45,7 +45,6 @@ _RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
 #: Each of them ends the job as `vcjob stop` does.
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-_SAMPLE_LOGS, _SAMPLE_QUIET_LOGS = 0.1, 0.5
 
 
 class Supervisor:
@@ -80,11 +79,12 @@ class Supervisor:
             launcher=self._launcher,
             changed=self._soon,
             noted=self._note,
+            output_lost=lambda reason: self._warn_once(reasons.LOGS_LOST, reason),
             gone=self._gpus.give_back,
             close_in_shim=self._close_in_shim,
         )
         self._limits = limits
-        self._log_room = LogRetention(run.path("pods"), limit_of(setting.env), self._say_room)
+        self._log_retention = LogRetention(run.path("pods"), limit_of(setting.env), self._logs_truncated)
         self.pods.other_children = self._warmth.pids
         self.pods.remember(run.pods())
         self._turn_timer: Timer | None = None
@@ -100,7 +100,7 @@ class Supervisor:
         if self._wake_fd is not None:
             self.loop.on_readable(self._wake_fd, self._woken)
         self._look_for_commands()
-        self._sample_logs()
+        self._check_log_size()
         self._soon()
         self.loop.run()
         self._limits.remove()
@@ -229,24 +229,24 @@ class Supervisor:
         else:
             _reap()
 
-    def _sample_logs(self) -> None:
-        grown = self.pods.sample_logs()
-        if grown:
-            self._log_room.look()
-        self.loop.after(_SAMPLE_LOGS if grown else _SAMPLE_QUIET_LOGS, self._sample_logs)
+    def _check_log_size(self) -> None:
+        pause = self._log_retention.check()
+        if pause is not None:
+            self.loop.after(pause, self._check_log_size)
 
     # What users are told
 
     def _note(self, note: str) -> None:
-        """Tell something once per job."""
-        if note not in self._notes:
-            self._notes.add(note)
-            self._tell("Warning", reasons.UNSUPPORTED_LOCALLY, note)
+        self._warn_once(reasons.UNSUPPORTED_LOCALLY, note)
 
-    def _say_room(self, sentence: str) -> None:
-        if sentence not in self._notes:
-            self._notes.add(sentence)
-            self._tell("Warning", reasons.LOGS_TRUNCATED, sentence)
+    def _logs_truncated(self, message: str) -> None:
+        self._warn_once(reasons.LOGS_TRUNCATED, message)
+
+    def _warn_once(self, reason: str, message: str) -> None:
+        """Record a warning event, once per job."""
+        if message not in self._notes:
+            self._notes.add(message)
+            self._tell("Warning", reason, message)
 
     def _tell(self, kind: str, reason: str, message: str) -> None:
         try:
