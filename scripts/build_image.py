@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.testbed.archive import write_image
-from tests.testbed.images import PATH, python_layer, vcjob_layers
+from tests.testbed.images.archive import write_image
+from tests.testbed.images.catalog import PATH, python_layer, vcjob_layers
 from tests.testbed.paths import REPOSITORY
 from vcjob.cluster.install.settings import IMAGE
 from vcjob.cluster.install.workload import USER

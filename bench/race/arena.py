@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from tests.testbed.cluster import Cluster
-from tests.testbed.part import Part
+from tests.testbed.parts.part import Part
 from vcjob.cluster.resources import COMMANDS, JOBS, POD_GROUPS
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.objects import Meta

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from tests.cluster.controller.controller_part import run_controller
-from tests.testbed.build import program
 from tests.testbed.cluster import Cluster
-from tests.testbed.part import Part
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import program
 
 from .account import kubeconfig, user_of
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tests.testbed import support
-from tests.testbed.families import KUBERNETES_VERSION, VOLCANO_VERSION
+from tests.testbed.programs.families import KUBERNETES_VERSION, VOLCANO_VERSION
 
 from .arena import arena
 from .contestants import BARE, DEFAULT, TUNED, TUNING_STEPS, Contestant, ours, tuned

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.cluster.controller.controller_part import peak_memory
 from tests.testbed.cluster import Cluster
-from tests.testbed.part import Part
+from tests.testbed.parts.part import Part
 
 from .audit import AuditMark, by_verb
 

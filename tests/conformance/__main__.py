@@ -13,14 +13,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.conformance.grounds import GROUNDS, ground
+from tests.conformance.backends import GROUNDS, ground
 from tests.conformance.known import known_differences
 from tests.conformance.running import Outcome, Runner
 from tests.conformance.specs import SUITES, Spec, find_specs
 from tests.testbed import support
-from tests.testbed.build import build_all
 from tests.testbed.cluster import Cluster
 from tests.testbed.paths import REPOSITORY
+from tests.testbed.programs.builder import build_all
 from vcjob.cluster.install.settings import NAMESPACE as HOME
 
 REPORTS = REPOSITORY / "dist" / "conformance"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.conformance.specs import Spec, leaves_of, place_of
 from tests.testbed.api import Api, ApiError
-from tests.testbed.build import program
 from tests.testbed.cluster import Cluster
+from tests.testbed.programs.builder import program
 
 AT_ONCE = 4
 GRACE = 5

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.testbed.build import program
+from tests.testbed.programs.builder import program
 
 SUITES = ("admission", "jobp", "vcctl", "jobseq")
 

@@ -12,12 +12,15 @@ import sys
 import time
 from pathlib import Path
 
-from . import build, images, leftovers, support
-from .cluster import Cluster
-from .isolation import Cell
-from .keeper import READY_FILE
-from .paths import UP_FOLDER
-from .volcano import MODES
+from tests.testbed import support
+from tests.testbed.cluster import Cluster
+from tests.testbed.images import catalog as images
+from tests.testbed.isolation import leftovers
+from tests.testbed.isolation.cell import Cell
+from tests.testbed.isolation.keeper import READY_FILE
+from tests.testbed.parts.volcano import MODES
+from tests.testbed.paths import UP_FOLDER
+from tests.testbed.programs import builder as build
 
 KUBECONFIG = UP_FOLDER / "kubeconfig"
 

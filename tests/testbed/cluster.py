@@ -8,15 +8,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from .api import Api
-from .control_plane import Audit, ControlPlane
-from .dns import start_dns
-from .fake_nodes import add_nodes, start_kwok
-from .isolation import Cell
-from .node import Node
-from .part import Part
-from .policies import start_policies
-from .volcano import Volcano
+from tests.testbed.api import Api
+from tests.testbed.isolation.cell import Cell
+from tests.testbed.parts.control_plane import Audit, ControlPlane
+from tests.testbed.parts.dns import start_dns
+from tests.testbed.parts.fake_nodes import add_nodes, start_kwok
+from tests.testbed.parts.node import Node
+from tests.testbed.parts.part import Part
+from tests.testbed.parts.policies import start_policies
+from tests.testbed.parts.volcano import Volcano
 
 
 class Cluster:
@@ -85,7 +85,7 @@ class Cluster:
         return Node(self.cell, self.control_plane)
 
     def start_node(self, *images: str, pretended_cpus: int = 0) -> Node:
-        """A real node, with the images (of tests/testbed/images.py) that the test needs beside the usual two."""
+        """A real node, with the images (of tests/testbed/images/catalog.py) that the test needs beside the usual two."""
         if "kubelet" not in self.parts():
             self.node.start(pretended_cpus=pretended_cpus)
         for name in images:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import containers
-from .cluster import Cluster
-from .keeper import cgroup_folders
-from .node import NAME
+from tests.testbed.cluster import Cluster
+from tests.testbed.isolation.keeper import cgroup_folders
+from tests.testbed.parts import containers
+from tests.testbed.parts.node import NAME
 
 TABLE = "testbed-faults"
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from . import support
-from .cluster import Cluster
-from .fake_nodes import remove_nodes
-from .node import Node
-from .part import Part
-from .volcano import Volcano
+from tests.testbed import support
+from tests.testbed.cluster import Cluster
+from tests.testbed.parts.fake_nodes import remove_nodes
+from tests.testbed.parts.node import Node
+from tests.testbed.parts.part import Part
+from tests.testbed.parts.volcano import Volcano
 
 
 def need(problem: str | None) -> None:

@@ -29,7 +29,7 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 
-from .cluster import Cluster
+from tests.testbed.cluster import Cluster
 
 REASONS = {
     404: "NotFound",

@@ -9,7 +9,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from . import debian
+from tests.testbed.images import debian
 
 REQUIRE = "VCJOB_TESTBED"
 

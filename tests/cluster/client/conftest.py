@@ -18,8 +18,8 @@ import yaml
 from tests.cluster.controller.conftest import Controller, ControllerCluster, crds
 from tests.kube.conftest import api
 from tests.testbed.cluster import Cluster
-from tests.testbed.node import Node
-from tests.testbed.part import Part
+from tests.testbed.parts.node import Node
+from tests.testbed.parts.part import Part
 from vcjob.cli.main import main
 
 __all__ = ["api", "crds"]

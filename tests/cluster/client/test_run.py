@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.client.conftest import Result, Shell, container, finish, job, next_line, task
 from tests.cluster.controller.conftest import ControllerCluster
-from tests.testbed.node import Node
+from tests.testbed.parts.node import Node
 from tests.testbed.paths import REPOSITORY
 
 pytestmark = pytest.mark.cluster

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.testbed.cluster import Cluster
-from tests.testbed.part import Part
+from tests.testbed.parts.part import Part
 
 HEALTH_PORT = 8080
 

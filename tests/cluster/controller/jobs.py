@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.testbed.fake_nodes import COMPLETE_AFTER, FAIL_WITH
+from tests.testbed.parts.fake_nodes import COMPLETE_AFTER, FAIL_WITH
 
 Object = dict[str, Any]
 

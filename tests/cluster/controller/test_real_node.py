@@ -10,8 +10,8 @@ import yaml
 
 from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job
-from tests.testbed.node import Node
-from tests.testbed.part import Part
+from tests.testbed.parts.node import Node
+from tests.testbed.parts.part import Part
 from tests.testbed.paths import REPOSITORY
 
 pytestmark = pytest.mark.cluster

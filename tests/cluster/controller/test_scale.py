@@ -17,7 +17,7 @@ import pytest
 from tests.cluster.controller.controller_part import peak_memory, start_controller
 from tests.cluster.controller.jobs import Object, job, task
 from tests.testbed.cluster import Cluster
-from tests.testbed.part import Part
+from tests.testbed.parts.part import Part
 from vcjob.cluster.install.crds import definitions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task
-from tests.testbed.build import program
+from tests.testbed.programs.builder import program
 
 pytestmark = pytest.mark.cluster
 

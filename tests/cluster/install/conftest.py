@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.testbed import support
-from tests.testbed.build import program
 from tests.testbed.cluster import Cluster
 from tests.testbed.fixtures import need
-from tests.testbed.images import VCJOB
+from tests.testbed.images.catalog import VCJOB
+from tests.testbed.programs.builder import program
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -57,7 +57,7 @@ def _rendered(values: dict[str, Any], namespace: str) -> list[Any]:
 def test_helm_itself_reads_it_so() -> None:
     import subprocess
 
-    from tests.testbed.build import program
+    from tests.testbed.programs.builder import program
 
     need(support.control_plane_problem())
     done = subprocess.run(

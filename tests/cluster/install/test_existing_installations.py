@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster.install.conftest import CRDS, GUIDE, JOBS, InstalledCluster
-from tests.testbed.build import data
+from tests.testbed.programs.builder import data
 
 pytestmark = pytest.mark.cluster
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed import build, families
-from tests.testbed.archive import pack_layer, write_image, write_layer
+from tests.testbed.images.archive import pack_layer, write_image, write_layer
 from tests.testbed.paths import PACKAGE
+from tests.testbed.programs import builder as build
+from tests.testbed.programs import families
 
 
 @pytest.fixture

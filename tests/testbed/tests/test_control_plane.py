@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from tests.testbed.api import Api, ApiError
-from tests.testbed.build import program
 from tests.testbed.cluster import Cluster
+from tests.testbed.programs.builder import program
 
 pytestmark = pytest.mark.cluster
 

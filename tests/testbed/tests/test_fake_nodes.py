@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.testbed.cluster import Cluster
-from tests.testbed.fake_nodes import COMPLETE_AFTER, FAIL_WITH
+from tests.testbed.parts.fake_nodes import COMPLETE_AFTER, FAIL_WITH
 
 pytestmark = pytest.mark.cluster
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed import leftovers, support
+from tests.testbed import support
 from tests.testbed.cluster import Cluster
 from tests.testbed.fixtures import need
+from tests.testbed.isolation import leftovers
 from tests.testbed.paths import REPOSITORY
 
 pytestmark = pytest.mark.cluster

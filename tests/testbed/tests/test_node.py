@@ -9,7 +9,7 @@ import pytest
 
 from tests.testbed import faults
 from tests.testbed.cluster import Cluster
-from tests.testbed.part import Part
+from tests.testbed.parts.part import Part
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("node", "dns")]
 

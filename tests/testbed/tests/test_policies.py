@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.testbed.cluster import Cluster
-from tests.testbed.containers import SOCKET
-from tests.testbed.part import Part
+from tests.testbed.parts.containers import SOCKET
+from tests.testbed.parts.part import Part
 from tests.testbed.paths import REPOSITORY
 from tests.testbed.tests.test_node import start_pod
 

@@ -13,7 +13,7 @@ import yaml
 
 from tests.testbed.cluster import Cluster
 from tests.testbed.comparison import comparable, differences
-from tests.testbed.node import Node
+from tests.testbed.parts.node import Node
 from tests.testbed.paths import REPOSITORY
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("node", "dns", "volcano")]

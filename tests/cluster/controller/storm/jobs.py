@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tests.cluster.controller.jobs import job, task, trio
-from tests.testbed.fake_nodes import ENDS_FROM, FAILS_BEFORE
+from tests.testbed.parts.fake_nodes import ENDS_FROM, FAILS_BEFORE
 
 Object = dict[str, Any]
 #: One life of one pod: Job uid, pod name, attempt.

@@ -13,7 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import keeper
+from tests.testbed.isolation import keeper
 
 SYSTEM_FOLDERS = (
     "/var/lib/kubelet",

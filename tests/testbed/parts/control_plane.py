@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from .api import Api, ApiError
-from .build import program
-from .certificates import Authority, service_account_keys
-from .etcd import CLIENT_URL, HEALTH_PORT, etcd
-from .isolation import NODE_ADDRESS, POD_NETWORK, Cell
-from .part import Part
+from tests.testbed.api import Api, ApiError
+from tests.testbed.isolation.cell import NODE_ADDRESS, POD_NETWORK, Cell
+from tests.testbed.parts.certificates import Authority, service_account_keys
+from tests.testbed.parts.etcd import CLIENT_URL, HEALTH_PORT, etcd
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import program
 
 PORT = 6443
 SERVICE_NETWORK = "10.96.0.0/16"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.testbed.cluster import Cluster
-from tests.testbed.images import VCJOB
+from tests.testbed.images.catalog import VCJOB
 
 # Some specs ask for more than the two processors that a small machine has.
 PROCESSORS = 4

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import debian
-from .build import program
-from .control_plane import SERVICE_NETWORK, ControlPlane
-from .isolation import Cell
-from .node import NAME
-from .part import Part
+from tests.testbed.images import debian
+from tests.testbed.isolation.cell import Cell
+from tests.testbed.parts.control_plane import SERVICE_NETWORK, ControlPlane
+from tests.testbed.parts.node import NAME
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import program
 
 HEALTH_PORT = 20244
 

@@ -11,10 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import debian
-from .archive import pack_layer
-from .paths import cache_folder
-from .progress import Progress
+from tests.testbed.images import debian
+from tests.testbed.images.archive import pack_layer
+from tests.testbed.paths import cache_folder
+from tests.testbed.progress import Progress
 
 UNNEEDED = (
     "usr/share/doc",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .build import program
-from .control_plane import ControlPlane
-from .isolation import NODE_ADDRESS, Cell
-from .node import CLUSTER_DOMAIN
-from .part import Part
+from tests.testbed.isolation.cell import NODE_ADDRESS, Cell
+from tests.testbed.parts.control_plane import ControlPlane
+from tests.testbed.parts.node import CLUSTER_DOMAIN
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import program
 
 READY_PORT = 8181
 

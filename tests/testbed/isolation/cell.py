@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import keeper, leftovers, pid1
-from .paths import scratch_folder
+from tests.testbed.isolation import keeper, leftovers, pid1
+from tests.testbed.paths import scratch_folder
 
 NODE_ADDRESS = pid1.BRIDGE_ADDRESS.split("/")[0]
 POD_NETWORK = "10.88.0.0/16"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .build import program
-from .isolation import Cell
-from .part import Part
+from tests.testbed.isolation.cell import Cell
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import program
 
 CLIENT_URL = "http://127.0.0.1:2379"
 HEALTH_PORT = 2381

@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from .api import Api, ApiError
-from .build import data, program
-from .control_plane import ControlPlane
-from .isolation import NODE_ADDRESS, Cell
-from .part import Part
+from tests.testbed.api import Api, ApiError
+from tests.testbed.isolation.cell import NODE_ADDRESS, Cell
+from tests.testbed.parts.control_plane import ControlPlane
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import data, program
 
 NAMESPACE = "volcano-system"
 WEBHOOK_PORT = 8443

@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import debian
-from .archive import pack_layer, write_image, write_layer
-from .paths import PACKAGE, REPOSITORY, cache_folder
-from .progress import Progress
-from .rootfs import compile_python, debian_layer
+from tests.testbed.images import debian
+from tests.testbed.images.archive import pack_layer, write_image, write_layer
+from tests.testbed.images.rootfs import compile_python, debian_layer
+from tests.testbed.paths import PACKAGE, REPOSITORY, cache_folder
+from tests.testbed.progress import Progress
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PAUSE = "testbed.invalid/pause:1"
@@ -190,7 +190,7 @@ def _vcjob() -> Path:
 
 
 def _guide_layer() -> Path:
-    program = PACKAGE / "sendrecv.py"
+    program = PACKAGE / "images" / "sendrecv.py"
     target = cache_folder() / "layers" / f"sendrecv-{_hash(program)}.tar"
     return (
         target if target.exists() else write_layer(target, {"opt/sendrecv.py": program}, {}, {"opt": 0o755})

@@ -6,11 +6,11 @@ import json
 import time
 from pathlib import Path
 
-from . import debian
-from .images import PAUSE, image
-from .isolation import POD_NETWORK, Cell, TestbedFailed
-from .part import Part
-from .pid1 import BRIDGE
+from tests.testbed.images import debian
+from tests.testbed.images.catalog import PAUSE, image
+from tests.testbed.isolation.cell import POD_NETWORK, Cell, TestbedFailed
+from tests.testbed.isolation.pid1 import BRIDGE
+from tests.testbed.parts.part import Part
 
 # In the testbed's own /run, a file system of its own: the same short path in every testbed.
 SOCKET = "/run/containerd/containerd.sock"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from . import containers, debian, processors
-from .api import Api
-from .build import program
-from .control_plane import ControlPlane
-from .isolation import NODE_ADDRESS, POD_NETWORK, Cell
-from .part import Part
+from tests.testbed.api import Api
+from tests.testbed.images import debian
+from tests.testbed.isolation.cell import NODE_ADDRESS, POD_NETWORK, Cell
+from tests.testbed.parts import containers, processors
+from tests.testbed.parts.control_plane import ControlPlane
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import program
 
 NAME = "node"
 CLUSTER_DOMAIN = "cluster.local"
@@ -40,7 +41,7 @@ class Node:
             proxy.wait_until(lambda: False, "up", 0)
 
     def load_image(self, name: str) -> None:
-        """Makes an image of tests/testbed/images.py known to the node, under all its names."""
+        """Makes an image of tests/testbed/images/catalog.py known to the node, under all its names."""
         containers.load_image(self.cell, name)
 
     def _kubelet_arguments(self) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .isolation import Cell
+from tests.testbed.isolation.cell import Cell
 
 NODES = "/sys/devices/system/node"
 

@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from .ahead import fetched_ahead
-from .families import DEFAULT_FAMILIES, FAMILIES, Family, family_of
-from .paths import PACKAGE, cache_folder
-from .progress import Progress
-from .toolchain import find_go, go_environment
+from tests.testbed.paths import PACKAGE, cache_folder
+from tests.testbed.programs.families import DEFAULT_FAMILIES, FAMILIES, Family, family_of
+from tests.testbed.programs.prefetch import fetched_ahead
+from tests.testbed.programs.toolchain import find_go, go_environment
+from tests.testbed.progress import Progress
 
 STRIPPED = "-s -w"
 

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from .families import Family
-from .paths import PACKAGE
-from .toolchain import find_go, go_environment
+from tests.testbed.paths import PACKAGE
+from tests.testbed.programs.families import Family
+from tests.testbed.programs.toolchain import find_go, go_environment
 
 
 @contextmanager

