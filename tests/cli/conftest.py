@@ -50,6 +50,6 @@ def bad(tmp_path: Path) -> Path:
         "    - name: master\n"
         "      replicas: 1\n"
         "      template:\n"
-        "        spec: {containers: [{name: a, image: b, imge: c}]}\n"
+        "        spec: {containers: [{name: a, image: b, imge: c, command: [x]}], restartPolicy: Never}\n"
     )
     return path

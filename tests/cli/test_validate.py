@@ -77,7 +77,7 @@ def test_warnings_alone_do_not_make_a_job_invalid(vcjob: Vcjob, tmp_path: Path) 
     file.write_text(
         "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\nspec:\n  plugins: {pytorch: []}\n"
         "  tasks:\n    - name: master\n      replicas: 1\n"
-        "      template: {spec: {containers: [{name: a, image: b, env: [{name: RANK, value: '7'}]}]}}\n"
+        "      template: {spec: {containers: [{name: a, image: b, env: [{name: RANK, value: '7'}], command: [x]}], restartPolicy: Never}}\n"
     )
     result = vcjob("validate", file)
     assert result.code == 0

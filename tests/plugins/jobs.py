@@ -18,7 +18,8 @@ MARK = "\u241f"
 def task(
     name: str, replicas: int = 1, *, metadata: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:
-    template: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": "img:1"}], **spec}}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "img:1"}], **spec}
+    template: dict[str, Any] = {"spec": pod}
     if metadata is not None:
         template["metadata"] = metadata
     return {"name": name, "replicas": replicas, "template": template}

@@ -223,3 +223,20 @@ def test_all_problems_come_at_once() -> None:
         ("warning", f"{LIST}[1]"),
         ("error", f"{LIST}[2]"),
     ]
+
+
+@pytest.mark.parametrize("policy", [None, "", "Always"])
+@pytest.mark.parametrize("rank_task", [0, 1])
+def test_a_rank_that_is_always_restarted_is_warned_about(policy: str | None, rank_task: int) -> None:
+    tasks = [task("master"), task("worker"), task("tensorboard", restartPolicy=policy)]
+    tasks[rank_task]["template"]["spec"]["restartPolicy"] = policy
+    where = f"spec.tasks[{rank_task}].template.spec" + (".restartPolicy" if policy else "")
+    ((severity, path, message, hint),) = problems(job(*tasks))
+    assert (severity, path) == ("warning", where)
+    assert "Always: a rank that ends is started again even if it succeeded" in message
+    assert "`restartPolicy: Never`" in (hint or "")
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_a_rank_that_is_not_always_restarted_is_fine(policy: str) -> None:
+    assert problems(job(task("master", restartPolicy=policy))) == []

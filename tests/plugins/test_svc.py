@@ -89,6 +89,7 @@ def test_a_pod_is_named_and_mounts_the_lists_everywhere() -> None:
         )
     )
     assert Pod(made, "a", 1).spec == {
+        "restartPolicy": "Never",
         "containers": [
             {"name": "main", "image": "i", "volumeMounts": [own, mount]},
             {"name": "side", "image": "i", "volumeMounts": [mount]},

@@ -107,3 +107,18 @@ def test_loading_does_not_change_what_it_was_given() -> None:
     before = json.dumps(given)
     vcjob.render(given)
     assert json.dumps(given) == before
+
+
+def test_validate_warns_about_a_container_that_run_refuses_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(tmp_path))
+    job = vcjob.pytorch_job("a", workers=0)
+    (problem,) = vcjob.validate(job)
+    assert (problem.severity, problem.path) == ("warning", "spec.tasks[0].template.spec.containers[0]")
+    assert "has no `command`" in problem.message
+    with pytest.raises(vcjob.UserError, match="nothing to run for master/pytorch"):
+        vcjob.run(job)
+    (tmp_path / "images.json").write_text('{"pytorch/pytorch": "true"}')
+    assert vcjob.validate(job) == []
+    assert vcjob.validate(vcjob.pytorch_job("a", command="true")) == []

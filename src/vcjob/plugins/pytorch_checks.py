@@ -19,6 +19,7 @@ def check_job(job: Job, options: PytorchOptions) -> Iterator[Problem]:
     if master is not None and not options.homogeneous:
         yield from _one_master(job, master, worker)
     yield from _shared_hostnames(job, options)
+    yield from _endless_restarts(job, options)
     if not options.disable_istio_sidecar:
         yield from _sidecars(job)
 
@@ -80,6 +81,20 @@ def _shared_hostnames(job: Job, options: PytorchOptions) -> Iterator[Problem]:
             yield error(
                 where, f"task `{taken}` has the hostname `{hostname}` already", "give each its own, or none"
             )
+
+
+def _endless_restarts(job: Job, options: PytorchOptions) -> Iterator[Problem]:
+    for number, task in enumerate(job.tasks):
+        policy = task.pod_spec.get("restartPolicy")
+        if task.name not in (options.master, options.worker) or policy not in (None, "", "Always"):
+            continue
+        where: Path = ("spec", "tasks", number, "template", "spec")
+        cause = "restartPolicy is Always" if policy else "restartPolicy is not set, which means Always"
+        yield warning(
+            (*where, "restartPolicy") if policy else where,
+            f"{cause}: a rank that ends is started again even if it succeeded, so the Job cannot complete",
+            "write `restartPolicy: Never` (or OnFailure) in the template of this task",
+        )
 
 
 def _sidecars(job: Job) -> Iterator[Problem]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any, TypeAlias
 
 from vcjob.admission import admit
 from vcjob.errors import InvalidJob, UserError
 from vcjob.spec import bundle
+from vcjob.spec.document import Document
 from vcjob.spec.job import BackendName, Job
-from vcjob.spec.problem import Problem, has_errors
+from vcjob.spec.problem import Problem, has_errors, warning
 
 #: A path (`-` is standard input), YAML or JSON text, a Job as a dictionary, or a Job that was loaded before.
 Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Job
@@ -19,7 +21,7 @@ Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Job
 class Loaded:
     """What a source holds: its Jobs after admission, what stands beside them, and what was found."""
 
-    __slots__ = ("claims", "config_maps", "file", "given", "jobs", "problems", "secrets")
+    __slots__ = ("claims", "config_maps", "documents", "file", "given", "jobs", "problems", "secrets")
 
     def __init__(
         self, source: Source, *, allow_unknown: bool = False, backend: BackendName | None = None
@@ -32,6 +34,8 @@ class Loaded:
         self.jobs: list[Job] = []
         #: The same Jobs as the user wrote them, without defaults.
         self.given: list[dict[str, Any]] = []
+        #: Where each part of those Jobs is in its file.
+        self.documents: list[Document] = []
         self.problems: list[Problem] = list(found.problems)
         for document in found.jobs:
             admission = admit(document, allow_unknown=allow_unknown, backend=backend)
@@ -39,6 +43,7 @@ class Loaded:
             if admission.job is not None:
                 self.jobs.append(admission.job)
                 self.given.append(document.data)
+                self.documents.append(document)
 
     @property
     def warnings(self) -> list[Problem]:
@@ -72,4 +77,25 @@ def validate(source: Source, *, allow_unknown: bool = False) -> list[Problem]:
 
     Only what cannot be read as text at all is raised, as SourceError.
     """
-    return Loaded(source, allow_unknown=allow_unknown).problems
+    loaded = Loaded(source, allow_unknown=allow_unknown)
+    return [*loaded.problems, *_local_warnings(loaded)]
+
+
+def _local_warnings(loaded: Loaded) -> Iterator[Problem]:
+    """Containers without a command: a cluster runs their image, and `run` on this machine refuses them."""
+    from vcjob.local.pod import images
+    from vcjob.local.run.home import home_folder
+
+    if not any(True for job in loaded.jobs for _ in images.without_command(job, {})):
+        return
+    known = images.load_map(home_folder(), (), sys.executable)
+    for job, document in zip(loaded.jobs, loaded.documents, strict=True):
+        yield from document.locate(
+            warning(
+                where,
+                "this container has no `command`: a cluster runs the program of its image, but on this machine"
+                " `vcjob run` has nothing to run",
+                "add a `command`, or pass --image IMAGE='python train.py' to `vcjob run`",
+            )
+            for where, _ in images.without_command(job, known)
+        )

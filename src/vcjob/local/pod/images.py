@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from vcjob.errors import BackendError, SourceError, UserError
 from vcjob.local.machine import files
 from vcjob.spec.job import Job
+from vcjob.spec.problem import Path
 
 SENDRECV_IMAGE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
 _PROGRAMS = "vcjob.local.programs."
@@ -42,15 +43,19 @@ def command_of(container: Mapping[str, Any], images: Mapping[str, list[str]]) ->
     return command + arguments or None
 
 
+def without_command(job: Job, images: Mapping[str, list[str]]) -> Iterator[tuple[Path, str]]:
+    """The containers for which there is nothing to run on this machine: where each is, and its name."""
+    for number, task in enumerate(job.tasks):
+        for kind in ("initContainers", "containers"):
+            for position, container in enumerate(task.pod_spec.get(kind) or []):
+                if command_of(container, images) is None:
+                    name = f"{task.name}/{container.get('name')} ({container.get('image') or 'no image'})"
+                    yield ("spec", "tasks", number, "template", "spec", kind, position), name
+
+
 def check_commands(job: Job, images: Mapping[str, list[str]]) -> None:
     """Refuse a Job with a container that nothing is known to run for, all of them at once."""
-    lost = [
-        f"{task.name}/{container.get('name')} ({container.get('image') or 'no image'})"
-        for task in job.tasks
-        for kind in ("initContainers", "containers")
-        for container in task.pod_spec.get(kind) or []
-        if command_of(container, images) is None
-    ]
+    lost = [name for _, name in without_command(job, images)]
     if lost:
         raise UserError(
             f"nothing to run for {', '.join(lost)}: no image is run on this machine, and there is no `command`",
