@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from vcjob.cluster.controller.schedulers import LeaseMonitor, VolcanoPart, queue_gate
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.controller.schedulers import (
+    LeaseMonitor,
+    Schedulers,
+    VolcanoPart,
+    VolcanoRunning,
+    queue_gate,
+)
 from vcjob.cluster.resources import PartialLease
+from vcjob.kube.api.client import Client
+from vcjob.kube.errors import Forbidden, KubeError, Unreachable
 
 
 def lease(holder: str = "someone", renewed: float = 0.0) -> PartialLease:
@@ -51,3 +61,77 @@ def test_pods_wait_while_their_group_is_pending_in_volcanos_queue() -> None:
     assert held is not None and "queue q1" in held.message
     assert queue_gate("volcano", "Inqueue", "q1", "") is None
     assert queue_gate("none", "", "q1", "") is None
+
+
+class Reviewer:
+    """Answers SubjectAccessReviews: accounts with rights in the whole cluster are named in `trusted`."""
+
+    def __init__(self, *trusted: str, error: KubeError | None = None) -> None:
+        self.trusted = trusted
+        self.error = error
+        self.asked: list[str] = []
+
+    async def create(self, resource: Any, body: dict[str, Any]) -> Any:
+        user = body["spec"]["user"]
+        self.asked.append(user)
+        if self.error is not None:
+            raise self.error
+        assert "namespace" not in body["spec"]["resourceAttributes"], "in all namespaces"
+        return msgspec.convert({"status": {"allowed": user in self.trusted}}, resource.model)
+
+
+def account(name: str) -> str:
+    return f"system:serviceaccount:volcano-system:{name}"
+
+
+def schedulers(reviewer: Reviewer, *parts: VolcanoPart) -> Schedulers:
+    made = Schedulers(cast(Client, reviewer), ControllerOptions())
+    for part in parts:
+        made._parts._put(part)
+    return made
+
+
+def ready_part(app: str, account: str) -> VolcanoPart:
+    document = {
+        "metadata": {"name": app, "namespace": "volcano-system", "uid": app, "labels": {"app": app}},
+        "spec": {"containers": [], "serviceAccountName": account},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    return msgspec.convert(document, VolcanoPart)
+
+
+async def test_a_tenants_pod_in_volcanos_namespace_neither_stops_the_controller_nor_gets_jobs() -> None:
+    parts = ready_part("volcano-controller", "default"), ready_part("volcano-scheduler", "default")
+    made = schedulers(Reviewer(), *parts)
+    made._lease_monitor.saw(lease(renewed=1.0), renewed=True)
+    await made.refresh()
+    made.check_job_controller()
+    assert not made.volcano_schedules
+
+
+async def test_volcano_is_recognised_by_the_rights_of_its_accounts() -> None:
+    reviewer = Reviewer(account("volcano-controllers"), account("sched"))
+    parts = ready_part("volcano-controller", "volcano-controllers"), ready_part("volcano-scheduler", "sched")
+    made = schedulers(reviewer, *parts)
+    await made.refresh()
+    assert made.volcano_schedules
+    with pytest.raises(VolcanoRunning):
+        made.check_job_controller()
+    await made.refresh()
+    assert len(reviewer.asked) == 2, "an answer is kept"
+
+
+async def test_a_lease_alone_counts_if_volcanos_own_account_has_the_rights() -> None:
+    made = schedulers(Reviewer(account("volcano-scheduler")))
+    made._lease_monitor.saw(lease(renewed=1.0), renewed=True)
+    await made.refresh()
+    assert made.volcano_schedules
+
+
+@pytest.mark.parametrize(("error", "trusted"), [(Forbidden(403), True), (Unreachable("cut off"), False)])
+async def test_without_the_right_to_ask_the_namespace_is_trusted_and_an_outage_changes_nothing(
+    error: KubeError, trusted: bool
+) -> None:
+    made = schedulers(Reviewer(error=error), ready_part("volcano-scheduler", "volcano-scheduler"))
+    await made.refresh()
+    assert made.volcano_schedules is trusted

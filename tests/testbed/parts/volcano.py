@@ -19,6 +19,9 @@ from tests.testbed.programs.builder import data, program
 
 NAMESPACE = "volcano-system"
 WEBHOOK_PORT = 8443
+#: The accounts of its own manifests, which have rights in the whole cluster.
+ACCOUNTS = ("volcano-scheduler", "volcano-controllers")
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 HEALTH_PORTS = {"vc-scheduler": 11251, "vc-controller-manager": 11252, "vc-webhook-manager": 11253}
 # The chart's own default.
 ENABLED_WEBHOOKS = (
@@ -78,7 +81,22 @@ class Volcano:
         self.install_crds()
         if self.api.find(f"/api/v1/namespaces/{NAMESPACE}") is None:
             self.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self._make_accounts()
         self._make_queues()
+
+    def _make_accounts(self) -> None:
+        """Accounts with rights in the whole cluster, as in its manifests: by these it is recognised."""
+        for name in ACCOUNTS:
+            if self.api.find(f"{BINDINGS}/{name}") is None:
+                role = {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": "cluster-admin",
+                }
+                account = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+                self.api.create(
+                    BINDINGS, {"metadata": {"name": name}, "roleRef": role, "subjects": [account]}
+                )
 
     def install_crds(self) -> None:
         for file in sorted(data("volcano", "crds").glob("*.yaml")) + sorted(
@@ -104,6 +122,8 @@ class Volcano:
             "vc-controller-manager",
         ):  # else the next start would wait for the old leader to expire
             self.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{lease}")
+        for name in ACCOUNTS:
+            self.api.delete(f"{BINDINGS}/{name}")
         for name in self._crds_made:
             self.api.delete(f"{CRDS}/{name}")
         for name in self._crds_made:

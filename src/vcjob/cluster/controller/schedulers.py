@@ -1,7 +1,8 @@
 """Which schedulers run in the cluster, and which of them places a Job's pods.
 
 Volcano counts as present while its scheduler is alive: by its Lease, or by a ready pod of it where it runs
-without one. Its CRDs prove nothing, because vcjob installs them itself.
+without one. Its CRDs prove nothing, because vcjob installs them itself, and the namespace's name proves nothing,
+because a tenant can create it: only pods and Leases of accounts with rights in the whole cluster count.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from vcjob.cluster.controller.account_trust import CONTROLLER_RIGHT, SCHEDULER_RIGHT, AccountTrust
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.resources import COSCHEDULING_GROUPS, PARTIAL_LEASES, PartialLease, PodCondition
 from vcjob.errors import BackendError
@@ -27,6 +29,8 @@ from vcjob.wellknown import reasons
 
 SCHEDULER_LEASE, CONTROLLER_LEASE = "volcano", "vc-controller-manager"
 SCHEDULER_APP, CONTROLLER_APP = "volcano-scheduler", "volcano-controller"
+#: The accounts of Volcano's own manifests, for a Lease whose holder is no pod that we see.
+SCHEDULER_ACCOUNT, CONTROLLER_ACCOUNT = "volcano-scheduler", "volcano-controllers"
 #: Phases of a PodGroup in which its pods must not be created yet.
 _NOT_ADMITTED = frozenset({"", "Pending"})
 _CHECK_SECONDS = 2.0
@@ -41,8 +45,9 @@ class _Container(msgspec.Struct, gc=False):
     args: tuple[str, ...] | None = ()
 
 
-class _PartSpec(msgspec.Struct, frozen=True, gc=False):
+class _PartSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     containers: tuple[_Container, ...] = ()
+    service_account_name: str = "default"
 
 
 class _PartStatus(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +64,10 @@ class VolcanoPart(msgspec.Struct, gc=False):
     @property
     def app(self) -> str:
         return (self.metadata.labels or {}).get("app", "")
+
+    @property
+    def account(self) -> str:
+        return self.spec.service_account_name
 
     @property
     def ready(self) -> bool:
@@ -114,6 +123,8 @@ class Schedulers:
         self._coscheduling = False
         self._lease_monitor = LeaseMonitor()
         where = options.volcano_namespace
+        self._scheduler_trust = AccountTrust(client, where, SCHEDULER_RIGHT)
+        self._controller_trust = AccountTrust(client, where, CONTROLLER_RIGHT)
         # By name: the role grants only these two.
         self._leases = [
             Informer(client, PARTIAL_LEASES, namespace=where, fields=f"metadata.name={name}")
@@ -137,8 +148,20 @@ class Schedulers:
         return (*self._leases, self._parts)
 
     async def discover(self) -> None:
+        """Find out whether the coscheduling plugin's PodGroups are served."""
         group = COSCHEDULING_GROUPS
         self._coscheduling = await self._client.discover(group.api_version, group.kind) is not None
+
+    async def refresh(self) -> None:
+        """Review the rights of what looks like Volcano. Call it once the informers are synced."""
+        for trust, app, lease, account in (
+            (self._scheduler_trust, SCHEDULER_APP, SCHEDULER_LEASE, SCHEDULER_ACCOUNT),
+            (self._controller_trust, CONTROLLER_APP, CONTROLLER_LEASE, CONTROLLER_ACCOUNT),
+        ):
+            accounts = {part.account for part in self._parts if part.app == app}
+            if self._lease_monitor.alive(lease):
+                accounts.add(account)
+            await trust.refresh(accounts)
 
     @property
     def serves_coscheduling(self) -> bool:
@@ -146,23 +169,33 @@ class Schedulers:
 
     @property
     def volcano_schedules(self) -> bool:
-        return self._lease_monitor.alive(SCHEDULER_LEASE) or any(
-            part.app == SCHEDULER_APP and part.ready for part in self._parts
+        by_pod = any(
+            part.app == SCHEDULER_APP and part.ready and part.account in self._scheduler_trust
+            for part in self._parts
+        )
+        return by_pod or (
+            self._lease_monitor.alive(SCHEDULER_LEASE) and SCHEDULER_ACCOUNT in self._scheduler_trust
         )
 
     def check_job_controller(self) -> None:
         """Raise VolcanoRunning if Volcano's own job controller runs: two controllers would both change every Job."""
         if self._options.beside_volcano:
             return
-        pods = [part for part in self._parts if part.app == CONTROLLER_APP]
+        pods = [
+            part
+            for part in self._parts
+            if part.app == CONTROLLER_APP and part.account in self._controller_trust
+        ]
         alive = [part for part in pods if part.ready and not part.without_job_controller]
-        unseen = self._lease_monitor.alive(CONTROLLER_LEASE) and not pods
+        held = self._lease_monitor.alive(CONTROLLER_LEASE) and CONTROLLER_ACCOUNT in self._controller_trust
+        unseen = held and not pods
         if alive or unseen:
             raise VolcanoRunning(self._options.volcano_namespace)
 
     async def guard(self) -> None:
         """Check regularly; ends by raising VolcanoRunning once Volcano's job controller runs."""
         while True:
+            await self.refresh()
             self.check_job_controller()
             await asyncio.sleep(_CHECK_SECONDS)
 

@@ -77,6 +77,8 @@ def _cluster_rules(settings: Settings) -> list[Rule]:
         _rule("scheduling.volcano.sh", ["queues"], ["list", "watch"]),
         _rule("coordination.k8s.io", ["leases"], ["list", "watch"], SCHEDULER_LEASE, CONTROLLER_LEASE),
         _rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"], *NAMES),
+        # Whether what looks like Volcano has rights that only a cluster administrator can grant.
+        _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
     ]
     if settings.namespaces:
         rules.append(_rule("", ["pods"], ["list", "watch"]))

@@ -24,6 +24,7 @@ async def look_for_volcano(client: Client, settings: Settings) -> Schedulers:
     try:
         await wait_synced(schedulers.informers)
         await schedulers.discover()
+        await schedulers.refresh()
     finally:
         for task in following:
             task.cancel()

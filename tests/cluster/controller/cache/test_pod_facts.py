@@ -16,9 +16,25 @@ def test_a_new_pod_says_who_it_is_and_since_when() -> None:
     assert not fact.terminating and fact.failure is None
 
 
-@pytest.mark.parametrize("marks", [{}, {"volcano.sh/task-spec": "a", "volcano.sh/task-index": "-1"}])
+HOSTILE = ["", "-1", "²", "٣", "2000000000", "150000", "1e3", "9" * 5000, " 1", "1\n"]
+
+
+@pytest.mark.parametrize(
+    "marks", [{}, *({"volcano.sh/task-spec": "a", "volcano.sh/task-index": index} for index in HOSTILE)]
+)
 def test_a_pod_without_its_marks_is_no_pod_of_the_job(marks: dict[str, str]) -> None:
     assert fact_of(pod(metadata={"annotations": marks})) is None
+
+
+@pytest.mark.parametrize("number", HOSTILE)
+def test_a_hostile_attempt_or_version_counts_as_the_first(number: str) -> None:
+    marks = {
+        "volcano.sh/task-spec": "a", "volcano.sh/task-index": "0",
+        "vcjob.io/attempt": number, "volcano.sh/job-version": number,
+    }  # fmt: skip
+    fact = fact_of(pod(metadata={"annotations": marks}))
+    assert fact is not None
+    assert 0 <= fact.attempt < 2**31 and 0 <= fact.version < 2**31
 
 
 def test_a_running_pod_is_ready_by_its_condition_and_runs_since_its_first_container_started() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from vcjob.cluster.resources import ContainerStatus, PartialPod, Terminated, epoch
+from vcjob.lifecycle.indexset import COUNTER_LIMIT, parse_index
 from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
 
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
@@ -18,7 +19,8 @@ KUBELET_DELETES_WITHIN = 3.0
 def fact_of(pod: PartialPod) -> PodFact | None:
     """The pod's fact; None if its annotations do not identify one of the Job's pods."""
     marks = pod.metadata.annotations
-    if not marks.task or not marks.index.isdigit():
+    index = parse_index(marks.index)
+    if not marks.task or index is None:
         return None
     status = pod.status
     terminating = pod.metadata.deletion_timestamp is not None or _is_garbage_collected(pod)
@@ -29,10 +31,10 @@ def fact_of(pod: PartialPod) -> PodFact | None:
         phase = "Failed"
     return PodFact(
         task=marks.task,
-        index=int(marks.index),
+        index=index,
         uid=pod.metadata.uid,
-        attempt=_number(marks.attempt),
-        version=_number(marks.version),
+        attempt=parse_index(marks.attempt, COUNTER_LIMIT) or 0,
+        version=parse_index(marks.version, COUNTER_LIMIT) or 0,
         phase=phase,
         ready=phase == "Running" and _condition(pod, "Ready") == "True",
         terminating=terminating,
@@ -153,7 +155,3 @@ def _containers(pod: PartialPod) -> Iterator[ContainerStatus]:
 
 def _condition(pod: PartialPod, kind: str) -> str:
     return next((condition.status for condition in pod.status.conditions if condition.type == kind), "")
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else 0
