@@ -50,8 +50,14 @@ class PartialJob(msgspec.Struct, gc=False):
         self.spec, self.status = self.spec.copy(), self.status.copy()
 
 
+class CommandMeta(Meta, rename="camel", gc=False):
+    creation_timestamp: str | None = None
+
+
 class PartialCommand(msgspec.Struct, gc=False):
-    metadata: Meta = msgspec.field(default_factory=Meta)
+    """A Command of Volcano's `bus` API: an action for one Job."""
+
+    metadata: CommandMeta = msgspec.field(default_factory=CommandMeta)
     target: OwnerReference | None = None
     action: str = ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cluster.controller.conftest import Controller, ControllerCluster, establish
@@ -13,6 +14,7 @@ from tests.cluster.controller.jobs import job, task, trio
 from tests.cluster.controller.storm.users import insist
 from tests.testbed.cluster import Cluster
 from vcjob.cluster.controller import orphans
+from vcjob.cluster.resources import PartialCommand
 from vcjob.kube.errors import NotFound
 
 LONG_AGO = float("-inf")
@@ -54,6 +56,20 @@ async def test_so_it_is_when_another_job_has_the_name_by_now() -> None:
     harness.state.orphaned_since = LONG_AGO
     await harness.reconcile()
     assert _left(harness) == {"jobs"}
+
+
+@pytest.mark.parametrize("job_exists", [True, False])
+async def test_a_command_without_a_job_is_deleted(job_exists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orphans, "COMMAND_GRACE_SECONDS", 0.0)
+    harness = Harness(job("other", task("a", 1)))
+    made = harness.api.put(
+        "commands", {"metadata": {"name": "c"}, "action": "AbortJob", "target": {"name": "j"}}
+    )
+    harness.jobs.command_added(msgspec.convert(made, PartialCommand))
+    if job_exists:  # and the watch of Jobs has not shown it yet
+        harness.api.put("jobs", {"metadata": {"name": "j"}, "spec": {}})
+    await harness.reconciler._orphans.delete_commands()
+    assert (("commands", "c") in harness.api.objects) is job_exists
 
 
 async def test_a_controller_that_never_saw_the_job_sees_to_it_too() -> None:

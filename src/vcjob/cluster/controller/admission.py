@@ -1,6 +1,6 @@
 """From a Job object to the Job that is run: checked once and planned once per generation.
 
-Called by the reconciler. It reads the Job's state and makes no request.
+Called by the reconciler, in a thread for large Jobs. Pure functions.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from vcjob.admission import admit, defaults
-from vcjob.cluster.controller.cache.job_state import JobState
+from vcjob.cluster.controller.offload import LARGE_PODS, LARGE_SPEC_BYTES
 from vcjob.errors import VcjobError
 from vcjob.lifecycle.status import Status
 from vcjob.plugins.registry import open_plugins
@@ -27,13 +27,20 @@ class Rejected(Exception):
         self.message = message
 
 
-def admit_job(state: JobState, status: Status) -> Job:
+def is_large(document: dict[str, Any], spec_bytes: int) -> bool:
+    """Whether admission and planning may take long."""
+    tasks = (document.get("spec") or {}).get("tasks") or ()
+    counts = [task.get("replicas") for task in tasks if isinstance(task, dict)]
+    pods = sum(count for count in counts if isinstance(count, int))
+    return spec_bytes >= LARGE_SPEC_BYTES or pods >= LARGE_PODS
+
+
+def admit_job(document: dict[str, Any], known: Job | None, status: Status) -> Job:
     """The Job with its defaults. A Job that has not started, and a change of one that we know, is checked as the
-    webhook would check it. A Job that was started before this process is taken as it is: it keeps its meaning, even
-    if a later version would reject it."""
-    document = state.document()
-    if not status.shape or state.job is not None:
-        old = state.job.doc if status.shape and state.job is not None else None
+    webhook would check it. A Job that was started before this process is taken as it is: it keeps its meaning, even if
+    a later version would reject it. `known` is the Job as it was admitted before."""
+    if not status.shape or known is not None:
+        old = known.doc if status.shape and known is not None else None
         admission = admit(document, allow_unknown=True, backend="cluster", old=old)
         if admission.job is None:
             raise Rejected(rejection_message(admission.problems))

@@ -63,9 +63,11 @@ class Controller:
         background = [asyncio.create_task(informer.run()) for informer in informers]
         try:
             await _wait_unless_ended(wait_synced(informers), background)
+            await self._schedulers.refresh()
             self._schedulers.check_job_controller()
             log.info("%d Jobs found; starting %d workers", len(self.jobs), self._options.workers)
             background.append(asyncio.create_task(self._schedulers.guard()))
+            background.append(asyncio.create_task(self._reconciler.delete_orphaned_commands()))
             writer = asyncio.create_task(self._events.run())
             background.append(writer)
             workers = [asyncio.create_task(self._work()) for _ in range(self._options.workers)]

@@ -11,18 +11,22 @@ from __future__ import annotations
 import logging
 import time
 
+from vcjob.cluster.controller.cache.command_tracker import is_for
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
-from vcjob.cluster.resources import PARTIAL_JOBS, PartialJob
+from vcjob.cluster.resources import COMMANDS, PARTIAL_JOBS, PartialJob
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
+from vcjob.kube.errors import Conflict
 
 log = logging.getLogger(__name__)
 #: How long the garbage collector gets first.
 GRACE_SECONDS = 30.0
+#: How long a Command waits for its Job, whose watch can be slower.
+COMMAND_GRACE_SECONDS = 10.0
 
 
 class Orphans:
@@ -68,6 +72,25 @@ class Orphans:
                 await self._pod_control.delete_all(state, self._caches.pods.of(state.namespace), ended=True)
                 await self._objects.delete_all(state)
         self._queue.add_after(state.key, wait)
+
+    async def delete_commands(self) -> None:
+        """Delete Commands whose Job does not exist, so that they never act on a later Job of the same name."""
+        for command in self._jobs.unmatched.older_than(COMMAND_GRACE_SECONDS):
+            target, meta = command.target, command.metadata
+            assert target is not None
+            found = await self._client.list(
+                PARTIAL_JOBS, meta.namespace, fields=f"metadata.name={target.name}"
+            )
+            if any(is_for(command, job) for job in found):
+                continue  # the watch of Jobs will show it
+            log.warning(
+                "deleting Command %s/%s: its Job %s does not exist", meta.namespace, meta.name, target.name
+            )
+            try:
+                await self._client.delete(COMMANDS, meta.name, meta.namespace, uid=meta.uid)
+            except Conflict:
+                pass  # another one of that name
+            self._jobs.unmatched.remove(command)
 
     async def _find(self, state: JobState) -> PartialJob | None:
         """Read from the server, because our view may be old; and by a list, which fails while a starting API server

@@ -6,9 +6,12 @@ worker then puts the Job back into the queue with a back-off.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 import msgspec
 
-from vcjob.cluster.controller.admission import Rejected, admit_job
+from vcjob.cluster.controller.admission import Rejected, admit_job, is_large
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey
@@ -16,8 +19,9 @@ from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS
 from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
+from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, LARGE_TASKS, Offload
 from vcjob.cluster.controller.options import ControllerOptions
-from vcjob.cluster.controller.orphans import Orphans
+from vcjob.cluster.controller.orphans import COMMAND_GRACE_SECONDS, Orphans
 from vcjob.cluster.controller.pending import EDITION_KEY, group_gate, unknown_edition, update_pending_reason
 from vcjob.cluster.controller.pod_events import fetch_start_failure
 from vcjob.cluster.controller.schedulers import Schedulers
@@ -26,6 +30,7 @@ from vcjob.cluster.controller.status.writer import StatusWriter
 from vcjob.cluster.controller.telemetry import Telemetry
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
+from vcjob.kube.errors import KubeError, LeaseLost
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.decision_context import ACTIVE
@@ -40,6 +45,7 @@ from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job
 from vcjob.wellknown import reasons
 
+log = logging.getLogger(__name__)
 #: In status.controlledResources: the gang that the Job was started with.
 GANG = "vcjob.io/gang"
 #: How long the informer may need to show what we created before the Job is reconciled again.
@@ -70,8 +76,11 @@ class Reconciler:
         self._options = options
         self._telemetry = telemetry
         self._caches = caches
-        self._status_writer = StatusWriter(client, jobs, queue, telemetry, options.status_delay)
-        self._objects = OwnedObjects(client, jobs)
+        self._offload = Offload()
+        self._status_writer = StatusWriter(
+            client, jobs, queue, telemetry=telemetry, delay=options.status_delay, offload=self._offload
+        )
+        self._objects = OwnedObjects(client, jobs, self._offload)
         self._pod_control = PodControl(client, jobs, events)
         self._orphans = Orphans(
             client, jobs, queue, pod_control=self._pod_control, objects=self._objects, caches=caches
@@ -80,6 +89,17 @@ class Reconciler:
     async def flush(self) -> None:
         """Write the batched status counters before a graceful stop."""
         await self._status_writer.flush()
+
+    async def delete_orphaned_commands(self) -> None:
+        """Delete Commands without a Job, for ever. API errors are logged and retried."""
+        while True:
+            await asyncio.sleep(COMMAND_GRACE_SECONDS)
+            try:
+                await self._orphans.delete_commands()
+            except LeaseLost:
+                raise
+            except KubeError as error:
+                log.warning("cannot delete Commands without a Job: %s", error)
 
     async def reconcile(self, key: QueueKey) -> None:
         state = self._jobs.get(key)
@@ -106,7 +126,7 @@ class Reconciler:
         now = self._client.now()
         status = state.status
         if status is None:
-            status = state.status = state.saved = self._read_status(state)
+            status = state.status = state.saved = await self._read_status(state)
             state.recovered = state.recovered and state.has_status  # what was not written is forgotten
         if not await self._prepare(state, status, now):
             return
@@ -119,10 +139,11 @@ class Reconciler:
         uncertain = await self._resolve_uncertain(state)
         if state.status.phase is Phase.PENDING:
             await self._fetch_start_failure(state, now)
+        state.commands.refresh()
         wake_at = update_pending_reason(state, now)
         if wake_at is not None:
             self._queue.add_after(state.key, max(0.1, wake_at - now))
-        decision = decide(state.job, state.status, state.observed, now)
+        decision = await self._decide(state, now)
         departed = list(state.pods.departed)
         await self._status_writer.save(state, decision)
         state.recovered = True
@@ -133,10 +154,29 @@ class Reconciler:
             self._queue.add(state.key)  # their replacements are decided without them
         await self._apply(state, decision)
 
-    def _read_status(self, state: JobState) -> Status:
+    async def _decide(self, state: JobState, now: float) -> Decision:
+        """Decide, in a thread for a Job with many tasks. Reports about its pods wait until the thread is done."""
+        assert state.job is not None and state.status is not None
+        job, status = state.job, state.status
+        if len(job.tasks) < LARGE_TASKS:
+            return decide(job, status, state.observed, now)
+        state.deferred = []
+        try:
+            decision = await self._offload.run(True, decide, job, status, state.observed, now)
+        finally:
+            deferred, state.deferred = state.deferred, None
+            for report in deferred:
+                report()
+        if state.status is not status or state.job is not job:
+            raise Outdated  # the Job was changed or deleted meanwhile
+        return decision
+
+    async def _read_status(self, state: JobState) -> Status:
+        assert state.resource is not None
+        large = len(state.resource.status) >= LARGE_STATUS_BYTES
         document = state.status_document()
         try:
-            return Status.from_kube(document)
+            return await self._offload.run(large, Status.from_kube, document)
         except (ValueError, TypeError, KeyError) as error:
             # Somebody changed it. The pods restore most of it.
             self._events.emit(
@@ -157,12 +197,16 @@ class Reconciler:
         if state.job is None or state.admitted_generation != generation:
             if status.over and status.shape == REJECTED:
                 return False
+            document = state.document()
+            large = is_large(document, len(state.resource.spec))
             try:
-                job = admit_job(state, status)
+                job = await self._offload.run(large, admit_job, document, state.job, status)
             except Rejected as rejected:
                 await self._reject(state, status, rejected.message, now)
                 state.admitted_generation = generation
                 return state.job is not None  # it continues as it was before the change
+            if state.resource is None or state.resource.metadata.generation != generation:
+                raise Outdated  # changed or deleted meanwhile
             gang = self._gang(state, status, job)
             state.job, state.chosen_gang, state.admitted_generation = job, gang, generation
             state.plan = Plan(

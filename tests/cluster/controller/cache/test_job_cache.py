@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from vcjob.cluster.controller.cache.job_cache import CAUSE_DELAY_SECONDS, CHANGE
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.cluster.resources import PartialCommand, PartialGroup, PartialJob, PartialSpecced
 from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.observed import Command
 from vcjob.lifecycle.status import Status, TaskMemory
 
 KEY = ("n", "job-uid")
@@ -39,10 +41,17 @@ def jobs(woken: Woken) -> JobCache:
     return JobCache(woken)
 
 
-def lean(version: int = 1, *, uid: str = "job-uid", name: str = "j", generation: int = 1) -> PartialJob:
+def lean(
+    version: int = 1,
+    *,
+    uid: str = "job-uid",
+    name: str = "j",
+    generation: int = 1,
+    created: str | None = None,
+) -> PartialJob:
     document = {
         "metadata": {"name": name, "namespace": "n", "uid": uid, "resourceVersion": str(version),
-                     "generation": generation},
+                     "generation": generation, "creationTimestamp": created},
         "spec": {"tasks": []},
     }  # fmt: skip
     return msgspec.json.decode(msgspec.json.encode(document), type=PartialJob)
@@ -66,8 +75,11 @@ def command(
     action: str = "AbortJob",
     *,
     namespace: str = "n",
+    created: str | None = None,
 ) -> PartialCommand:
     meta = {"name": "cmd", "namespace": namespace, "uid": uid, "resourceVersion": str(version)}
+    if created:
+        meta["creationTimestamp"] = created
     return msgspec.convert({"metadata": meta, "target": target, "action": action}, PartialCommand)
 
 
@@ -75,6 +87,13 @@ def state_of(jobs: JobCache) -> JobState:
     state = jobs.get(KEY)
     assert state is not None
     return state
+
+
+def commands_of(jobs: JobCache) -> list[Command]:
+    """As the lifecycle gets them."""
+    state = state_of(jobs)
+    state.commands.refresh()
+    return list(state.observed.commands.values())
 
 
 def test_an_older_view_than_our_own_write_is_left_out(jobs: JobCache) -> None:
@@ -185,27 +204,72 @@ def test_who_waits_for_a_name_is_woken_when_it_is_free(jobs: JobCache, woken: Wo
 def test_a_command_finds_its_job_by_uid_or_by_name(jobs: JobCache, uid: str) -> None:
     jobs.job_changed(lean())
     jobs.command_added(command({"kind": "Job", "name": "j", "uid": uid}))
-    assert [c.action for c in state_of(jobs).observed.commands.values()] == ["AbortJob"]
+    assert [c.action for c in commands_of(jobs)] == ["AbortJob"]
 
 
 def test_a_command_for_an_earlier_job_of_the_name_is_not_obeyed(jobs: JobCache) -> None:
     jobs.job_changed(lean())
     jobs.command_added(command({"kind": "Job", "name": "j", "uid": "earlier"}))
-    assert not state_of(jobs).observed.commands
+    assert not commands_of(jobs)
 
 
 def test_a_command_of_another_namespace_is_not_obeyed(jobs: JobCache) -> None:
     jobs.job_changed(lean())
     jobs.command_added(command({"kind": "Job", "name": "j", "uid": "job-uid"}, namespace="theirs"))
-    assert not state_of(jobs).observed.commands
+    assert not commands_of(jobs)
 
 
 def test_a_command_that_comes_before_its_job_waits_for_it(jobs: JobCache) -> None:
     jobs.command_added(command({"kind": "Job", "name": "j", "uid": "job-uid"}))
     jobs.job_changed(lean())
-    assert list(state_of(jobs).observed.commands) == ["c"]
+    assert [c.uid for c in commands_of(jobs)] == ["c"]
     jobs.command_gone(command({"kind": "Job", "name": "j", "uid": "job-uid"}))
-    assert not state_of(jobs).observed.commands
+    assert not commands_of(jobs)
+
+
+def test_a_command_without_uid_never_acts_on_a_later_job_of_the_name(jobs: JobCache) -> None:
+    target = {"kind": "Job", "name": "j"}
+    jobs.command_added(command(target, created="2026-01-01T00:00:00Z"))
+    jobs.job_changed(lean(created="2026-01-01T00:00:01Z"))
+    assert not commands_of(jobs)
+    assert [c.metadata.uid for c in jobs.unmatched.older_than(0.0)] == ["c"]
+    jobs.command_added(command(target, "later", created="2026-01-01T00:00:02Z"))
+    assert [c.uid for c in commands_of(jobs)] == ["later"]
+
+
+def test_commands_of_a_deleted_job_are_kept_for_deletion(jobs: JobCache) -> None:
+    jobs.job_changed(lean())
+    jobs.command_added(command({"kind": "Job", "name": "j"}))
+    jobs.job_gone(lean(2))
+    assert [c.metadata.uid for c in jobs.unmatched.older_than(0.0)] == ["c"]
+    jobs.command_gone(command({"kind": "Job", "name": "j"}))
+    assert not jobs.unmatched.older_than(0.0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_cost_of_a_command_does_not_grow_with_their_number(known: bool) -> None:
+    def calls(count: int) -> int:
+        jobs, made = JobCache(lambda key, seconds: None), 0
+        if known:
+            jobs.job_changed(lean())
+        commands = [command({"kind": "Job", "name": "j"}, f"c{n}", count - n) for n in range(count)]
+
+        def profile(_frame: object, event: str, _arg: object) -> None:
+            nonlocal made
+            made += event in ("call", "c_call")
+
+        sys.setprofile(profile)
+        try:
+            for each in commands:
+                jobs.command_added(each)
+            jobs.job_changed(lean(2))
+            state_of(jobs).commands.refresh()
+        finally:
+            sys.setprofile(None)
+        assert len(state_of(jobs).observed.commands) == count
+        return made
+
+    assert calls(1000) <= calls(100) * 11
 
 
 def test_a_change_that_overtook_our_own_write_is_not_lost(jobs: JobCache) -> None:
@@ -231,7 +295,7 @@ def test_commands_are_obeyed_in_the_order_in_which_they_were_given(jobs: JobCach
     target = {"kind": "Job", "name": "j", "uid": "job-uid"}
     jobs.command_added(command(target, "second", 8, "ResumeJob"))
     jobs.command_added(command(target, "first", 7, "AbortJob"))
-    assert [c.action for c in state_of(jobs).observed.commands.values()] == ["AbortJob", "ResumeJob"]
+    assert [c.action for c in commands_of(jobs)] == ["AbortJob", "ResumeJob"]
 
 
 def test_a_pod_event_that_says_nothing_new_wakes_nobody(jobs: JobCache, woken: Woken) -> None:

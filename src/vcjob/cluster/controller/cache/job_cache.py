@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
+from vcjob.cluster.controller.cache.command_tracker import UnmatchedCommands, is_for
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.cluster.controller.cache.pod_facts import fact_of
 from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS, PodChange
@@ -24,8 +26,7 @@ from vcjob.cluster.resources import (
     PartialSpecced,
     controller_of,
 )
-from vcjob.kube.api.objects import Key, version_number
-from vcjob.lifecycle.observed import Command
+from vcjob.kube.api.objects import Key
 from vcjob.lifecycle.pod import PodFact
 
 #: How soon a Job is reconciled after a change of one of its pods: changes come in bursts.
@@ -45,8 +46,7 @@ class JobCache:
         self._by_name: dict[Key, JobState] = {}
         #: Jobs that wait until another owner's object is deleted, by kind, namespace and name.
         self._waiting: dict[tuple[str, str, str], set[QueueKey]] = {}
-        #: Commands whose Job is not known.
-        self._unmatched: dict[str, PartialCommand] = {}
+        self.unmatched = UnmatchedCommands()
         #: When each scheduler last handled a pod.
         self._schedulers_seen_at: dict[str, float] = {}
 
@@ -74,18 +74,23 @@ class JobCache:
         if state.update(resource):
             self._by_name[meta.namespace, meta.name] = state
             self._wake(state.key, 0.0)
-            for command in [c for c in self._unmatched.values() if self._target(c) is state]:
-                del self._unmatched[command.metadata.uid]
-                self.command_added(command)
+            for command in self.unmatched.take(resource):
+                state.commands.add(command)
 
     def job_gone(self, resource: PartialJob) -> None:
         meta = resource.metadata
         state = self._states.get((meta.namespace, meta.uid))
+        if state is not None and state.deferred is not None:
+            state.deferred.append(partial(self.job_gone, resource))
+            return
         if state is not None:
             if self._by_name.get((meta.namespace, meta.name)) is state:
                 del self._by_name[meta.namespace, meta.name]
             state.resource = None
             state.release()
+            for command in list(state.commands):
+                state.commands.remove(command.metadata.uid)
+                self.unmatched.add(command)
             state.pods.forget_departed(list(state.pods.departed))
             state.deleted = bool(state.observed.pods)
             if not state.empty:
@@ -100,6 +105,9 @@ class JobCache:
         if owner is None:
             return
         state = self._get_or_add((meta.namespace, owner.uid), owner.name)
+        if state.deferred is not None:
+            state.deferred.append(partial(self.pod_changed, pod))
+            return
         state.pods.unseen.pop(meta.uid, None)
         change = state.pods.record(pod)
         if change is PodChange.UNIDENTIFIED:
@@ -118,6 +126,9 @@ class JobCache:
         meta = pod.metadata
         owner = controller_of(meta.owner_references)
         state = self._states.get((meta.namespace, owner.uid)) if owner is not None else None
+        if state is not None and state.deferred is not None:
+            state.deferred.append(partial(self.pod_gone, pod))
+            return
         if state is not None:
             last = fact_of(pod)
             if last is not None and _is_unrecorded(state, last):
@@ -179,29 +190,29 @@ class JobCache:
     # Commands
 
     def command_added(self, command: PartialCommand) -> None:
+        if command.target is None or command.target.kind not in ("", "Job"):
+            return
         state = self._target(command)
         if state is None:
-            self._unmatched[command.metadata.uid] = command
+            self.unmatched.add(command)
             return
-        state.commands[command.metadata.uid] = command
-        # A first list is not sorted, and Commands are executed in the order of their creation.
-        in_order = sorted(state.commands.values(), key=lambda c: version_number(c.metadata.resource_version))
-        state.observed.commands = {c.metadata.uid: Command(c.metadata.uid, c.action) for c in in_order}
+        state.commands.add(command)
         self._wake(state.key, 0.0)
 
     def command_gone(self, command: PartialCommand) -> None:
-        self._unmatched.pop(command.metadata.uid, None)
-        state = self._target(command)
+        if command.target is None:
+            return
+        self.unmatched.remove(command)
+        state = self.named(command.metadata.namespace, command.target.name)
         if state is not None:
-            state.observed.commands.pop(command.metadata.uid, None)
-            state.commands.pop(command.metadata.uid, None)
+            state.commands.remove(command.metadata.uid)
 
     def _target(self, command: PartialCommand) -> JobState | None:
-        target = command.target
-        if target is None or target.kind not in ("", "Job"):
+        assert command.target is not None
+        state = self.named(command.metadata.namespace, command.target.name)
+        if state is None or state.resource is None or not is_for(command, state.resource):
             return None
-        state = self.named(command.metadata.namespace, target.name)
-        return state if state is not None and target.uid in ("", state.uid) else None
+        return state
 
     def _get_or_add(self, key: QueueKey, name: str) -> JobState:
         state = self._states.get(key)

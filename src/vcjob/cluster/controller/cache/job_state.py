@@ -5,15 +5,17 @@ The informers' handlers (`JobCache`) and the reconciler share it on one event lo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from vcjob.cluster.controller.cache.command_tracker import CommandTracker
 from vcjob.cluster.controller.cache.object_tracker import ObjectTracker
 from vcjob.cluster.controller.cache.pending_reasons import PodCauses
 from vcjob.cluster.controller.cache.pod_tracker import PodTracker
 from vcjob.cluster.controller.cache.retry_state import RetryState
-from vcjob.cluster.resources import PartialCommand, PartialJob
+from vcjob.cluster.resources import PartialJob
 from vcjob.kube.api.objects import version_number
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.status import Status
@@ -50,7 +52,7 @@ class JobState:
     """One Job by namespace and uid: the object, its plan, its status, and trackers for pods, objects and retries."""
 
     __slots__ = (
-        "admitted_generation", "chosen_gang", "commands", "deleted", "idle_generation", "job", "key", "name",
+        "admitted_generation", "chosen_gang", "commands", "deferred", "deleted", "idle_generation", "job", "key", "name",
         "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "pods", "recent_events",
         "recovered", "resource", "retry", "saved", "status", "uid", "unsaved", "version",
     )  # fmt: skip
@@ -82,12 +84,13 @@ class JobState:
         #: Since when objects exist whose Job does not (monotonic).
         self.orphaned_since: float | None = None
         self.observed = Observed()
+        #: Reports about pods that came while a thread decides on `observed`; None: no thread does.
+        self.deferred: list[Callable[[], None]] | None = None
         self.pods = PodTracker(self.observed, PodCauses(schedulers_seen_at))
+        self.commands = CommandTracker(self.observed)
         self.objects = ObjectTracker()
         self.retry = RetryState()
         self.pending = PendingReason()
-        #: The Command objects, by uid.
-        self.commands: dict[str, PartialCommand] = {}
         #: Events emitted lately and when, so that none is repeated.
         self.recent_events: dict[str, float] = {}
 

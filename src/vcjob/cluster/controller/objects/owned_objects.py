@@ -16,6 +16,7 @@ from vcjob.cluster.controller.cache.object_tracker import ObjectKey
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
 from vcjob.cluster.controller.objects.merge_patch import owned_patch
 from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
+from vcjob.cluster.controller.offload import LARGE_PODS, LARGE_TASKS, Offload
 from vcjob.cluster.resources import (
     PARTIAL_CLAIMS,
     PARTIAL_CONFIG_MAPS,
@@ -49,9 +50,10 @@ RESOURCES: dict[tuple[str, str], Resource[Any]] = {
 class OwnedObjects:
     """Creates, restores and deletes the objects of Jobs for the reconciler. An object of another owner is never touched."""
 
-    def __init__(self, client: Client, jobs: JobCache) -> None:
+    def __init__(self, client: Client, jobs: JobCache, offload: Offload) -> None:
         self._client = client
         self._jobs = jobs
+        self._offload = offload
         #: Kinds of third-party plugins are discovered on first use; their objects are created, but not watched.
         self._resources: dict[tuple[str, str], Resource[Any]] = dict(RESOURCES)
 
@@ -66,8 +68,10 @@ class OwnedObjects:
         assert state.plan is not None
         dirty, objects.dirty = objects.dirty, set()
         kinds = None if dirty == "all" or state.retry.conflict else {kind for kind, _ in dirty}
-        wanted = state.plan.objects(ready=ready)
+        job = state.plan.job
+        large = job.replicas >= LARGE_PODS or len(job.tasks) >= LARGE_TASKS
         try:
+            wanted = await self._offload.run(large, state.plan.objects, ready=ready)
             results = await asyncio.gather(
                 *(self._ensure_one(state, obj) for obj in wanted if kinds is None or obj["kind"] in kinds)
             )

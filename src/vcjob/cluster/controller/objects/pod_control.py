@@ -200,8 +200,7 @@ class PodControl:
                 await self._client.delete(COMMANDS, command.metadata.name, state.namespace, uid=uid)
             except Conflict:
                 pass
-        state.observed.commands.pop(uid, None)
-        state.commands.pop(uid, None)
+        state.commands.remove(uid)
 
     async def delete_job(self, state: JobState) -> None:
         try:

@@ -9,14 +9,18 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
+from typing import Any
+
+import msgspec
 
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey, UnsavedCounters
 from vcjob.cluster.controller.objects.merge_patch import merge_patch
+from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, Offload
 from vcjob.cluster.controller.status.changes import is_urgent, only_started, only_waits, rejected_status
 from vcjob.cluster.controller.status.throttle import StatusThrottle
 from vcjob.cluster.controller.telemetry import Telemetry
-from vcjob.cluster.resources import PARTIAL_JOBS
+from vcjob.cluster.resources import PARTIAL_JOBS, PartialJob
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
 from vcjob.kube.errors import Conflict, KubeError, NotFound
@@ -31,13 +35,21 @@ class StatusWriter:
     """Writes statuses for the reconciler. `delay`: seconds for which counters wait when nothing else happens."""
 
     def __init__(
-        self, client: Client, jobs: JobCache, queue: WorkQueue[QueueKey], telemetry: Telemetry, delay: float
+        self,
+        client: Client,
+        jobs: JobCache,
+        queue: WorkQueue[QueueKey],
+        *,
+        telemetry: Telemetry,
+        delay: float,
+        offload: Offload,
     ) -> None:
         self._client = client
         self._jobs = jobs
         self._queue = queue
         self._telemetry = telemetry
         self._throttle = StatusThrottle(delay)
+        self._offload = offload
 
     async def save(self, state: JobState, decision: Decision) -> None:
         """Make the decided status the Job's, and write it now unless it can be batched."""
@@ -90,7 +102,8 @@ class StatusWriter:
     async def _patch(self, state: JobState, status: Status) -> None:
         assert state.resource is not None
         meta = state.resource.metadata
-        patch = merge_patch(state.status_document(), status.to_kube())
+        large = len(state.resource.status) >= LARGE_STATUS_BYTES
+        patch = await self._offload.run(large, _changes, state.resource, status)
         if not patch:
             state.status = state.saved = status
             state.unsaved = None
@@ -125,3 +138,7 @@ class StatusWriter:
             state.update(resource, even_if_older=state.version == before)
         else:
             state.lose()  # deleted, and another Job has its name now
+
+
+def _changes(resource: PartialJob, status: Status) -> dict[str, Any]:
+    return merge_patch(msgspec.json.decode(resource.status) or {}, status.to_kube())

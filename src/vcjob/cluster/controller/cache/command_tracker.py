@@ -1,0 +1,95 @@
+"""The Commands of one Job in the order of their creation, and those whose Job is not known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from vcjob.cluster.resources import PartialCommand, PartialJob
+from vcjob.kube.api.objects import Key, version_number
+from vcjob.lifecycle.observed import Command, Observed
+
+
+class CommandTracker:
+    """The Command objects of one Job. The informer's handlers add them in any order and at constant cost; `refresh`
+    sorts them once per reconcile."""
+
+    __slots__ = ("_changed", "_objects", "_observed")
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._objects: dict[str, PartialCommand] = {}
+        self._changed = False
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[PartialCommand]:
+        return iter(self._objects.values())
+
+    def get(self, uid: str) -> PartialCommand | None:
+        return self._objects.get(uid)
+
+    def add(self, command: PartialCommand) -> None:
+        self._objects[command.metadata.uid] = command
+        self._changed = True
+
+    def remove(self, uid: str) -> None:
+        self._changed = self._objects.pop(uid, None) is not None or self._changed
+
+    def refresh(self) -> None:
+        """Give the lifecycle the Commands as they are now. A first list is not sorted, and Commands are executed in
+        the order of their creation."""
+        if self._changed:
+            self._changed = False
+            in_order = sorted(self._objects.values(), key=_version)
+            self._observed.commands = {c.metadata.uid: Command(c.metadata.uid, c.action) for c in in_order}
+
+
+class UnmatchedCommands:
+    """Commands whose Job is not known, by the Job's namespace and name: the Job's own watch can be slower, or the Job
+    does not exist."""
+
+    def __init__(self) -> None:
+        self._by_job: dict[Key, dict[str, tuple[PartialCommand, float]]] = {}
+
+    def add(self, command: PartialCommand) -> None:
+        assert command.target is not None
+        key = (command.metadata.namespace, command.target.name)
+        self._by_job.setdefault(key, {}).setdefault(command.metadata.uid, (command, time.monotonic()))
+
+    def remove(self, command: PartialCommand) -> None:
+        assert command.target is not None
+        key = (command.metadata.namespace, command.target.name)
+        commands = self._by_job.get(key, {})
+        commands.pop(command.metadata.uid, None)
+        if not commands:
+            self._by_job.pop(key, None)
+
+    def take(self, job: PartialJob) -> list[PartialCommand]:
+        """Remove and return the Commands for this Job."""
+        known = self._by_job.get((job.metadata.namespace, job.metadata.name), {})
+        found = [command for command, _ in known.values() if is_for(command, job)]
+        for command in found:
+            self.remove(command)
+        return found
+
+    def older_than(self, seconds: float) -> list[PartialCommand]:
+        due = time.monotonic() - seconds
+        return [c for commands in self._by_job.values() for c, since in commands.values() if since <= due]
+
+
+def is_for(command: PartialCommand, job: PartialJob) -> bool:
+    """Whether a Command is meant for this Job and not for an earlier one of the same name."""
+    target, meta = command.target, job.metadata
+    if target is None or (command.metadata.namespace, target.name) != (meta.namespace, meta.name):
+        return False
+    if target.uid:
+        return target.uid == meta.uid
+    created = command.metadata.creation_timestamp
+    # Both are RFC 3339 in UTC with whole seconds, so they compare as text.
+    return created is None or meta.creation_timestamp is None or created >= meta.creation_timestamp
+
+
+def _version(command: PartialCommand) -> int:
+    return version_number(command.metadata.resource_version)
