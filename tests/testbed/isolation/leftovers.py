@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -105,7 +106,7 @@ def machine_state() -> dict[str, set[str]]:
         },
         "links": {line.split(":")[1].strip() for line in said("ip", "-o", "link")},
         "routes": said("ip", "route"),
-        "packet rules": said("nft", "list", "ruleset"),
+        "packet rules": said("nft", "list", "ruleset") if shutil.which("nft") else set(),
         "kernel settings": {f"{name}={Path('/proc/sys', name).read_text().strip()}" for name in settings},
         "system folders": {name for name in SYSTEM_FOLDERS if Path(name).exists()},
     }
