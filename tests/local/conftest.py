@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -94,6 +95,25 @@ def some_place(**changes: Any) -> HostContext:
 
 def left_behind(handle: Handle) -> list[int]:
     return process.marked(process.MARK_RUN, handle.uid)
+
+
+def process_name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def supervisor_of(handle: Handle) -> int | None:
+    """The oldest process of that name: a shim bears its name too until it has set its own."""
+    found = [pid for pid in left_behind(handle) if process_name(pid) == "vcjob-supervise"]
+    return min(found, key=lambda pid: process.start_time(pid) or 0, default=None)
+
+
+def kill_supervisor(handle: Handle, number: int = signal.SIGKILL) -> None:
+    supervisor = supervisor_of(handle)
+    assert supervisor is not None
+    os.kill(supervisor, number)
 
 
 def eventually(condition: Callable[[], Any], patience: float = PATIENCE, what: str = "the condition") -> Any:

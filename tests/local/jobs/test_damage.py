@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task, texts
-from tests.local.supervisor.test_kills import _name
+from tests.local.conftest import PATIENCE, Start, eventually, job, kill_supervisor, task, texts
 from vcjob.errors import RunDamaged
 from vcjob.local.machine import files
 from vcjob.local.run.run_dir import Event, RunDir
@@ -161,10 +160,9 @@ def test_the_last_record_of_pods_is_written_durably(finish: Start, monkeypatch: 
 def test_a_signal_never_loses_the_supervisor(start: Start, number: signal.Signals) -> None:
     handle = start(job(task("a", "sleep 60")))
     eventually(lambda: handle.phase == "Running")
-    supervisor = next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise")
-    os.kill(supervisor, number)
+    kill_supervisor(handle, number)
     if number == signal.SIGHUP:
-        os.kill(supervisor, signal.SIGTERM)
+        kill_supervisor(handle, signal.SIGTERM)
     assert handle.wait(PATIENCE) == "Terminated"
 
 

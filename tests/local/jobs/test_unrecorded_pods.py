@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 
-from tests.local.conftest import Start, eventually, job, left_behind, ranks, task, texts
-from tests.local.supervisor.test_kills import _name
+from tests.local.conftest import Start, eventually, job, kill_supervisor, ranks, task, texts
 from vcjob.local.run.run_dir import RunDir
 from vcjob.sdk.handle import Handle
 
 
 def _kill_supervisor(handle: Handle) -> RunDir:
-    supervisor = next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise")
-    os.kill(supervisor, signal.SIGKILL)
+    kill_supervisor(handle)
     run = RunDir(handle.folder)
     eventually(lambda: not run.supervised())
     return run

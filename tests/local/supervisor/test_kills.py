@@ -16,7 +16,18 @@ import msgspec
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, python, task
+from tests.local.conftest import (
+    PATIENCE,
+    Start,
+    eventually,
+    job,
+    kill_supervisor,
+    left_behind,
+    process_name,
+    python,
+    supervisor_of,
+    task,
+)
 from vcjob.local.machine.ports import is_free
 from vcjob.sdk.handle import Handle
 
@@ -143,7 +154,7 @@ def _kill(handle: Handle, target: str, command: subprocess.Popen[bytes]) -> int 
     if target == "command":
         pid = command.pid if command.poll() is None else None
     elif target == "supervisor":
-        pid = next((p for p in left_behind(handle) if _name(p) == "vcjob-supervise"), None)
+        pid = supervisor_of(handle)
     elif target == "shim":
         pid = pods[1].shim if 1 in pods and not pods[1].finished else None
     else:
@@ -156,13 +167,6 @@ def _kill(handle: Handle, target: str, command: subprocess.Popen[bytes]) -> int 
     except ProcessLookupError:
         return None
     return pid
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _await_end(handle: Handle, command: subprocess.Popen[bytes], target: str) -> None:
@@ -188,7 +192,7 @@ def _command_line(pid: int) -> str:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
         return "gone"
-    return f"{_name(pid)} (state, parent: {' '.join(state)}) {words[:200]}"
+    return f"{process_name(pid)} (state, parent: {' '.join(state)}) {words[:200]}"
 
 
 def _check_truth(handle: Handle, target: str, killed: int | None, context: str) -> None:
@@ -253,8 +257,7 @@ class Reader:
 def test_the_next_verb_tells_the_truth_after_the_supervisor_is_killed(start: Start) -> None:
     handle = start(job(task("master", "sleep 60"), task("worker", "sleep 60", replicas=2)))
     eventually(lambda: handle.status().running == 3)
-    supervisor = next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise")
-    os.kill(supervisor, signal.SIGKILL)
+    kill_supervisor(handle)
     eventually(lambda: not handle.supervised)
     document = vcjob.find("job").to_dict()
     assert document["status"]["state"]["phase"] == "Failed"
@@ -267,7 +270,7 @@ def test_the_next_verb_tells_the_truth_after_the_supervisor_is_killed(start: Sta
 def test_all_who_ask_at_once_hear_the_same_truth(start: Start) -> None:
     handle = start(job(task("a", "sleep 60", replicas=2)))
     eventually(lambda: handle.status().running == 2)
-    os.kill(next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise"), signal.SIGKILL)
+    kill_supervisor(handle)
     eventually(lambda: not handle.supervised)
     heard: list[str] = []
     threads = [threading.Thread(target=lambda: heard.append(str(handle.status().phase))) for _ in range(12)]
@@ -284,7 +287,7 @@ def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_swee
     handle = start(job(task("a", python(detached), replicas=2)))
     eventually(lambda: handle.status().running == 2)
     eventually(lambda: len(left_behind(handle)) >= 7)
-    for pid in [p for p in left_behind(handle) if _name(p).startswith("vcjob-")]:
+    for pid in [p for p in left_behind(handle) if process_name(p).startswith("vcjob-")]:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not handle.supervised)
     assert handle.phase == "Failed"
@@ -295,7 +298,7 @@ def test_a_new_run_ends_what_the_old_one_left_before_it_starts(start: Start) -> 
     detached = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
     old = start(job(task("a", python(detached))))
     eventually(lambda: len(left_behind(old)) >= 4)
-    for pid in [p for p in left_behind(old) if _name(p).startswith("vcjob-")]:
+    for pid in [p for p in left_behind(old) if process_name(p).startswith("vcjob-")]:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not old.supervised)
     new = start(job(task("a", "true")))
@@ -307,7 +310,7 @@ def test_a_new_run_ends_what_the_old_one_left_before_it_starts(start: Start) -> 
 def test_a_job_can_be_run_again_after_its_supervisor_was_killed(start: Start) -> None:
     handle = start(job(task("a", "sleep 60")))
     eventually(lambda: handle.phase == "Running")
-    os.kill(next(pid for pid in left_behind(handle) if _name(pid) == "vcjob-supervise"), signal.SIGKILL)
+    kill_supervisor(handle)
     eventually(lambda: not handle.supervised)
     again = start(job(task("a", "true")))
     assert again.wait(PATIENCE) == "Completed"
