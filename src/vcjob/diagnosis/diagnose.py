@@ -1,0 +1,21 @@
+"""`diagnose()`: all findings about a job, the most likely first.
+
+Called by both backends' handles. Pure: the same observation always gives the same findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from vcjob.diagnosis.finding import Finding, ranked
+from vcjob.diagnosis.observation import Observation
+
+Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
+
+RULES: Sequence[Rule] = ()
+
+
+def diagnose(observation: Observation, rules: Sequence[Rule] | None = None) -> list[Finding]:
+    found = [finding for rule in (RULES if rules is None else rules) for finding in rule(observation)]
+    return ranked(found)

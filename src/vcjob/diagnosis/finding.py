@@ -1,0 +1,47 @@
+"""`Finding`: one named cause of a pending, failed or hung job, with its evidence.
+
+Rules make findings from an `Observation`; `vcjob why`, the summary of a run, events and the SDK show them.
+The JSON form of a finding is part of the public interface.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+#: high: the evidence names the cause; medium: the usual cause of what was seen; low: one of several.
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+_ORDER = {"high": 0, "medium": 1, "low": 2}
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A quoted line and where it was found: "rank 1, stderr", "event FailedMount", "pod status"."""
+
+    source: str
+    text: str
+
+
+class Ranks(msgspec.Struct, frozen=True):
+    """The ranks that a finding is about, by name ("rank 1", or the pod of a task without ranks)."""
+
+    first: tuple[str, ...] = ()
+    victims: tuple[str, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """`cause` is a stable word from `vcjob.wellknown.causes`; `message` is one sentence for people."""
+
+    cause: str
+    message: str
+    ranks: Ranks = Ranks()
+    evidence: tuple[Evidence, ...] = ()
+    hint: str = ""
+    confidence: Confidence = "medium"
+
+
+def ranked(findings: list[Finding]) -> list[Finding]:
+    """The most likely finding first; among equals the order of the rules. One finding per cause and message."""
+    unique = {(finding.cause, finding.message): finding for finding in reversed(findings)}
+    kept = [finding for finding in findings if unique[finding.cause, finding.message] is finding]
+    return sorted(kept, key=lambda finding: _ORDER[finding.confidence])

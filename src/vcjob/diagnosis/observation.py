@@ -1,0 +1,125 @@
+"""`Observation`: everything that the rules of a diagnosis may look at, as plain data.
+
+A backend collects it (local: files, /proc, sockets, stacks; cluster: pods, events, logs). Rules never do I/O,
+so a recorded observation is a test. A field that a backend cannot know is None or empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+
+class End(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a container ended. `stopped`: vcjob or the kubelet ended it, so its end is no failure of its own."""
+
+    exit_code: int
+    reason: str = ""
+    signal: int | None = None
+    message: str = ""
+    started_at: float | None = None
+    finished_at: float | None = None
+    stopped: bool = False
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One frame of a Python stack, innermost first in `PodObservation.stack`."""
+
+    function: str
+    file: str
+    line: int
+
+
+class Collective(msgspec.Struct, frozen=True):
+    """One collective that a rank issued, from PyTorch's flight recorder."""
+
+    sequence: int
+    name: str
+    group: str = ""
+    sizes: str = ""
+    issued_at: float | None = None
+
+
+class PodObservation(msgspec.Struct, omit_defaults=True):
+    """The newest attempt of one pod: its state, how its containers ended and what it printed last."""
+
+    pod: str
+    task: str
+    index: int
+    rank: int | None = None
+    attempt: int = 0
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    node: str = ""
+    restarts: int = 0
+    created_at: float | None = None
+    #: The container whose end counts: the one that failed first, else the main one.
+    container: str = ""
+    end: End | None = None
+    #: Why a container does not run: CrashLoopBackOff, ErrImagePull, ... and the kubelet's message.
+    waiting: str = ""
+    waiting_message: str = ""
+    #: The last lines of each stream, oldest first, without control characters.
+    stderr: tuple[str, ...] = ()
+    stdout: tuple[str, ...] = ()
+    #: When the traceback (or the last line of stderr) was written, and when anything was printed last.
+    error_at: float | None = None
+    output_at: float | None = None
+    memory_limit: str = ""
+    command: tuple[str, ...] = ()
+    #: Processes: CPU seconds used so far; the stack of the main thread; collectives issued, oldest first.
+    cpu_seconds: float | None = None
+    stack: tuple[Frame, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    #: Whether the rank has a connection to the master's port; None: not known.
+    connected: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """As findings name it: by its rank where it has one."""
+        return f"rank {self.rank}" if self.rank is not None else f"{self.task}-{self.index}"
+
+    @property
+    def running(self) -> bool:
+        return self.phase == "Running" and self.end is None
+
+    @property
+    def failed(self) -> bool:
+        """It ended badly, and not because vcjob or the kubelet ended it."""
+        return self.end is not None and self.end.exit_code != 0 and not self.end.stopped
+
+
+class EventObservation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Kubernetes event, or one of the local backend, about the Job or one of its pods."""
+
+    reason: str
+    message: str
+    type: str = "Normal"
+    object: str = ""
+    at: float | None = None
+
+
+class Observation(msgspec.Struct, omit_defaults=True):
+    """A job at one moment."""
+
+    name: str
+    backend: str
+    phase: str
+    reason: str = ""
+    message: str = ""
+    now: float = 0.0
+    created_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    world_size: int | None = None
+    master_port: int | None = None
+    #: Whether anything listens on the master's port; None: not known.
+    master_listens: bool | None = None
+    pods: list[PodObservation] = []
+    events: list[EventObservation] = []
+
+    def ranks(self) -> Iterator[PodObservation]:
+        """Pods that have a rank, in the order of ranks."""
+        return iter(sorted((pod for pod in self.pods if pod.rank is not None), key=lambda pod: pod.rank or 0))
