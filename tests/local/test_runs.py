@@ -75,6 +75,12 @@ def test_the_caller_s_environment_is_there_and_another_job_s_is_not(
     assert texts(handle) == ["yes no no 1 lo"]
 
 
+def test_every_rank_of_its_own_pod_is_local_rank_0(finish: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "7")
+    handle = finish(job(*ranks("echo $RANK: $LOCAL_RANK of $LOCAL_WORLD_SIZE")))
+    assert sorted(texts(handle)) == ["0: 0 of 1", "1: 0 of 1", "2: 0 of 1"]
+
+
 def test_the_environment_is_not_kept_after_the_end(finish: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "very-secret-word")
     handle = finish(job(task("a", "true")))

@@ -46,6 +46,12 @@ DIFFERENCES = (
         "row 29: which try is this pod",
     ),
     (
+        r"Pod \S+ spec\.(initC|c)ontainers\[\S+\]\.env\[LOCAL_(RANK|WORLD_SIZE)\].*",
+        ABSENT,
+        ANY,
+        "LOCAL_RANK where a pod runs one rank",
+    ),
+    (
         r"Pod \S+ spec\.initContainers\[\S+\]\.env\[(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK)\].*",
         ABSENT,
         ANY,

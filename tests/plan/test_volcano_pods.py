@@ -40,8 +40,12 @@ def test_every_difference_from_volcanos_pods_is_documented_and_no_documented_one
     assert [pattern for pattern in patterns if not any(covers(pattern, path) for path in seen)] == []
 
 
-def test_the_masters_pod_differs_by_our_attempt_alone() -> None:
+def test_the_pod_of_the_master_differs_in_the_attempt_and_the_local_rank_only() -> None:
     assert set(found()["pytorch-job-master-0"]) == {
+        "spec.containers[master].env[LOCAL_RANK].name",
+        "spec.containers[master].env[LOCAL_RANK].value",
+        "spec.containers[master].env[LOCAL_WORLD_SIZE].name",
+        "spec.containers[master].env[LOCAL_WORLD_SIZE].value",
         "metadata.annotations.vcjob.io/attempt",
         "metadata.labels.vcjob.io/attempt",
     }

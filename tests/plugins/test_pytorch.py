@@ -14,6 +14,7 @@ from vcjob.plan.plan import Plan
 from vcjob.plugins.registry import open_plugins
 from vcjob.plugins.svc import SvcOptions
 from vcjob.plugins.wait import program
+from vcjob.spec.job import Job
 
 PORT = {"containerPort": 23456, "name": "pytorchjob-port"}
 ADDR = "test-pytorch-master-0.test-pytorch"
@@ -336,3 +337,49 @@ def test_the_fixed_order_of_what_is_injected() -> None:
         "VC_TASK_INDEX",
     ]
     assert [plugin.name for plugin, _ in open_plugins(made)] == ["pytorch", "svc", "env"]
+
+
+def test_a_pod_of_one_rank_gets_a_local_rank() -> None:
+    made = job(task("master"), task("worker", 2), task("tensorboard"))
+    for name, index in (("master", 0), ("worker", 1)):
+        env = planned_env(made, name, index)
+        assert (env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"]) == ("0", "1")
+    assert "LOCAL_RANK" not in planned_env(made, "tensorboard", 0)
+
+
+@pytest.mark.parametrize("argument", ["--local-rank=false", "--nproc-per-node=2", "--nproc-per-node=auto"])
+def test_the_local_rank_is_left_to_others_where_asked(argument: str) -> None:
+    env = planned_env(job(task("master"), pytorch=[argument]), "master", 0)
+    assert "RANK" in env
+    assert not {"LOCAL_RANK", "LOCAL_WORLD_SIZE"} & set(env)
+
+
+def test_a_container_that_sets_its_local_rank_keeps_it() -> None:
+    own = {"name": "main", "image": "i", "env": [{"name": "LOCAL_RANK", "value": "3"}]}
+    made = job(task("master", containers=[own, {"name": "side", "image": "i"}]))
+    assert planned_env(made, "master", 0)["LOCAL_RANK"] == "3"
+    assert planned_env(made, "master", 0)["LOCAL_WORLD_SIZE"] == "1"
+    assert planned_env(made, "master", 0, container=1)["LOCAL_RANK"] == "0"
+    assert problems(made) == []
+
+
+def test_the_local_rank_comes_before_the_containers_own_variables() -> None:
+    own = {"name": "main", "image": "i", "env": [{"name": "DEVICE", "value": "cuda:$(LOCAL_RANK)"}]}
+    assert list(planned_env(job(task("master", containers=[own])), "master", 0))[-2:] == [
+        "LOCAL_WORLD_SIZE",
+        "DEVICE",
+    ]
+
+
+def test_the_argument_local_rank_must_come_last() -> None:
+    ((severity, path, message, _),) = problems(
+        job(task("master"), pytorch=["--local-rank=false", "--port=5"])
+    )
+    assert (severity, path) == ("warning", "spec.plugins.pytorch[0]")
+    assert "--local-rank" in message
+
+
+def planned_env(made: Job, name: str, index: int, container: int = 0) -> dict[str, str]:
+    """The variables of one container as the plan makes them."""
+    entries = Plan(made).pod(name, index)["spec"]["containers"][container]["env"]
+    return {entry["name"]: entry.get("value", "") for entry in entries}

@@ -7,6 +7,7 @@ from typing import Any
 from vcjob.plan import names
 from vcjob.plan.gang import Gang
 from vcjob.plugins.base import PodDraft, Slot
+from vcjob.plugins.edition import EDITION
 from vcjob.plugins.hosts import pod_name
 from vcjob.spec.job import Job, Task
 
@@ -34,7 +35,7 @@ _TRAVELLING_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _TRAVELLING_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
 
 
-def draft_pod(job: Job, task: Task, gang: Gang, mark: str) -> PodDraft:
+def draft_pod(job: Job, task: Task, gang: Gang, mark: str, edition: int = EDITION) -> PodDraft:
     template = _copied(task.template)
     metadata = _without_nulls(template.pop("metadata", None))
     spec = _without_nulls(template.pop("spec", None))
@@ -62,7 +63,7 @@ def draft_pod(job: Job, task: Task, gang: Gang, mark: str) -> PodDraft:
     }
     _inherit(job, spec, gang)
     _mount_volumes(job, spec)
-    return PodDraft(job, task, pod, mark)
+    return PodDraft(job, task, pod, mark, edition)
 
 
 def _labels(job: Job, task: Task, mark: str) -> dict[str, str]:

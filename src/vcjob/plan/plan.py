@@ -19,6 +19,7 @@ from vcjob.plan.draft import draft_pod
 from vcjob.plan.gang import GangName, gang_named
 from vcjob.plan.stencil import MarkClash, Stencil, mark
 from vcjob.plugins.base import Plugin, PodDraft
+from vcjob.plugins.edition import EDITION
 from vcjob.plugins.registry import open_plugins
 from vcjob.spec.job import Job, Task
 
@@ -37,8 +38,9 @@ _TRIES = 100
 class Plan:
     """All objects of an admitted Job.
 
-    `gang` says how pods are grouped for the scheduler, `scheduler` who serves pods that would go to
-    Volcano's where it is not there, `priorities` what the cluster's priority classes are worth.
+    `gang` says how pods are grouped for the scheduler, `scheduler` is the scheduler of pods that request
+    Volcano's where that is not running, `priorities` are the values of the cluster's priority classes, and
+    `edition` is the one that the Job was started with.
     """
 
     def __init__(
@@ -48,10 +50,12 @@ class Plan:
         gang: GangName = "volcano",
         scheduler: str | None = None,
         priorities: Mapping[str, int] | None = None,
+        edition: int = EDITION,
     ) -> None:
         self.job = job
         self._gang = gang_named(gang, scheduler)
         self._priorities = priorities or {}
+        self._edition = edition
         self._plugins = open_plugins(job)
         self._late = [(p, o) for p, o in self._plugins if type(p).shape_pod is not Plugin.shape_pod]
         self._stencils: dict[str, Stencil] = {}
@@ -161,7 +165,7 @@ class Plan:
         )
 
     def _shaped(self, task: Task, mark: str) -> PodDraft:
-        draft = draft_pod(self.job, task, self._gang, mark)
+        draft = draft_pod(self.job, task, self._gang, mark, self._edition)
         for plugin, options in self._plugins:
             plugin.shape(draft, options)
         _put_env_first(draft)
@@ -192,7 +196,13 @@ def _put_env_first(draft: PodDraft) -> None:
     for key in ("initContainers", "containers"):
         for container in draft.spec.get(key, []):
             own = [entry for entry in container.get("env", []) if entry.get("name") not in draft.injected]
-            if draft.injected or own:
-                container["env"] = [*draft.injected.values(), *own]
+            names = {entry.get("name") for entry in own}
+            defaults = [
+                entry
+                for name, entry in draft.defaults.items()
+                if name not in names and name not in draft.injected
+            ]
+            if draft.injected or defaults or own:
+                container["env"] = [*draft.injected.values(), *defaults, *own]
     if draft.spec.get("initContainers") == []:
         del draft.spec["initContainers"]

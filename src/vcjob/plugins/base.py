@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from vcjob.plugins.edition import EDITION
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Problem
 
@@ -45,19 +46,22 @@ class PodDraft:
     """The pod of one task while the plugins shape it.
 
     `pod` is a Kubernetes Pod as a plain dictionary, made from the task's template; change it in place.
-    Environment goes through `inject_env`, which puts it before the user's own entries, each name once.
+    Environment goes through `inject_env`, which puts it before the user's own entries, each name once, or
+    through `inject_default`, where the user's own value wins. `edition` says which rules the pod is made by.
     """
 
-    __slots__ = ("attempt", "index", "injected", "job", "mark", "pod", "task")
+    __slots__ = ("attempt", "defaults", "edition", "index", "injected", "job", "mark", "pod", "task")
 
-    def __init__(self, job: Job, task: Task, pod: dict[str, Any], mark: str) -> None:
+    def __init__(self, job: Job, task: Task, pod: dict[str, Any], mark: str, edition: int = EDITION) -> None:
         self.job = job
         self.task = task
         self.pod = pod
         self.mark = mark
         self.index = Slot(mark, "index")
         self.attempt = Slot(mark, "attempt")
+        self.edition = edition
         self.injected: dict[str, dict[str, Any]] = {}
+        self.defaults: dict[str, dict[str, Any]] = {}
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -97,6 +101,10 @@ class PodDraft:
         else:
             entry["value"] = str(value)
         self.injected.setdefault(name, entry)
+
+    def inject_default(self, name: str, value: object) -> None:
+        """Give this variable to every container and init container that does not set it."""
+        self.defaults.setdefault(name, {"name": name, "value": str(value)})
 
     def inject_shared(self, entries: Mapping[str, dict[str, Any]]) -> None:
         """Give every container all these variables, by name; the entries are shared by all pods: read-only."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from vcjob.plugins.base import Container, Plugin, PodDraft, Slot
+from vcjob.plugins.edition import LOCAL_RANK
 from vcjob.plugins.hosts import address
 from vcjob.plugins.pytorch_checks import INJECT, check_job
 from vcjob.plugins.pytorch_options import PytorchOptions, parse_options
@@ -49,6 +50,10 @@ class PytorchPlugin(Plugin[PytorchOptions]):
                 draft.inject_env("PET_NPROC_PER_NODE", options.nproc_per_node)
                 draft.inject_env("PET_MASTER_ADDR", master_address)
                 draft.inject_env("PET_MASTER_PORT", options.port)
+            elif options.local_rank and draft.edition >= LOCAL_RANK:
+                # Scripts written for torchrun read these; the pod runs one rank.
+                draft.inject_default("LOCAL_RANK", 0)
+                draft.inject_default("LOCAL_WORLD_SIZE", 1)
         open_port(draft.spec, options.port)
         if options.wait_master_enabled and task.name == options.worker:
             _add_wait(draft, options)

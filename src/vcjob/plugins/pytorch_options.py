@@ -20,6 +20,7 @@ FLAGS = (
     Flag("wait-master-set-user", "bool", True, ours=True),
     Flag("nproc-per-node", "string", "", ours=True),
     Flag("disable-istio-sidecar", "bool", False, ours=True),
+    Flag("local-rank", "bool", True, ours=True),
 )
 MAX_PORT = 65535
 #: 68 years; the program that waits counts hundredths of a second in 64 bits.
@@ -39,6 +40,7 @@ class PytorchOptions(msgspec.Struct, frozen=True, kw_only=True):
     wait_master_set_user: bool = True
     nproc_per_node: str = ""
     disable_istio_sidecar: bool = False
+    local_rank: bool = True
     given: Mapping[str, int] = {}
 
     @property
@@ -62,6 +64,7 @@ def parse_options(arguments: Sequence[str]) -> tuple[PytorchOptions, list[Proble
         wait_master_set_user=read.boolean("wait-master-set-user"),
         nproc_per_node=nproc if nproc == AUTO else str(parse_int(nproc) or ""),
         disable_istio_sidecar=read.boolean("disable-istio-sidecar"),
+        local_rank=read.boolean("local-rank"),
         given=dict(read.places),
     )
     return options, problems

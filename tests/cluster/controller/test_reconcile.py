@@ -11,7 +11,7 @@ from tests.cluster.controller.harness import KEY, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
 from vcjob.cluster.resources import PARTIAL_SERVICES
 from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
-from vcjob.plan.edition import EDITION
+from vcjob.plugins.edition import EDITION
 
 ATTEMPT = "vcjob.io/attempt"
 QUOTA = "exceeded quota: few, requested: pods=1"
@@ -183,6 +183,26 @@ async def test_a_job_keeps_the_edition_that_it_was_started_with() -> None:
     harness = Harness(job("j", task("a", 1)))
     await harness.reconcile()
     assert harness.stored["controlledResources"]["vcjob.io/edition"] == str(EDITION)
+
+
+@pytest.mark.parametrize(("edition", "expected"), [("1", []), ("2", ["0"]), (None, [])])
+async def test_a_replaced_pod_is_made_by_the_edition_of_its_job(
+    edition: str | None, expected: list[str]
+) -> None:
+    harness = Harness(job("j", task("master", 1), plugins={"pytorch": []}), status_delay=0.0)
+    await harness.reconcile()
+    resources = {k: v for k, v in harness.stored["controlledResources"].items() if k != "vcjob.io/edition"}
+    if edition is None:
+        resources.pop("vcjob.io/gang", None)
+    else:
+        resources["vcjob.io/edition"] = edition
+    found = harness.api.objects["jobs", "j"]
+    status = {**found["status"], "controlledResources": resources}
+    taken_over = Harness({**found, "status": status}, status_delay=0.0)
+    await taken_over.reconcile()
+    ((_, pod),) = [(key, obj) for key, obj in taken_over.api.objects.items() if key[0] == "pods"]
+    env = pod["spec"]["containers"][0]["env"]
+    assert [entry["value"] for entry in env if entry["name"] == "LOCAL_RANK"] == expected
 
 
 async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from vcjob.cluster.controller.cache.job_state import JobState
 from vcjob.cluster.controller.schedulers import queue_gate
 from vcjob.lifecycle.observed import Blocked
-from vcjob.plan.edition import EDITION, KNOWN
+from vcjob.lifecycle.status import Status
 from vcjob.plan.names import queue as queue_of
+from vcjob.plugins.edition import EDITION, FIRST, KNOWN
 from vcjob.wellknown import reasons
 
 #: In status.controlledResources: the edition that the Job was started with.
@@ -47,11 +48,19 @@ def group_gate(state: JobState) -> Blocked | None:
     )
 
 
+def edition_of(status: Status, *, started: bool) -> int:
+    """The edition of a Job's pods: the one in its status, else the first for a Job that runs already."""
+    stored = status.resources.get(EDITION_KEY)
+    if stored is not None and stored.isdecimal() and int(stored) in KNOWN:
+        return int(stored)
+    return FIRST if started and stored is None else EDITION
+
+
 def unknown_edition(state: JobState) -> Blocked | None:
     """A Job that another version started is followed to its end, but nothing is created for it by other rules."""
     assert state.status is not None
-    edition = state.status.resources.get(EDITION_KEY, str(EDITION))
-    if edition in map(str, KNOWN):
+    edition = state.status.resources.get(EDITION_KEY)
+    if edition is None or edition in map(str, KNOWN):
         return None
     return Blocked(
         reasons.UNKNOWN_EDITION,

@@ -22,7 +22,13 @@ from vcjob.cluster.controller.objects.pod_control import PodControl
 from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, LARGE_TASKS, Offload
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.orphans import COMMAND_GRACE_SECONDS, Orphans
-from vcjob.cluster.controller.pending import EDITION_KEY, group_gate, unknown_edition, update_pending_reason
+from vcjob.cluster.controller.pending import (
+    EDITION_KEY,
+    edition_of,
+    group_gate,
+    unknown_edition,
+    update_pending_reason,
+)
 from vcjob.cluster.controller.pod_events import fetch_start_failure
 from vcjob.cluster.controller.schedulers import Schedulers
 from vcjob.cluster.controller.status.changes import REJECTED
@@ -38,7 +44,6 @@ from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.recover import assume_created, recover, skip_attempt
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
-from vcjob.plan.edition import EDITION
 from vcjob.plan.gang import GANGS, GangName
 from vcjob.plan.names import pod_group_name
 from vcjob.plan.plan import Plan
@@ -210,11 +215,18 @@ class Reconciler:
             gang = self._gang(state, status, job)
             state.job, state.chosen_gang, state.admitted_generation = job, gang, generation
             state.plan = Plan(
-                job, gang=gang, scheduler=self._options.scheduler, priorities=self._caches.priorities()
+                job,
+                gang=gang,
+                scheduler=self._options.scheduler,
+                priorities=self._caches.priorities(),
+                edition=edition_of(status, started=state.has_status),
             )
         if GANG not in status.resources:
             # Written with the first decision.
-            started_with = {GANG: state.chosen_gang, EDITION_KEY: str(EDITION)}
+            started_with = {
+                GANG: state.chosen_gang,
+                EDITION_KEY: str(edition_of(status, started=state.has_status)),
+            }
             state.status = msgspec.structs.replace(status, resources={**status.resources, **started_with})
         return True
 
