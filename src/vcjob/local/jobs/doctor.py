@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
 from vcjob.diagnosis.check import Check, missing, note, ok
 from vcjob.local.machine.gpus import has_nvidia, list_gpus
 from vcjob.local.pod.limits import usable_limits
+from vcjob.local.run.caller import caller_environment
 from vcjob.local.run.home import home_folder
+
+_PATIENCE = 30.0
+_VERSIONS = """
+import importlib.metadata, platform
+try:
+    torch = importlib.metadata.version("torch")
+except importlib.metadata.PackageNotFoundError:
+    torch = ""
+print(platform.python_version(), torch)
+"""
 
 
 def examine(env: Mapping[str, str] = os.environ) -> Iterator[Check]:
     yield _platform()
     yield _home()
-    yield _torch()
+    yield _python(caller_environment() if env is os.environ else env)
     yield _gpus(env)
     yield _limits()
 
@@ -44,17 +57,29 @@ def _home() -> Check:
     return missing("jobs", f"{folder} cannot be written", "set VCJOB_HOME to a folder of yours")
 
 
-def _torch() -> Check:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return ok("torch", f"PyTorch {version('torch')} is installed for this Python")
-    except PackageNotFoundError:
+def _python(env: Mapping[str, str]) -> Check:
+    """The interpreter that `python` in a Job means, and its PyTorch. Not necessarily the one that runs vcjob."""
+    python = shutil.which("python", path=env.get("PATH"))
+    if python is None:
         return note(
-            "torch",
-            "PyTorch is not installed for this Python; jobs that use another one are not affected",
-            "pip install torch",
+            "python",
+            "there is no `python` on PATH; Jobs whose command is `python` cannot start",
+            "activate a virtual or conda environment",
         )
+    try:
+        asked = subprocess.run(
+            [python, "-c", _VERSIONS], env=dict(env), capture_output=True, text=True, timeout=_PATIENCE, check=True
+        )  # fmt: skip
+        version, torch = asked.stdout.splitlines()[-1].split(" ")
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        return missing("python", f"`python` is {python}, which cannot be run: {error}")
+    if torch:
+        return ok("python", f"`python` is {python}, Python {version} with PyTorch {torch}")
+    return note(
+        "python",
+        f"`python` is {python}, Python {version} without PyTorch",
+        f"{python} -m pip install torch, or activate the environment that has it",
+    )
 
 
 def _gpus(env: Mapping[str, str]) -> Check:
