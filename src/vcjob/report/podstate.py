@@ -11,6 +11,8 @@ from vcjob.wellknown import reasons
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 Role = Literal["init", "sidecar", "main"]
+#: The reason of a pod that exceeded the size of a volume, as a kubelet gives it.
+EVICTED = "Evicted"
 
 
 class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):

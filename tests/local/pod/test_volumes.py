@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.conftest import some_place
+from tests.local.conftest import Start, container, job, some_place, task, texts
 from vcjob.local.pod import volumes
 from vcjob.local.pod.environment import MissingReference
 from vcjob.local.pod.launch import LaunchRequest, Mount, PlainLauncher
@@ -87,3 +87,100 @@ def test_mounts_are_seen_by_the_process_alone_and_leave_no_trace(tmp_path: Path)
     text = (tmp_path / "out").read_text()
     assert text.startswith("hihihi ro") and "/proc/self/status" in text
     assert not any(os.path.exists(p) for p in ("/vcjob-top", "/etc/vcjob-test", "/opt/vcjob"))
+
+
+def test_files_of_config_maps_and_secrets_have_the_modes_that_the_volume_gives_them(tmp_path: Path) -> None:
+    host = some_place(config_maps={"c": {"a": "1", "b": "2"}}, secrets={"s": {"k": b"secret"}})
+    items = [{"key": "a", "path": "a"}, {"key": "b", "path": "b", "mode": 0o755}]
+    pod = {"metadata": {"name": "pod"}, "spec": {"volumes": [
+        {"name": "default", "configMap": {"name": "c"}},
+        {"name": "given", "configMap": {"name": "c", "defaultMode": 0o440, "items": items}},
+        {"name": "secret", "secret": {"secretName": "s", "defaultMode": 0o400}},
+        {"name": "projected", "projected": {"defaultMode": 0o600, "sources": [
+            {"secret": {"name": "s"}}, {"configMap": {"name": "c", "items": items}},
+        ]}},
+    ]}}  # fmt: skip
+    made = volumes.make_volumes(pod, host, str(tmp_path), str)
+    modes = {
+        f"{name}/{path.name}": oct(path.stat().st_mode & 0o7777)
+        for name, volume in made.items()
+        for path in Path(volume.source).iterdir()
+    }
+    assert modes == {
+        "default/a": "0o644", "default/b": "0o644", "given/a": "0o440", "given/b": "0o755", "secret/k": "0o400",
+        "projected/k": "0o600", "projected/a": "0o600", "projected/b": "0o755",
+    }  # fmt: skip
+
+
+def _in_memory(limit: str = "1Mi") -> dict[str, Any]:
+    return {"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}
+
+
+def _skip_without_mounts(handle: Any) -> None:
+    if any("cannot be mounted" in note for note in handle.notes()):
+        pytest.skip("this user may not make mounts of its own")
+
+
+@pytest.mark.parametrize("path", ["/dev/shm", "/vcjob-memory"])
+def test_an_empty_dir_in_memory_is_a_tmpfs_of_its_size(finish: Start, path: str) -> None:
+    script = (
+        f"stat -f -c %T {path}; head -c 900000 /dev/zero >{path}/a && echo fits;"
+        f" head -c 900000 /dev/zero >{path}/b 2>/dev/null || echo full"
+    )
+    handle = finish(
+        job(
+            task(
+                "a",
+                container(script, volumeMounts=[{"name": "v", "mountPath": path}]),
+                volumes=[_in_memory()],
+            )
+        )
+    )
+    _skip_without_mounts(handle)
+    assert texts(handle) == ["tmpfs", "fits", "full"]
+    assert not os.path.exists("/vcjob-memory")
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_an_empty_dir_in_memory_that_must_outlive_a_process_is_kept_on_disk_and_said_so(
+    finish: Start, policy: str
+) -> None:
+    mounts = [{"name": "v", "mountPath": "/vcjob-memory"}]
+    writers = (
+        [container("echo shared >/vcjob-memory/x", "first", volumeMounts=mounts)] if policy == "Never" else []
+    )
+    script = "cat /vcjob-memory/x || { echo shared >/vcjob-memory/x; exit 1; }"
+    handle = finish(
+        job(
+            task(
+                "a",
+                container(script, volumeMounts=mounts),
+                initContainers=writers,
+                volumes=[_in_memory()],
+                restartPolicy=policy,
+            )
+        )
+    )
+    _skip_without_mounts(handle)
+    assert [line.text for line in handle.logs() if line.stream == "out"] == ["shared"]
+    assert "the emptyDir volume 'v' is kept on disk, not in memory, on this machine" in handle.notes()
+
+
+def test_a_pod_is_evicted_when_an_empty_dir_takes_more_than_its_limit(finish: Start) -> None:
+    volume = {"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}
+    mounts = [{"name": "v", "mountPath": "/vcjob-disk"}]
+    script = "head -c 3000000 /dev/zero >${VCJOB_MOUNT_VCJOB_DISK:-/vcjob-disk}/x; sleep 60"
+    handle = finish(job(task("a", container(script, volumeMounts=mounts), volumes=[volume])))
+    (pod,) = handle.pods()
+    assert (handle.phase, pod.phase, pod.reason) == ("Failed", "Failed", "Evicted")
+    assert pod.message == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi".'
+
+
+def test_a_projected_source_that_cannot_be_made_is_rejected(tmp_path: Path) -> None:
+    source = {"serviceAccountToken": {"path": "token"}}
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"volumes": [{"name": "v", "projected": {"sources": [source]}}]},
+    }
+    with pytest.raises(MissingReference, match="serviceAccountToken"):
+        volumes.make_volumes(pod, some_place(), str(tmp_path), str)

@@ -25,6 +25,8 @@ class Mount(NamedTuple):
     source: str
     target: str
     read_only: bool = False
+    #: The size in bytes of a new tmpfs that is mounted in place of `source`; 0 for the kernel's default size.
+    memory: int | None = None
 
 
 class LaunchRequest(NamedTuple):
@@ -187,18 +189,30 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
         os.execvpe(request.argv[0], request.argv, {**request.env, **chosen})  # noqa: S606 - this is what a launcher does
     except OSError as error:
-        _report(report, error.errno or errno.EINVAL, step + _in_words(error, step))
+        code = error.errno or errno.EINVAL
+        if step.startswith("command") and not _exists(request):
+            code = errno.ENOENT
+        _report(report, code, step + _in_words(code, step))
     except Exception as error:
         _report(report, errno.EINVAL, step + str(error))
     os._exit(127)
 
 
-def _in_words(error: OSError, step: str) -> str:
-    if error.errno == errno.ENOENT:
+def _exists(request: LaunchRequest) -> bool:
+    """Whether the command is anywhere on its PATH. A folder there that may not be read is no reason to say that the
+    command may not be run."""
+    command = request.argv[0]
+    return os.sep in command or any(
+        os.path.lexists(os.path.join(folder, command)) for folder in os.get_exec_path(request.env)
+    )
+
+
+def _in_words(code: int, step: str) -> str:
+    if code == errno.ENOENT:
         return "not found on this machine" if step.startswith("command") else "does not exist on this machine"
-    if error.errno == errno.ENOEXEC:
+    if code == errno.ENOEXEC:
         return "is no program that this machine can run"
-    return os.strerror(error.errno or errno.EINVAL)
+    return os.strerror(code)
 
 
 def _report(descriptor: int, code: int, message: str) -> None:

@@ -51,7 +51,10 @@ def enter_mounts(mounts: Iterable[Mount]) -> None:
         _new_root(at_top)
     for mount, source in zip(mounts, sources):
         _make_target(mount)
-        _bind(f"/proc/self/fd/{source}", mount.target)
+        if mount.memory is None:
+            _bind(f"/proc/self/fd/{source}", mount.target)
+        else:
+            _new_tmpfs(mount.target, mount.memory)
         os.close(source)
         if mount.read_only:
             flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY
@@ -145,6 +148,11 @@ def _overlay(folder: str) -> None:
         checked(libc.mount(b"vcjob", folder.encode(), b"overlay", 0, layers), f"overlay over {folder}")
     finally:
         checked(libc.umount2(_SCRATCH.encode(), _MNT_DETACH), "scratch for an overlay")
+
+
+def _new_tmpfs(target: str, size: int) -> None:
+    options = f"mode=1777,size={size}" if size else "mode=1777"
+    checked(libc.mount(b"tmpfs", target.encode(), b"tmpfs", 0, options.encode()), f"tmpfs at {target}")
 
 
 def _bind(source: str, target: str) -> None:

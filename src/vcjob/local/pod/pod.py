@@ -11,15 +11,17 @@ from vcjob.local.machine import process
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.container import Container, ContainerSpec, Host
 from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.local.pod.volumes import SizeLimit, used_bytes
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.plugins.wait import WAIT_EXIT_CODES
-from vcjob.report.podstate import PodState
+from vcjob.report.podstate import EVICTED, PodState
 from vcjob.wellknown import reasons
 
 # A crashed container starts again at once, then after 1, 2, 4 ... 60 seconds; ten good minutes forgive all.
 FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 60.0
 FORGIVEN_AFTER = 600.0
+_CHECK_VOLUMES = 1.0
 
 
 class PodSpec(NamedTuple):
@@ -28,6 +30,7 @@ class PodSpec(NamedTuple):
     grace_seconds: float = 30.0
     deadline_seconds: float | None = None
     folder: str = ""
+    size_limits: tuple[SizeLimit, ...] = ()
 
 
 class Pod:
@@ -75,6 +78,8 @@ class Pod:
     def start(self) -> None:
         if self.spec.deadline_seconds is not None:
             self._loop.after(self.spec.deadline_seconds, self._deadline)
+        if self.spec.size_limits:
+            self._loop.after(_CHECK_VOLUMES, self._check_volumes)
         self._next()
 
     def stop(self, grace: float | None = None) -> None:
@@ -234,6 +239,19 @@ class Pod:
             reasons.DEADLINE_EXCEEDED,
             f"the pod was active longer than its activeDeadlineSeconds ({seconds:g})",
         )
+
+    def _check_volumes(self) -> None:
+        """Evict the pod, as a kubelet does, when an emptyDir takes more than its sizeLimit."""
+        began = time.monotonic()
+        for limit in self.spec.size_limits:
+            if used_bytes(limit.folder) > limit.limit:
+                self.fail(
+                    EVICTED,
+                    f'Usage of EmptyDir volume "{limit.volume}" exceeds the limit "{limit.text}".',
+                )
+                return
+        cost = time.monotonic() - began
+        self._loop.after(max(_CHECK_VOLUMES, 100 * cost), self._check_volumes)
 
     def _end_orphans(self, container: str | None) -> None:
         """Kill what a container left behind outside its process group (it called setsid, or forked twice).

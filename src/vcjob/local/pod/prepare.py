@@ -51,7 +51,7 @@ class Preparer:
         notes.about(spec)
         trouble, made = "", dict[str, Volume]()
         try:
-            made = volumes.make_volumes(pod, self._place, folder, self._claims)
+            made = volumes.make_volumes(pod, self._place, folder, self._claims, notes.add)
         except MissingReference as error:
             trouble = str(error)
         except OSError as error:
@@ -63,6 +63,7 @@ class Preparer:
             restart_policy=spec.get("restartPolicy") or "Always",
             grace_seconds=float(_or(spec.get("terminationGracePeriodSeconds"), 30)),
             deadline_seconds=spec.get("activeDeadlineSeconds"),
+            size_limits=() if trouble else tuple(volumes.size_limits(pod, made, folder)),
             folder=folder,
         )
 
@@ -151,6 +152,10 @@ class Preparer:
         for mount in own:
             name = next(iter(volumes.as_variables([mount])))
             notes.add(f"{mount.target} cannot be mounted on this machine: the folder is in ${name} instead")
+            if mount.memory is not None:
+                notes.add(
+                    f"{mount.target} is on disk, not in memory, and its size is not limited on this machine"
+                )
         return ()
 
     def _folder(self, container: Mapping[str, Any], mounts: Iterable[Mount], notes: Notes) -> str:

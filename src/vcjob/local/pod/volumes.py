@@ -1,8 +1,9 @@
 """Volumes of a pod as folders of this machine, and where a container sees them.
 
-Every volume becomes a folder (or is one already). Where the machine lets us, the container gets it mounted
+Every volume becomes a folder (or is one already). Where the machine allows it, the container gets it mounted
 at its mountPath, in a mount namespace of its own. Where not, a variable `VCJOB_MOUNT_<PATH>` says where the
-folder is, and the job's events say so once.
+folder is, and an event of the job says so once. An emptyDir in memory is a tmpfs that the container's process
+mounts; what cannot be one is a folder, and `note` says so.
 """
 
 from __future__ import annotations
@@ -17,30 +18,71 @@ from vcjob.local.pod import environment
 from vcjob.local.pod.environment import HostContext, MissingReference
 from vcjob.local.pod.launch import Mount
 from vcjob.local.pod.mounts import enter_mounts
+from vcjob.local.pod.volume_files import write_volume
+from vcjob.spec import quantity
 
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
+#: As a kubelet makes them. Only the pod's owner can reach them: the folder of the run is private.
+_OPEN_FOLDER = 0o777
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mountPath
 
 
+#: Gives the folder of a PersistentVolumeClaim by its name.
 Claims = Callable[[str], str]
 
 
 class Volume(NamedTuple):
     source: str
     read_only: bool = False
+    #: The size in bytes of a tmpfs that takes the place of `source`; 0 for the kernel's default size.
+    memory: int | None = None
+
+
+class SizeLimit(NamedTuple):
+    """An emptyDir on disk whose pod is evicted when it takes more than `limit` bytes."""
+
+    volume: str
+    folder: str
+    limit: int
+    text: str
 
 
 def make_volumes(
-    pod: Mapping[str, Any], place: HostContext, folder: str, claims: Claims
+    pod: Mapping[str, Any],
+    host: HostContext,
+    folder: str,
+    claims: Claims,
+    note: Callable[[str], None] = lambda _note: None,
 ) -> dict[str, Volume]:
-    """Every volume of the pod, by name. `folder` is the pod's own; `claims` gives the folder of a claim."""
+    """Every volume of the pod, by name. `folder` is the pod's own."""
     return {
-        volume["name"]: _make(volume, pod, place, os.path.join(folder, "volumes", volume["name"]), claims)
+        volume["name"]: _make(volume, pod, host, _folder_of(volume, folder), claims=claims, note=note)
         for volume in pod["spec"].get("volumes") or []
     }
 
 
+def size_limits(pod: Mapping[str, Any], volumes: Mapping[str, Volume], folder: str) -> list[SizeLimit]:
+    """The limits of the emptyDirs that are folders on disk; a tmpfs keeps its limit itself."""
+    return [
+        SizeLimit(volume["name"], _folder_of(volume, folder), quantity.parse(limit).value, str(limit))
+        for volume in pod["spec"].get("volumes") or []
+        if (limit := (volume.get("emptyDir") or {}).get("sizeLimit"))
+        and volumes[volume["name"]].memory is None
+    ]
+
+
+def _folder_of(volume: Mapping[str, Any], folder: str) -> str:
+    return os.path.join(folder, "volumes", volume["name"])
+
+
 def _make(
-    volume: Mapping[str, Any], pod: Mapping[str, Any], place: HostContext, own: str, claims: Claims
+    volume: Mapping[str, Any],
+    pod: Mapping[str, Any],
+    host: HostContext,
+    own: str,
+    *,
+    claims: Claims,
+    note: Callable[[str], None],
 ) -> Volume:
     if "hostPath" in volume:
         return _host_path(volume["hostPath"])
@@ -50,18 +92,50 @@ def _make(
         os.makedirs(folder, 0o700, exist_ok=True)
         return Volume(folder, bool(claim.get("readOnly")))
     os.makedirs(own, 0o700, exist_ok=True)
+    os.chmod(own, _OPEN_FOLDER)
     if "emptyDir" in volume:
-        return Volume(own)
+        return Volume(own, memory=_memory(volume, pod, note))
     if "projected" in volume:
         for source in volume["projected"].get("sources") or []:
-            _write_files(source, pod, place, own)
+            if not write_volume(source, pod, host, own, volume["projected"].get("defaultMode")):
+                raise _unknown(volume, source)
         return Volume(own, True)
-    if not _write_files(volume, pod, place, own):
-        kinds = ", ".join(key for key in volume if key != "name")
-        raise MissingReference(
-            f"the volume {volume['name']!r} ({kinds or 'no source'}) cannot be made on this machine"
-        )
+    if not write_volume(volume, pod, host, own):
+        raise _unknown(volume, {key: value for key, value in volume.items() if key != "name"})
     return Volume(own, True)
+
+
+def _unknown(volume: Mapping[str, Any], source: Mapping[str, Any]) -> MissingReference:
+    kinds = ", ".join(source) or "no source"
+    return MissingReference(f"the volume {volume['name']!r} ({kinds}) cannot be made on this machine")
+
+
+def _memory(volume: Mapping[str, Any], pod: Mapping[str, Any], note: Callable[[str], None]) -> int | None:
+    """The size of the tmpfs for an emptyDir in memory; None where it is a folder on disk.
+
+    The tmpfs exists as long as the process of one container. So it can neither be shared by containers nor be kept
+    for a restart; only /dev/shm needs neither.
+    """
+    spec = volume["emptyDir"] or {}
+    if spec.get("medium") != "Memory":
+        return None
+    containers = [*(pod["spec"].get("initContainers") or []), *(pod["spec"].get("containers") or [])]
+    users = [
+        (container, mount)
+        for container in containers
+        for mount in container.get("volumeMounts") or []
+        if mount["name"] == volume["name"]
+    ]
+    ends_with_its_process = pod["spec"].get("restartPolicy") == "Never" and all(
+        container.get("restartPolicy") != "Always" for container, _ in users
+    )
+    for _, mount in users:
+        whole = not mount.get("subPath") and not mount.get("subPathExpr")
+        if len(users) == 1 and whole and (ends_with_its_process or mount["mountPath"] == _SHARED_MEMORY):
+            return quantity.parse(spec.get("sizeLimit") or 0).value
+    if users:
+        note(f"the emptyDir volume {volume['name']!r} is kept on disk, not in memory, on this machine")
+    return None
 
 
 def _host_path(spec: Mapping[str, Any]) -> Volume:
@@ -71,53 +145,20 @@ def _host_path(spec: Mapping[str, Any]) -> Volume:
     elif kind == "FileOrCreate":
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
     if not os.path.exists(path):
-        raise MissingReference(f"the hostPath {path} is not on this machine")
+        raise MissingReference(f"the hostPath {path} does not exist on this machine")
     return Volume(path)
 
 
-def _write_files(source: Mapping[str, Any], pod: Mapping[str, Any], place: HostContext, folder: str) -> bool:
-    if "configMap" in source:
-        content = _content(source["configMap"], "ConfigMap", "name", place.config_maps)
-        files = {name: text.encode() for name, text in content.items()}
-    elif "secret" in source:
-        spec = source["secret"]
-        files = _content(spec, "Secret", "secretName" if "secretName" in spec else "name", place.secrets)
-    elif "downwardAPI" in source:
-        files = {
-            item["path"]: environment.field(pod, item["fieldRef"]["fieldPath"], place.node).encode()
-            for item in source["downwardAPI"].get("items") or []
-            if "fieldRef" in item
-        }
-    else:
-        return False
-    for name, data in files.items():
-        path = os.path.normpath(os.path.join(folder, name))
-        if not path.startswith(folder + os.sep):
-            raise MissingReference(f"the volume path {name!r} leads out of its volume")
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(data)
-    return True
-
-
-def _content(
-    spec: Mapping[str, Any], kind: str, key: str, shelf: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    name = spec.get(key) or ""
-    found = shelf.get(name)
-    if found is None:
-        if spec.get("optional"):
-            return {}
-        raise environment.missing(kind, name)
-    if not spec.get("items"):
-        return dict(found)
-    chosen = {}
-    for item in spec["items"]:
-        if item["key"] in found:
-            chosen[item["path"]] = found[item["key"]]
-        elif not spec.get("optional"):
-            raise environment.missing(kind, name, item["key"])
-    return chosen
+def used_bytes(folder: str) -> int:
+    """What the files below a folder take of the disk; those that vanish meanwhile are left out."""
+    used = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                used += os.lstat(os.path.join(path, name)).st_blocks * 512
+            except OSError:
+                pass
+    return used
 
 
 def mounts_of(
@@ -134,12 +175,13 @@ def mounts_of(
         if below:
             source = os.path.normpath(os.path.join(source, below))
             if not source.startswith(volume.source + os.sep):
-                raise MissingReference(f"the subPath {below!r} leads out of its volume")
+                raise MissingReference(f"the subPath {below!r} is outside of its volume")
             if not os.path.exists(source):
-                os.makedirs(source, 0o700)
+                os.makedirs(source, 0o755)
         target = os.path.normpath(mount["mountPath"])
         if target != source:
-            found.append(Mount(source, target, bool(mount.get("readOnly")) or volume.read_only))
+            read_only = bool(mount.get("readOnly")) or volume.read_only
+            found.append(Mount(source, target, read_only, volume.memory))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vcjob.lifecycle.pod import Failure, PodFact
-from vcjob.report.podstate import PodState
+from vcjob.report.podstate import EVICTED, PodState
 
 
 def fact(pod: PodState) -> PodFact:
@@ -22,6 +22,7 @@ def fact(pod: PodState) -> PodFact:
         finished=pod.finished_at,
         restarts=pod.restarts,
         failure=failure(pod),
+        evicted=pod.reason == EVICTED,
     )
 
 

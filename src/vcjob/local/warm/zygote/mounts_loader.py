@@ -11,14 +11,14 @@ _FILE = os.path.join(
 )
 
 
-def enter_mounts(mounts: list[tuple[str, str, bool]]) -> None:
+def enter_mounts(mounts: list[tuple[str, str, bool, int | None]]) -> None:
     spec = importlib.util.spec_from_file_location("_vcjob_warm.mounts", _FILE)
     assert spec is not None and spec.loader is not None
     mounting = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(mounting)
     mounting.enter_mounts(
         [
-            types.SimpleNamespace(source=source, target=target, read_only=only)
-            for source, target, only in mounts
+            types.SimpleNamespace(source=source, target=target, read_only=only, memory=memory)
+            for source, target, only, memory in mounts
         ]
     )
