@@ -10,8 +10,8 @@ from typing import TextIO
 
 import msgspec
 
-#: Given by `extra={...}`: which Job a line is about.
-_OWN = ("job", "uid")
+#: Given by `extra={...}`: which Job a line is about, and what a user can do.
+_OWN = ("job", "uid", "hint")
 _encode = msgspec.json.Encoder().encode
 
 

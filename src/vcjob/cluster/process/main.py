@@ -19,6 +19,7 @@ from vcjob.cluster.install.settings import CONFIGURATION
 from vcjob.cluster.process.health import Health, serve_health, serve_metrics
 from vcjob.cluster.process.json_logging import set_up_logging
 from vcjob.cluster.process.metrics import Metrics
+from vcjob.errors import VcjobError
 from vcjob.kube.api.client import Client
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import KubeError
@@ -37,8 +38,14 @@ def run(config: ClusterConfig, options: ControllerOptions) -> None:
     # often saves a fifteenth of the CPU.
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)
-    with _profiled(options.profile), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve(config, options))
+    try:
+        with _profiled(options.profile), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(serve(config, options))
+    except VcjobError as error:
+        if not options.log_json:
+            raise
+        log.critical("%s", error.message, extra={"hint": error.hint})  # as every other line, not as text
+        raise SystemExit(error.exit_code) from None
 
 
 async def serve(config: ClusterConfig, options: ControllerOptions, stop: asyncio.Event | None = None) -> None:

@@ -5,10 +5,8 @@ Few label sets, and none that grows with users: no Job, namespace or pod is ever
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
-import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -16,7 +14,6 @@ from prometheus_client.registry import Collector
 
 from vcjob._version import __version__
 from vcjob.cluster.process.histogram import Counted, Histogram
-from vcjob.cluster.resources import PartialJob
 from vcjob.lifecycle.status import Phase
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -25,14 +22,6 @@ _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 _SLOW = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 #: Causes are reasons of the lifecycle; a policy can name any exit code, and those are one cause together.
 _CAUSES_KEPT = 32
-
-
-class _Begun(msgspec.Struct, rename="camel"):
-    version: int = 0
-    retry_count: int = 0
-
-
-_decode_begun = msgspec.json.Decoder(_Begun | None).decode
 
 
 class _Phases(Collector):
@@ -115,14 +104,8 @@ class Metrics:
     def queue_length(self, length: int) -> None:
         self._depth.set(length)
 
-    def all_pods(self, job: PartialJob | None) -> None:
-        """Counts for the first pods of a Job alone: later ones replace those that a restart ended."""
-        created = job.metadata.creation_timestamp if job is not None else None
-        if job is None or created is None:
-            return
-        begun = _decode_begun(job.status) or _Begun()
-        if begun.version == 0 and begun.retry_count == 0:
-            self._all_pods.observe(max(0.0, time.time() - _epoch(created)))
+    def all_pods(self, seconds: float) -> None:
+        self._all_pods.observe(seconds)
 
     def restarted(self, cause: str) -> None:
         if cause not in self._causes:
@@ -146,9 +129,3 @@ class Metrics:
         count.inc()
         if lasted is not None:
             lasted.observe(seconds)
-
-
-def _epoch(text: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text).timestamp()
