@@ -88,6 +88,11 @@ REJECTED_BY_WEBHOOK = _define(
 WEBHOOK_FAILED = _define(
     "WebhookFailed", _PENDING, "The API server cannot call an admission webhook, so it rejects the object."
 )
+CRD_NOT_READY = _define(
+    "CrdNotReady",
+    _PENDING,
+    "The API server does not know the Job definition yet, in the first seconds after an installation.",
+)
 NAMESPACE_TERMINATING = _define("NamespaceTerminating", _PENDING, "The namespace is being deleted.")
 FORBIDDEN = _define(
     "Forbidden", _PENDING, "The API server does not allow the controller to create an object."

@@ -9,12 +9,21 @@ from vcjob.kube.errors import Conflict, Forbidden, Invalid, ServerError
 
 QUOTA = 'pods "p" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1'
 SECURITY = 'pods "p" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+NO_MAPPING = (
+    'pods "p" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for '
+    'APIVersion batch.volcano.sh/v1alpha1 Kind Job: no matches for kind "Job"'
+)
 WEBHOOK = 'admission webhook "x.example" denied the request: no'
 
 
 @pytest.mark.parametrize(
     ("message", "reason"),
-    [(QUOTA, "QuotaExceeded"), (SECURITY, "PodSecurity"), (WEBHOOK, "RefusedByWebhook")],
+    [
+        (NO_MAPPING, "CrdNotReady"),
+        (QUOTA, "QuotaExceeded"),
+        (SECURITY, "PodSecurity"),
+        (WEBHOOK, "RefusedByWebhook"),
+    ],
 )
 def test_a_refusal_has_a_reason_and_the_servers_message(message: str, reason: str) -> None:
     found = refusal(Forbidden(403, server_message=message), "pod a-0")

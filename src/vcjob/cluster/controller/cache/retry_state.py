@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from vcjob.lifecycle.observed import Blocked
+from vcjob.wellknown import reasons
 
 #: A refusal (a quota, a name in use) is retried after this long, doubled each time.
 FIRST_RETRY_SECONDS, MOST_RETRY_SECONDS = 0.5, 15.0
@@ -41,6 +42,8 @@ class RetryState:
         if refusal is None and conflict is None:
             self.retry_at, self.count = 0.0, 0
             return None
+        if reasons.CRD_NOT_READY in {blocked.reason for blocked in (refusal, conflict) if blocked}:
+            self.count = 0  # this ends within seconds
         delay: float = min(MOST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(self.count, 8))
         self.count += 1
         self.retry_at = time.monotonic() + delay

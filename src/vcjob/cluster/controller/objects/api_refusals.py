@@ -10,6 +10,8 @@ from vcjob.wellknown import reasons
 REFUSALS = (BadRequest, Forbidden, Invalid, NotFound, TooLarge)
 
 CALL_FAILED = "failed calling webhook"
+#: The API server does not know the kind of the owner yet: its REST mapper learns of a new CRD after some seconds.
+_NO_MAPPING = "cannot find RESTMapping"
 
 
 def is_refusal(error: ApiError) -> bool:
@@ -32,6 +34,8 @@ def _reason(error: ApiError, message: str) -> str:
         return reasons.REJECTED_BY_WEBHOOK
     if CALL_FAILED in message:
         return reasons.WEBHOOK_FAILED
+    if _NO_MAPPING in message:
+        return reasons.CRD_NOT_READY
     if any(cause.get("reason") == reasons.NAMESPACE_TERMINATING for cause in error.causes):
         return reasons.NAMESPACE_TERMINATING
     if isinstance(error, Forbidden):
