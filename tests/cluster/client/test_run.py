@@ -35,7 +35,6 @@ def test_the_guides_file_is_followed_to_its_end(shell: Shell, node: Node) -> Non
         ["2", "pytorch-job-worker-1"],
     ], "also those that were ended with the job and are gone"
     assert "pytorch-job Running" in ran.err
-    assert "Volcano's scheduler does not run here" in ran.err
 
 
 class TestAJobThatIsOver:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.controller.harness import KEY, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
+from vcjob.cluster.controller.telemetry import Silent
 from vcjob.cluster.resources import PARTIAL_SERVICES
 from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from vcjob.plugins.edition import EDITION
@@ -371,3 +372,35 @@ async def test_what_the_api_server_warns_of_is_told_on_the_job_once() -> None:
     assert [(found["reason"], found["message"]) for found in told if found["type"] == "Warning"] == [
         ("PodWarning", 'pods of task a: unknown field "spec.hots"')
     ]
+
+
+class Starts(Silent):
+    """Keeps the times to all pods."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def all_pods(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+async def test_the_time_to_all_pods_is_measured_once_and_not_for_replaced_pods() -> None:
+    harness = Harness(job("j", task("a", 2, after=None)))
+    harness.reconciler._telemetry = starts = Starts()
+    await harness.reconcile()
+    assert len(starts.seconds) == 1 and starts.seconds[0] < 5
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    harness.lose("j-a-1")
+    await harness.reconcile()
+    assert len(harness.pods()) == 2 and len(starts.seconds) == 1
+
+
+async def test_the_age_of_a_job_from_before_a_leader_change_is_not_measured() -> None:
+    harness = Harness(job("j", task("a", 1)))
+    harness.change(job("j", task("a", 1)), creationTimestamp="2026-01-01T00:00:00Z")
+    harness.take_over()
+    harness.reconciler._telemetry = starts = Starts()
+    await harness.reconcile()
+    assert harness.pods() == ["j-a-0"] and starts.seconds == []

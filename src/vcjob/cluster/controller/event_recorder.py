@@ -10,22 +10,39 @@ import itertools
 import logging
 import time
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from vcjob.cluster.controller.cache.job_state import JobState
+from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import EVENTS, Document
 from vcjob.kube.errors import KubeError, LeaseLost
+from vcjob.lifecycle.policies import POD_EVICTED
 from vcjob.spec.job import API_VERSION, KIND
+from vcjob.wellknown import reasons
 
+EventType: TypeAlias = Literal["Normal", "Warning"]
 log = logging.getLogger(__name__)
 COMPONENT = "vcjob-controller"
 #: The same event on the same Job is not repeated for this long.
 REPEAT_SECONDS = 300.0
+#: Events of a reason that comes in bursts are combined for this long.
+COMBINE_SECONDS = 5.0
+#: Pending reasons that are part of every start or end, and no event.
+_EXPECTED = frozenset(
+    {reasons.STARTING, reasons.INIT_STEP, reasons.OBJECT_TERMINATING, reasons.PREVIOUS_JOB_TERMINATING}
+)
 _QUEUE_LIMIT = 5_000
 _MESSAGE_LIMIT = 1000
+
+
+class _Combined(msgspec.Struct):
+    """Events of one Job and reason that become one event."""
+
+    state: JobState
+    type: EventType
+    messages: list[str]
 
 
 class _Ignored(msgspec.Struct):
@@ -43,18 +60,51 @@ class EventRecorder:
         self._identity = identity
         self._queue: asyncio.Queue[Document] = asyncio.Queue(_QUEUE_LIMIT)
         self._number = itertools.count()
+        self._combined: dict[tuple[QueueKey, str], _Combined] = {}
 
-    def emit(self, state: JobState, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def emit(
+        self, state: JobState, type: EventType, reason: str, message: str, *, once_per_reason: bool = False
+    ) -> None:
+        """Queue an event on the Job unless it was emitted lately: the same message, or the same reason if
+        `once_per_reason`."""
         now = time.time()
-        text = f"{reason}: {message}"
+        text = reason if once_per_reason else f"{reason}: {message}"
         state.recent_events = {
             old: at for old, at in state.recent_events.items() if now - at < REPEAT_SECONDS
         }
         if text in state.recent_events or state.resource is None:
             return
         state.recent_events[text] = now
+        if reason == POD_EVICTED:
+            self._combine(state, type, reason, message)
+        else:
+            self._enqueue(state, type, reason, message)
+
+    def emit_pending_reason(self, state: JobState) -> None:
+        """Report what keeps pods from being created or from running, once for each reason."""
+        blocked = state.observed.blocked or state.observed.held
+        if blocked is not None and blocked.reason not in _EXPECTED:
+            self.emit(state, "Warning", blocked.reason, blocked.message, once_per_reason=True)
+
+    def _combine(self, state: JobState, type: EventType, reason: str, message: str) -> None:
+        """Collect events of one reason for some seconds: a drained node loses many pods, one after the other."""
+        key = (state.key, reason)
+        if key in self._combined:
+            self._combined[key].messages.append(message)
+            return
+        self._combined[key] = _Combined(state, type, [message])
+        asyncio.get_running_loop().call_later(COMBINE_SECONDS, self._release, key)
+
+    def _release(self, key: tuple[QueueKey, str]) -> None:
+        combined = self._combined.pop(key, None)
+        if combined is not None:
+            self._enqueue(combined.state, combined.type, key[1], "; ".join(combined.messages))
+
+    def _enqueue(self, state: JobState, type: EventType, reason: str, message: str) -> None:
+        if state.resource is None:
+            return
         try:
-            self._queue.put_nowait(self._event(state, type, reason, message, now))
+            self._queue.put_nowait(self._event(state, type, reason, message, time.time()))
         except asyncio.QueueFull:
             log.warning("event queue is full; dropped an event of %s/%s", state.namespace, state.name)
 
@@ -64,6 +114,8 @@ class EventRecorder:
 
     async def drain(self) -> None:
         """Write the queued events before a graceful stop."""
+        for key in list(self._combined):
+            self._release(key)
         while not self._queue.empty():
             await self._write(self._queue.get_nowait())
 

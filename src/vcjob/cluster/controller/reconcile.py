@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime
 
 import msgspec
 
@@ -82,6 +83,8 @@ class Reconciler:
         self._telemetry = telemetry
         self._caches = caches
         self._offload = Offload()
+        self._started_at = client.now()
+        self._reported_scheduler = ""
         self._status_writer = StatusWriter(
             client, jobs, queue, telemetry=telemetry, delay=options.status_delay, offload=self._offload
         )
@@ -146,6 +149,8 @@ class Reconciler:
             await self._fetch_start_failure(state, now)
         state.commands.refresh()
         wake_at = update_pending_reason(state, now)
+        if not state.status.over:
+            self._events.emit_pending_reason(state)
         if wake_at is not None:
             self._queue.add_after(state.key, max(0.1, wake_at - now))
         decision = await self._decide(state, now)
@@ -248,7 +253,10 @@ class Reconciler:
                 return gang
         gang = self._schedulers.choose(job)
         replaced = self._schedulers.replaced(job, gang)
-        if replaced:
+        if replaced and replaced != self._reported_scheduler:
+            # The same for every Job of the cluster: one event on the first of them is enough.
+            self._reported_scheduler = replaced
+            log.info("%s", replaced)
             self._events.emit(state, "Normal", reasons.SCHEDULER_REPLACED, replaced)
         return gang
 
@@ -349,7 +357,20 @@ class Reconciler:
         elif refused is None:
             # The pods will wake the Job; until then only the counters are old.
             self._queue.add_after(state.key, self._options.status_delay)
-            self._telemetry.all_pods(state.resource)
+            self._measure_start(state, decision)
             if state.plan is not None:
                 state.plan.forget_pods()
         return refused
+
+    def _measure_start(self, state: JobState, decision: Decision) -> None:
+        """Report how long the first pods took, only for Jobs that were created during this term: the age of a Job
+        from before says nothing about this controller."""
+        status = decision.status
+        first = not (status.version or status.retry_count) and not any(
+            memory.attempts.groups for memory in status.tasks.values()
+        )
+        text = state.resource.metadata.creation_timestamp if state.resource else None
+        created = datetime.fromisoformat(text).timestamp() if text else 0.0
+        if first and created >= self._started_at - 1 and not state.start_measured:  # whole seconds
+            state.start_measured = True
+            self._telemetry.all_pods(max(0.0, self._client.now() - created))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from vcjob.cluster.resources import PartialJob
-
 
 class Telemetry(Protocol):
     """Called on the event loop; must not block or raise."""
@@ -28,8 +26,8 @@ class Telemetry(Protocol):
 
     def queue_length(self, length: int) -> None: ...
 
-    def all_pods(self, job: PartialJob | None) -> None:
-        """Every pod of a Job exists."""
+    def all_pods(self, seconds: float) -> None:
+        """All first pods of a Job exist, this long after the Job was created."""
 
     def restarted(self, cause: str) -> None:
         """Pods were replaced or restarted, and why."""
@@ -56,7 +54,7 @@ class Silent:
     def queue_length(self, length: int) -> None:
         pass
 
-    def all_pods(self, job: PartialJob | None) -> None:
+    def all_pods(self, seconds: float) -> None:
         pass
 
     def restarted(self, cause: str) -> None:

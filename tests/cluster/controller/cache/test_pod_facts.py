@@ -155,3 +155,40 @@ def test_a_pod_that_is_cleared_away_with_its_node_is_going_and_has_not_failed_fo
     assert fact is not None
     assert fact.terminating and fact.evicted
     assert fact.since == EPOCH + 7
+
+
+@pytest.mark.parametrize("lost_time", [True, False])
+def test_a_wait_for_the_master_that_timed_out_is_the_cause_when_the_deadline_ends_its_next_try(
+    lost_time: bool,
+) -> None:
+    """The kubelet has restarted the init container, and the pod's deadline kills that try."""
+    tried = ended("wait-for-master", 91, 20, last=True, message="the master does not answer")
+    killed = {"exitCode": 137, "reason": "ContainerStatusUnknown" if lost_time else "Error"}
+    if not lost_time:
+        killed["finishedAt"] = at(21)
+    tried["state"] = {"terminated": killed}
+    main = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
+    found = fact_of(
+        pod(
+            "Failed",
+            reason="DeadlineExceeded",
+            message="Pod was active on the node longer than the specified deadline",
+            initContainerStatuses=[tried],
+            containerStatuses=[main],
+        )
+    )
+    assert found is not None and found.failure is not None
+    assert (found.failure.container, found.failure.exit_code, found.failure.init) == (
+        "wait-for-master",
+        91,
+        True,
+    )
+    assert found.failure.message == "the master does not answer"
+
+
+def test_an_init_container_that_succeeded_at_last_is_not_the_cause() -> None:
+    waited = ended("wait-for-master", 91, 5, last=True)
+    waited["state"] = ended("wait-for-master", 0, 9)["state"]
+    found = fact_of(pod("Failed", initContainerStatuses=[waited], containerStatuses=[ended("main", 3, 12)]))
+    assert found is not None and found.failure is not None
+    assert (found.failure.container, found.failure.exit_code) == ("main", 3)

@@ -54,7 +54,7 @@ class JobState:
     __slots__ = (
         "admitted_generation", "chosen_gang", "commands", "deferred", "deleted", "idle_generation", "job", "key", "name",
         "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "pods", "recent_events",
-        "recovered", "resource", "retry", "saved", "status", "uid", "unsaved", "version",
+        "recovered", "resource", "retry", "saved", "start_measured", "status", "uid", "unsaved", "version",
     )  # fmt: skip
 
     def __init__(self, key: QueueKey, name: str, schedulers_seen_at: dict[str, float] | None = None) -> None:
@@ -79,6 +79,8 @@ class JobState:
         self.unsaved: UnsavedCounters | None = None
         #: Whether the unwritten actions of a previous leader were taken into account.
         self.recovered = False
+        #: Whether the time to its first pods was reported.
+        self.start_measured = False
         #: The Job was just deleted, and its pods still run.
         self.deleted = False
         #: Since when objects exist whose Job does not (monotonic).

@@ -56,11 +56,15 @@ def _failure(pod: PartialPod) -> Failure | None:
     first: tuple[tuple[float, bool, int], ContainerStatus, Terminated, bool] | None = None
     inits = len(pod.status.init_container_statuses)
     for place, container in enumerate(_containers(pod)):
+        if place < inits and container.state.terminated and container.state.terminated.exit_code == 0:
+            continue  # it failed before, and succeeded at last
         for state in (container.last_state, container.state):
             ended = state.terminated
             if ended is None or ended.exit_code == 0:
                 continue
-            order = (epoch(ended.finished_at) or 0.0, ended.exit_code > 128, place)
+            # A container whose end the kubelet did not see (a pod deadline, a restart of the node) has no time.
+            finished = epoch(ended.finished_at)
+            order = (float("inf") if finished is None else finished, ended.exit_code > 128, place)
             if first is None or order < first[0]:
                 first = order, container, ended, place < inits
     if first is not None:

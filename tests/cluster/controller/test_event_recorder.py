@@ -1,0 +1,121 @@
+"""Which events a Job gets: pending reasons once each, bursts combined, the scheduler once per cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cluster.controller.harness import Harness
+from tests.cluster.controller.jobs import job, task
+from vcjob.cluster.controller.event_recorder import REPEAT_SECONDS
+from vcjob.kube.errors import Forbidden
+
+QUOTA = "exceeded quota: few, requested: pods=1"
+SECURITY = 'violates PodSecurity "restricted:latest": runAsNonRoot != true'
+UNBOUND = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+
+
+async def events(harness: Harness) -> list[tuple[str, str]]:
+    await harness.events.drain()
+    found = [document for (plural, _), document in harness.api.objects.items() if plural == "events"]
+    return [(event["reason"], event["message"]) for event in found]
+
+
+def refuse_pods(message: str) -> Callable[[Harness], None]:
+    def prepare(harness: Harness) -> None:
+        harness.api.refuse = lambda verb, plural, name: (
+            Forbidden(403, server_message=message) if (verb, plural) == ("create", "pods") else None
+        )
+
+    return prepare
+
+
+def take_the_name(harness: Harness) -> None:
+    harness.api.put("pods", {"metadata": {"name": "j-a-0"}})
+
+
+def unschedulable(message: str) -> Callable[[Harness], None]:
+    def show(harness: Harness) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        for name in harness.pods():
+            harness.show(name, "Pending", conditions=[condition])
+
+    return show
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason", "part"),
+    [
+        (refuse_pods(QUOTA), None, "QuotaExceeded", QUOTA),
+        (refuse_pods(SECURITY), None, "PodSecurity", SECURITY),
+        (take_the_name, None, "NameConflict", "pod j-a-0 exists and does not belong to this Job"),
+        (None, unschedulable("no node fits"), "Unschedulable", "no node fits"),
+        (None, unschedulable(UNBOUND), "Unschedulable", "unbound immediate PersistentVolumeClaims"),
+    ],
+)
+async def test_a_pending_reason_becomes_one_event(
+    before: Callable[[Harness], None] | None,
+    after: Callable[[Harness], None] | None,
+    reason: str,
+    part: str,
+) -> None:
+    harness = Harness(job("j", task("a", 3)), status_delay=0.0)
+    if before is not None:
+        before(harness)
+    await harness.reconcile()
+    if after is not None:
+        after(harness)
+    for _ in range(3):
+        harness.state.retry.retry_now()
+        await harness.reconcile()
+    found = [message for name, message in await events(harness) if name == reason]
+    assert len(found) == 1, "though the number of pods in the message changes"
+    assert part in found[0]
+
+
+async def test_a_pending_reason_that_lasts_is_repeated_after_some_minutes() -> None:
+    harness = Harness(job("j", task("a", 1)))
+    refuse_pods(QUOTA)(harness)
+    await harness.reconcile()
+    text = next(text for text in harness.state.recent_events if text == "QuotaExceeded")
+    harness.state.recent_events[text] -= REPEAT_SECONDS
+    await harness.reconcile()
+    assert [name for name, _ in await events(harness)].count("QuotaExceeded") == 2
+
+
+async def test_a_pod_that_starts_is_no_event() -> None:
+    harness = Harness(job("j", task("a", 1)))
+    await harness.reconcile()
+    waiting = {"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    harness.show("j-a-0", "Pending", initContainerStatuses=[waiting])
+    await harness.reconcile()
+    assert "InitStep" not in {name for name, _ in await events(harness)}
+
+
+async def test_the_drain_of_a_node_is_one_event() -> None:
+    harness = Harness(job("j", task("a", 5, after=None)))
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.lose(name)
+        await harness.reconcile()
+    found = [message for name, message in await events(harness) if name == "PodEvicted"]
+    assert len(found) == 1
+    assert all(f"a-[{index}]" in found[0] for index in range(5))
+    assert len(harness.pods()) == 5, "all are replaced"
+
+
+async def test_another_scheduler_is_reported_once_for_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(job("j", task("a", 1)))
+    monkeypatch.setattr(harness.reconciler._schedulers, "replaced", lambda *_: "another one places the pods")
+    await harness.reconcile()
+    other: dict[str, Any] = job("k", task("a", 1))
+    other["metadata"] |= {"uid": "other-uid"}
+    harness.change(other)
+    await harness.reconciler.reconcile(("n", "other-uid"))
+    assert "k-a-0" in harness.pods()
+    assert [name for name, _ in await events(harness)].count("SchedulerReplaced") == 1
