@@ -79,13 +79,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vcjob import sdk
+if not TYPE_CHECKING:  # a type checker sees the imports above, and an unknown name is an error to it
 
-    value = globals()[name] = getattr(sdk, name)
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from vcjob import sdk
+
+        value = globals()[name] = getattr(sdk, name)
+        return value
 
 
 def __dir__() -> list[str]:

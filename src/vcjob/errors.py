@@ -39,6 +39,10 @@ class VcjobError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled without calling `__init__` again, whose arguments differ from class to class."""
+        return _unpickle, (type(self), self.args), self.__dict__
+
 
 class UserError(VcjobError):
     exit_code = exit_codes.USAGE
@@ -92,3 +96,7 @@ class WaitTimeout(VcjobError):
 
 class Interrupted(VcjobError):
     exit_code = exit_codes.INTERRUPTED
+
+
+def _unpickle(kind: type[VcjobError], args: tuple[object, ...]) -> VcjobError:
+    return kind.__new__(kind, *args)

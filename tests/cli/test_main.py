@@ -122,6 +122,50 @@ def test_errors_end_with_their_exit_code_and_no_traceback(
     assert vcjob("fail") == (code, "", shown)
 
 
+def test_an_internal_error_has_its_own_exit_code_and_says_how_to_report_it(
+    vcjob: Vcjob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(main_module.VERBS, "fail", ("tests.cli.failing", "Fail."))
+    monkeypatch.setattr(
+        main_module, "import_module", lambda name: type("M", (), {"command": failing(KeyError("x"))})
+    )
+    monkeypatch.delenv("VCJOB_DEBUG", raising=False)
+    result = vcjob("fail")
+    assert (result.code, result.out) == (70, "")
+    assert result.err.startswith("error: internal error: KeyError: 'x'\nhint: ")
+    assert "VCJOB_DEBUG=1" in result.err and "Traceback" not in result.err
+    monkeypatch.setenv("VCJOB_DEBUG", "1")
+    assert "Traceback" in vcjob("fail").err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("status", "-o", "json"), "Missing argument 'JOB'."),
+        (("list", "--zzz", "--output=json"), "No such option '--zzz'."),
+        (
+            ("logs", "x", "--tail", "many", "-ojson"),
+            "Invalid value for '--tail': 'many' is not a valid integer range.",
+        ),
+    ],
+)
+def test_usage_errors_are_json_where_json_is_wanted(
+    vcjob: Vcjob, words: tuple[str, ...], message: str
+) -> None:
+    result = vcjob(*words)
+    assert (result.code, result.out) == (2, "")
+    error = json.loads(result.err)["error"]
+    assert error["message"].startswith(message.rstrip("."))
+    assert error["hint"] == f"see `vcjob {words[0]} --help`"
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vcjob", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"vcjob, version {__version__}\n"
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(Path(GUIDE).read_text().replace("replicas: 2", "replicas: 500"))

@@ -16,8 +16,9 @@ from io import TextIOWrapper
 import click
 
 from vcjob._version import __version__
-from vcjob.cli.options import output_of
-from vcjob.errors import VcjobError
+from vcjob.cli.options import output_of, typed_output
+from vcjob.errors import UserError, VcjobError
+from vcjob.wellknown import exit_codes
 
 #: Every verb: the module that has it as `command`, and what it does.
 VERBS: dict[str, tuple[str, str]] = {
@@ -45,7 +46,6 @@ VERBS: dict[str, tuple[str, str]] = {
 
 #: A shell asks for completions by calling us with this set.
 COMPLETE = "_VCJOB_COMPLETE"
-INTERRUPTED = 130
 READER_GONE = 141  # as if the signal for it had ended us, which is what other tools do
 
 
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("\ninterrupted\n")
-        return INTERRUPTED
+        return exit_codes.INTERRUPTED
     except BrokenPipeError:
         # What is still buffered has no reader either; without this the interpreter would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -117,24 +117,43 @@ def _run(arguments: list[str]) -> int:
             cli.invoke(context)
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except click.ClickException as mistake:
-        return _show_usage_error(mistake)
-    except VcjobError as failure:
-        from vcjob.cli.failure import show_failure
-
-        show_failure(failure, output_of(context))
-        return failure.exit_code
-    return 0
-
-
-def _show_usage_error(mistake: click.ClickException) -> int:
-    if isinstance(mistake, click.exceptions.NoArgsIsHelpError):
+    except click.exceptions.NoArgsIsHelpError as mistake:
         sys.stderr.write(f"{mistake.format_message()}\n")
-        return 2
-    sys.stderr.write(f"error: {mistake.format_message()}\n")
-    if isinstance(mistake, click.UsageError) and mistake.ctx is not None:
-        sys.stderr.write(f"hint: see `{mistake.ctx.command_path} --help`\n")
-    return 2
+        return exit_codes.USAGE
+    except click.ClickException as mistake:
+        # The format may not have been read when the mistake was found.
+        return _show(_usage_error(mistake), output_of(context) or typed_output(arguments))
+    except VcjobError as failure:
+        return _show(failure, output_of(context))
+    except (KeyboardInterrupt, click.Abort, BrokenPipeError):
+        raise
+    except Exception as fault:
+        return _show_internal_error(fault, output_of(context))
+    return exit_codes.OK
+
+
+def _show(failure: VcjobError, output: str | None) -> int:
+    from vcjob.cli.failure import show_failure
+
+    show_failure(failure, output)
+    return failure.exit_code
+
+
+def _usage_error(mistake: click.ClickException) -> UserError:
+    command = mistake.ctx.command_path if isinstance(mistake, click.UsageError) and mistake.ctx else None
+    return UserError(mistake.format_message(), hint=f"see `{command} --help`" if command else None)
+
+
+def _show_internal_error(fault: Exception, output: str | None) -> int:
+    """An error that nobody foresaw: one line, another exit code than a failed job's, and how to report it."""
+    if os.environ.get("VCJOB_DEBUG"):
+        import traceback
+
+        traceback.print_exc()
+    text = f"internal error: {type(fault).__name__}: {fault}"
+    hint = "this is a bug in vcjob: run the command again with VCJOB_DEBUG=1 and report the traceback"
+    _show(VcjobError(text, hint=hint), output)
+    return exit_codes.INTERNAL
 
 
 def _nearest(verb: str) -> str:

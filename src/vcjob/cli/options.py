@@ -76,6 +76,18 @@ def output_of(context: click.Context | None) -> str | None:
     return None if context is None else context.meta.get(_OUTPUT)
 
 
+def typed_output(arguments: Sequence[str]) -> str | None:
+    """The format in a command line that could not be parsed."""
+    for place, word in enumerate(arguments):
+        if word in ("-o", "--output"):
+            return arguments[place + 1] if place + 1 < len(arguments) else None
+        if word.startswith(("--output=", "-o")) and not word.startswith("--on"):
+            return word.removeprefix("--output=").removeprefix("-o")
+        if word == "--":
+            return None
+    return None
+
+
 def path_of(file: str) -> str | PathLike[str]:
     """A command line's word as a path, also where it looks like the text of a Job."""
     if "\n" in file or file.lstrip().startswith("{"):

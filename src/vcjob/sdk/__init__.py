@@ -1,4 +1,4 @@
-"""The SDK: what `import vcjob` offers, each name loaded when it is first used."""
+"""The SDK: the names that `import vcjob` offers, each loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "validate",
 ]
 
-_HOMES = {
+_MODULES = {
     "Handle": "vcjob.sdk.handle",
     "Job": "vcjob.spec.job",
     "Loaded": "vcjob.sdk.loading",
@@ -49,11 +49,13 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # a type checker sees the imports above, and an unknown name is an error to it
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -19,6 +19,9 @@ LOG_LIMIT = _define(
     _READ,
     "The largest size of one container's log on the local backend, as a quantity (`1Gi`).",
 )
+DEBUG = _define(
+    "VCJOB_DEBUG", _READ, "If it is not empty, an internal error of vcjob is shown with its traceback."
+)
 
 MASTER_ADDR = _define("MASTER_ADDR", _SET, "Plugin `pytorch`: the host name of rank 0; locally 127.0.0.1.")
 MASTER_PORT = _define("MASTER_PORT", _SET, "Plugin `pytorch`: the port of rank 0.")
