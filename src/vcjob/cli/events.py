@@ -26,10 +26,13 @@ def command(name: str, where: Where, output: str) -> None:
 
         write_object(as_list(events), output)
         return
+    from vcjob.cli.style import Style
     from vcjob.cli.tables import table
 
+    clean = Style(sys.stdout).clean
     rows = [(_when(e), e.get("type") or "-", e.get("reason") or "-", _message(e)) for e in events]
-    sys.stdout.write("\n".join(table(("TIME", "TYPE", "REASON", "MESSAGE"), rows)) + "\n")
+    lines = table(("TIME", "TYPE", "REASON", "MESSAGE"), [tuple(map(clean, row)) for row in rows])
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _when(event: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""An error of ours, told to whoever called: in lines for people, as JSON where JSON was asked for."""
+"""An error on standard error: as text, or as JSON with `-o json`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def show_failure(failure: VcjobError, output: str | None) -> None:
         _show_json(failure)
         return
     style = Style(sys.stderr)
-    message = failure.message
+    message = style.clean(failure.message)
     if isinstance(failure, InvalidJob):
         show_problems(failure.problems, sys.stderr)
         errors = sum(problem.severity == "error" for problem in failure.problems)
         message = f"the Job is not valid ({counted(errors, 'error')})"
     sys.stderr.write(f"{style('error', 'bold', 'red')}: {message}\n")
     if failure.hint:
-        sys.stderr.write(f"{style('hint', 'bold', 'cyan')}: {failure.hint}\n")
+        sys.stderr.write(f"{style('hint', 'bold', 'cyan')}: {style.clean(failure.hint)}\n")
 
 
 def _show_json(failure: VcjobError) -> None:

@@ -18,16 +18,16 @@ def frame(problem: Problem, style: Style) -> str:
     """`file:line:column: error: path: message`, the hint, and on a terminal the line with a caret under it."""
     place = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
     parts = [
-        style(place, "bold"),
+        style(style.clean(place), "bold"),
         style(problem.severity, "bold", _COLOURS[problem.severity]),
-        problem.path,
-        problem.message,
+        style.clean(problem.path),
+        style.clean(problem.message),
     ]
     lines = [": ".join(part for part in parts if part)]
     if style.on_terminal:
         lines += _excerpt(problem, style)
     if problem.hint:
-        lines.append(f"  {style('hint', 'bold', 'cyan')}: {problem.hint}")
+        lines.append(f"  {style('hint', 'bold', 'cyan')}: {style.clean(problem.hint)}")
     return "\n".join(lines)
 
 
@@ -51,7 +51,10 @@ def _excerpt(problem: Problem, style: Style) -> list[str]:
     # Tabs keep their width under the caret, so that it stands where the eye expects it.
     indent = "".join("\t" if char == "\t" else " " for char in text[: problem.column - 1])
     number = f"{problem.line:>6} | "
-    return [style(number, "dim") + text, style(" " * 6 + " | ", "dim") + indent + style("^", "bold", "red")]
+    return [
+        style(number, "dim") + style.clean(text),
+        style(" " * 6 + " | ", "dim") + indent + style("^", "bold", "red"),
+    ]
 
 
 @cache

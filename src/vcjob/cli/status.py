@@ -1,4 +1,4 @@
-"""`vcjob status`: one job, its ranks, and why it is where it is."""
+"""`vcjob status`: one job, why it is in its phase, and its ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(name: str, where: Where, output: str) -> None:
         return
     from vcjob.cli.job_reference import job_reference
     from vcjob.cli.style import Style
-    from vcjob.cli.summary import summary
+    from vcjob.cli.summary import state_message, summary
     from vcjob.cli.tables import duration, painted, pod_table
 
     style = Style(sys.stdout)
@@ -40,13 +40,14 @@ def command(name: str, where: Where, output: str) -> None:
         since = status.state.since
         age = "" if since is None else f" for {duration(time.time() - since)}"
         lines = [f"{style(job.name, 'bold')}: {painted(str(status.phase), style)}{age}"]
-        if status.state.message:
-            lines.append(f"  {status.state.message}")
-        port = status.resources.get("vcjob.io/master-port")
-        if port:
-            lines.append(f"  the ranks meet at 127.0.0.1:{port}")
-        lines += ["", *(f"  {line}" for line in pod_table(job.pods()))]
-    trouble = job.trouble()
+        if message := state_message(status):
+            lines.append(f"  {style.clean(message)}")
+        if status.suspended:
+            lines.append(f"  suspended; continue with `vcjob resume {job_reference(job, where)}`")
+        if port := status.resources.get("vcjob.io/master-port"):
+            lines.append(f"  using port {port} of 127.0.0.1 for MASTER_PORT")
+        lines += ["", *(f"  {style.clean(line)}" for line in pod_table(job.pods()))]
+    trouble = style.clean(job.trouble())
     if trouble and trouble not in "\n".join(lines):
         lines.insert(1, f"  {style(trouble, 'red')}")
     older = job.earlier()

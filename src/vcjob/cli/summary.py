@@ -1,10 +1,11 @@
-"""The end of a run in a few lines: what came of it, and, where it failed, why: the failure first."""
+"""The result of a job in a few lines: its phase, and where it failed, the failure first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from vcjob.cli.tables import duration, painted, pod_table
+from vcjob.wellknown.reasons import COMMAND_ISSUED
 
 if TYPE_CHECKING:
     from vcjob.cli.style import Style
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
     from vcjob.sdk.handle import Handle
 
 _SHOWN_LINES = 12
+#: What a phase means when a verb was the reason.
+_BY_USER = {
+    "Terminating": "you stopped it",
+    "Terminated": "you stopped it",
+    "Completing": "you ended it as Completed",
+    "Completed": "you ended it as Completed",
+    "Aborting": "you suspended it",
+    "Aborted": "you suspended it",
+    "Restarting": "you restarted it",
+}
 
 
 def summary(job: Handle, status: Status, style: Style, reference: str) -> list[str]:
@@ -29,30 +40,38 @@ def summary(job: Handle, status: Status, style: Style, reference: str) -> list[s
     report = job.failure() if phase not in ("Completed", "Aborted") else None
     if report and report.culprit:
         lines += _failure(report, report.culprit, style, reference)
-    elif status.state.message:
-        lines.append(f"  {status.state.message}")
+    elif message := state_message(status):
+        lines.append(f"  {style.clean(message)}")
     pods = job.pods()
     if pods:
         lines.append("")
-        lines += [f"  {line}" for line in pod_table(pods)]
+        lines += [f"  {style.clean(line)}" for line in pod_table(pods)]
     if phase == "Aborted":
-        lines.append(f"  resume it with `vcjob resume {reference}`")
+        lines.append(f"  suspended; continue with `vcjob resume {reference}`")
     return lines
 
 
+def state_message(status: Status) -> str:
+    """Why the job is in its phase. What the user did with a verb is said in the user's terms."""
+    done = _BY_USER.get(str(status.phase)) if status.state.reason == COMMAND_ISSUED else None
+    return done or status.state.message
+
+
 def _failure(report: FailureReport, culprit: Culprit, style: Style, reference: str) -> list[str]:
-    lines = [f"  {style(f'{culprit.who} {culprit.how}', 'bold', 'red')}, in container {culprit.container}"]
+    clean = style.clean
+    headline = style(clean(f"{culprit.who} {culprit.how}"), "bold", "red")
+    lines = [f"  {headline}, in container {clean(culprit.container)}"]
     if culprit.message and culprit.message not in "\n".join(culprit.stderr):
-        lines.append(f"    {culprit.message}")
+        lines.append(f"    {clean(culprit.message)}")
     if culprit.exception:
-        lines.append(f"    {culprit.exception}")
+        lines.append(f"    {clean(culprit.exception)}")
     if culprit.frame:
-        lines.append(f"    at {culprit.frame}")
+        lines.append(f"    at {clean(culprit.frame)}")
     if culprit.way_out:
-        lines.append(f"    {culprit.way_out}")
+        lines.append(f"    {clean(culprit.way_out)}")
     if culprit.stderr:
         lines.append("  its last lines:")
-        lines += [f"    | {line}" for line in culprit.stderr[-_SHOWN_LINES:]]
+        lines += [f"    | {clean(line)}" for line in culprit.stderr[-_SHOWN_LINES:]]
     if report.victims:
         lines.append(f"  only victims, ended after it: {', '.join(report.victims)}")
     which = f"--rank {culprit.rank}" if culprit.rank is not None else f"--task {culprit.task}"

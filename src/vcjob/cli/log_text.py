@@ -1,0 +1,31 @@
+"""Log lines as they are printed: with the rank in front, and safe for a terminal where there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vcjob.cli.style import Style
+    from vcjob.sdk.handle import Chunk
+
+_RANK_COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
+
+
+def log_text(chunk: Chunk, style: Style, *, prefix: bool = True, job: str = "") -> bytes:
+    """The lines of a chunk, each with `[rank task-index]` in front, and with the job where there are several.
+
+    The whole chunk at once, because there may be many lines.
+    """
+    data = chunk.data
+    if style.on_terminal:
+        from vcjob.cli.terminal_text import escape_log_lines
+
+        data = escape_log_lines(data)
+    if not prefix:
+        return data
+    text = f"{job} {chunk.origin.prefix}" if job else chunk.origin.prefix
+    if style.paints:
+        number = chunk.origin.rank if chunk.origin.rank is not None else len(text)
+        text = f"\033[{_RANK_COLOURS[number % len(_RANK_COLOURS)]}m{text}\033[0m"
+    mark = text.encode() + b" "
+    return mark + data[:-1].replace(b"\n", b"\n" + mark) + b"\n"
