@@ -124,6 +124,159 @@ def test_a_detached_run_goes_on_and_every_verb_sees_it(file: Any, tmp_path: Path
     assert [item["metadata"]["name"] for item in items] == ["job"]
 
 
+def test_a_suspended_job_is_followed_until_it_is_resumed_and_ends(file: Any, tmp_path: Path) -> None:
+    running = background(tmp_path, "run", file(job(task("a", "echo begun; [ -e go ] || sleep 60"))))
+    eventually(lambda: bool(vcjob.jobs()) and vcjob.find("job").phase == "Running")
+    follower = background(tmp_path, "logs", "-f", "job")
+    assert verb("suspend", "job").stdout == "job: suspended; continue with `vcjob resume job`\n"
+    handle = vcjob.find("job")
+    eventually(lambda: handle.phase == "Aborted" and not handle.supervised)
+    assert "suspended; continue with `vcjob resume job`" in verb("status", "job").stdout
+    time.sleep(0.5)  # long enough for a follower that ends with the supervisor
+    assert running.poll() is None and follower.poll() is None
+    (tmp_path / "go").touch()
+    assert verb("resume", "job").stdout == "job: resumed\n"
+    output, _ = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 0, output
+    assert "job is suspended; continue with `vcjob resume job` in another shell" in output
+    followed, _ = follower.communicate(timeout=PATIENCE)
+    assert follower.returncode == 0 and "[- a-0] begun" in followed
+
+
+def test_a_job_that_a_policy_aborts_ends_an_attached_run_with_a_failure(file: Any) -> None:
+    policy = [{"event": "PodFailed", "action": "AbortJob"}]
+    result = verb("run", file(job(task("a", "exit 3", policies=policy))))
+    assert result.returncode == 1
+    assert "job: Aborted" in result.stdout
+
+
+def test_run_of_a_job_that_another_shell_deletes_fails_with_a_sentence(file: Any, tmp_path: Path) -> None:
+    running = background(tmp_path, "run", file(job(task("a", "sleep 60"))))
+    eventually(lambda: bool(vcjob.jobs()) and vcjob.find("job").phase == "Running")
+    vcjob.find("job").delete()
+    output, _ = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 1
+    assert "Traceback" not in output and "damaged" not in output
+
+
+def test_stop_is_reported_as_what_the_user_did(file: Any) -> None:
+    verb("run", "--detach", file(job(task("a", "sleep 60"))))
+    assert verb("stop", "job").returncode == 0
+    assert "you stopped it" in verb("status", "job").stdout
+
+
+def two_jobs(folder: Path) -> str:
+    path = folder / "two.yaml"
+    documents = [job(task("a", f"echo from {name}"), name=name) for name in ("one", "two")]
+    path.write_text("---\n".join(vcjob.to_yaml(document) for document in documents))
+    return str(path)
+
+
+def test_all_jobs_of_a_file_run_at_once(tmp_path: Path) -> None:
+    path = two_jobs(tmp_path)
+    assert verb("validate", path).returncode == 0
+    result = verb("run", path)
+    assert result.returncode == 0, result.stderr
+    assert "one [- a-0] from one\n" in result.stdout and "two [- a-0] from two\n" in result.stdout
+    assert "one: Completed" in result.stdout and "two: Completed" in result.stdout
+    assert [handle.name for handle in vcjob.jobs()] == ["one", "two"]
+    listed = json.loads(verb("run", path, "-o", "json").stdout)
+    assert [item["status"]["state"]["phase"] for item in listed["items"]] == ["Completed", "Completed"]
+
+
+def test_one_job_of_a_file_runs_by_its_name(tmp_path: Path) -> None:
+    path = two_jobs(tmp_path)
+    result = verb("run", path, "--job", "two")
+    assert result.returncode == 0 and "[- a-0] from two" in result.stdout
+    assert [handle.name for handle in vcjob.jobs()] == ["two"]
+    unknown = verb("run", path, "--job", "three")
+    assert unknown.returncode == 2
+    assert "no Job 'three'" in unknown.stderr and "its Jobs are: one, two" in unknown.stderr
+    assert vcjob.run(path, job="one").wait(PATIENCE) == "Completed"
+    with pytest.raises(vcjob.UserError, match="there are 2 Jobs"):
+        vcjob.run(path)
+
+
+def test_one_failed_job_of_a_file_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    documents = [
+        job(task("a", command), name=name) for name, command in (("bad", "exit 3"), ("good", "true"))
+    ]
+    path.write_text("---\n".join(vcjob.to_yaml(document) for document in documents))
+    result = verb("run", str(path))
+    assert result.returncode == 1
+    assert "bad: Failed" in result.stdout and "good: Completed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message", "hint"),
+    [
+        ("--rank", "99", "the job has no rank 99", "its ranks are: 0, 1"),
+        ("-c", "nosuch", "the job has no container 'nosuch'", "its containers are: main"),
+        ("--attempt", "7", "the job has no attempt 7", "its attempts are: 0"),
+        ("--task", "nosuch", "the job has no task 'nosuch'", "its tasks are: master, worker"),
+    ],
+)
+def test_logs_of_what_does_not_exist_are_an_error_that_lists_what_does(
+    file: Any, option: str, value: str, message: str, hint: str
+) -> None:
+    verb("run", file(job(*ranks("echo hello", workers=1))))
+    result = verb("logs", "job", option, value)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"error: {message}\nhint: {hint}\n"
+    assert verb("logs", "job", "-f", option, value).returncode == (0 if option == "--attempt" else 2)
+
+
+def test_logs_are_chosen_by_pattern_and_by_stream(file: Any) -> None:
+    verb("run", file(job(task("a", "echo loss 1; echo step 2; echo loss 3 >&2"))))
+    assert verb("logs", "job", "--grep", "loss [0-9]").stdout.count("loss") == 2
+    assert verb("logs", "job", "--stderr").stdout == "[- a-0] loss 3\n"
+    assert "no regular expression" in verb("logs", "job", "--grep", "(").stderr
+
+
+def test_jobs_are_listed_by_phase_and_labels_the_newest_last_up_to_a_limit(file: Any) -> None:
+    for name, team, command in (("one", "a", "true"), ("two", "b", "exit 3"), ("three", "a", "sleep 60")):
+        document = job(task("x", command), name=name)
+        document["metadata"]["labels"] = {"team": team}
+        handle = vcjob.run(document)
+        if name != "three":
+            handle.wait(PATIENCE)
+
+    def listed(*words: str) -> list[str]:
+        return [line.split()[0] for line in verb("list", *words).stdout.splitlines()[1:]]
+
+    assert listed() == ["one", "two", "three"]
+    assert listed("--running") == ["three"]
+    assert listed("--phase", "failed", "--phase", "Completed") == ["one", "two"]
+    assert listed("-l", "team=a") == ["one", "three"]
+    assert listed("-l", "team!=a,team") == ["two"]
+    assert verb("list", "-l", "a=b=c").returncode == 2
+    limited = verb("list", "--limit", "1")
+    assert limited.stdout.splitlines()[1].split()[0] == "three"
+    assert limited.stderr == "vcjob: 2 older jobs not shown; `vcjob list --limit 0` shows all\n"
+    assert len(json.loads(verb("list", "-o", "json", "--limit", "2").stdout)["items"]) == 2
+
+
+def test_finished_jobs_are_deleted_by_age(file: Any) -> None:
+    for name, command in (("done", "true"), ("busy", "sleep 60")):
+        handle = vcjob.run(job(task("a", command), name=name))
+        if name == "done":
+            handle.wait(PATIENCE)
+    assert verb("delete", "--finished", "--older-than", "7d").stdout == ""
+    assert verb("delete", "--finished").stdout == "done: deleted\n"
+    assert [handle.name for handle in vcjob.jobs()] == ["busy"]
+    assert verb("delete").returncode == 2
+    assert verb("delete", "busy", "--finished").returncode == 2
+    assert verb("delete", "busy", "--older-than", "1d").returncode == 2
+
+
+def test_a_pod_whose_sidecar_was_ended_succeeds_without_an_exit_code(file: Any) -> None:
+    sidecar = container("while :; do sleep 0.05; done", "proxy", restartPolicy="Always")
+    result = verb("run", file(job(task("a", "true", initContainers=[sidecar]))))
+    assert result.returncode == 0
+    assert "a-0 Succeeded\n" in result.stderr and "143" not in result.stderr
+
+
 def test_actions_by_verb(file: Any) -> None:
     verb("run", "--detach", file(job(*ranks("sleep 60", workers=1))))
     handle = vcjob.find("job")

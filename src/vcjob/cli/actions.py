@@ -1,4 +1,4 @@
-"""What the verbs that act on a job have in common."""
+"""The verbs `suspend`, `resume`, `restart` and `complete`: each sends one action to a job."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vcjob.cli.job_reference import job_reference
 from vcjob.cli.options import job_argument, output_option
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
 
 
-def acting_command(verb: str, help_text: str, done: str) -> click.Command:
-    """The verb that asks for one action of the lifecycle and says so."""
+def action_command(verb: str, help_text: str, done: str) -> click.Command:
+    """The verb that sends one action to a job. `done` is what it prints; `{job}` names the job in a command."""
 
     @click.command(verb, help=help_text)
     @job_argument
@@ -28,7 +29,7 @@ def acting_command(verb: str, help_text: str, done: str) -> click.Command:
         act()
         job.wait_for_command()
         if output == "table":
-            sys.stdout.write(f"{job.name}: {done}\n")
+            sys.stdout.write(f"{job.name}: {done.format(job=job_reference(job, where))}\n")
         else:
             from vcjob.cli.objects import write_object
 

@@ -1,9 +1,9 @@
-"""`vcjob complete`: the job has done enough."""
+"""`vcjob complete`: end the pods of a job and mark it Completed."""
 
 from __future__ import annotations
 
-from vcjob.cli.actions import acting_command
+from vcjob.cli.actions import action_command
 
-command = acting_command(
-    "complete", "End the pods of a job and call it Completed (CompleteJob).", "is being completed"
+command = action_command(
+    "complete", "End the pods of a job and mark it Completed (CompleteJob).", "ending as Completed"
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,58 +13,111 @@ from vcjob.cli.options import backend_options, output_option
 from vcjob.errors import NoSuchJob, RunDamaged
 
 if TYPE_CHECKING:
+    from vcjob.lifecycle.status import Status
     from vcjob.sdk.backend import Where
+    from vcjob.sdk.handle import Handle
+
+_SHOWN = 50
+_HEADINGS = ("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "AGE", "NAMESPACE")
 
 
 @click.command("list")
 @backend_options("Only jobs of this namespace; on a cluster the context's own is the default.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="On a cluster: the jobs of all namespaces.")
+@click.option("--running", is_flag=True, help="Only jobs that are not over.")
+@click.option(
+    "--phase", "phases", metavar="PHASE", multiple=True, help="Only jobs in this phase (repeatable)."
+)
+@click.option(
+    "-l", "--selector", metavar="LABELS", help="Only jobs with these labels: team=vision,tier!=test."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    help=f"Only so many, the newest; 0 for all.  [default: {_SHOWN} in a table, else all]",
+)
 @output_option(("table", "json", "yaml"))
-def command(where: Where, all_namespaces: bool, output: str) -> None:
-    """Show the jobs of this machine (or of a cluster), running and ended, oldest first."""
+def command(
+    *,
+    where: Where,
+    all_namespaces: bool,
+    running: bool,
+    phases: tuple[str, ...],
+    selector: str | None,
+    limit: int | None,
+    output: str,
+) -> None:
+    """Show the jobs of this machine or of a cluster, running and ended, the newest last."""
     from vcjob.sdk.finding import jobs
 
-    found = jobs(**where, all_namespaces=all_namespaces)
-    if output != "table":
-        from vcjob.cli.objects import as_list, write_object
-
-        documents = []
-        for job in found:
-            try:
-                documents.append(job.to_dict())
-            except NoSuchJob:  # deleted since it was listed
-                continue
-            except RunDamaged as error:
-                _show_damage(error)
-        write_object(as_list(documents), output)
+    found = select(jobs(**where, all_namespaces=all_namespaces), running, phases, selector)
+    if limit is None:
+        limit = _SHOWN if output == "table" else 0
+    shown = found[-limit:] if limit else found
+    if output == "table":
+        _show_table(shown, older=len(found) - len(shown))
         return
-    from vcjob.cli.style import Style
-    from vcjob.cli.tables import duration, painted, table
+    from vcjob.cli.objects import as_list, write_object
 
-    rows = []
-    for job in found:
+    documents: list[dict[str, Any]] = []
+    for job, status in shown:
+        with suppress(NoSuchJob):  # deleted since it was listed
+            if status is not None:
+                documents.append(job.to_dict())
+    write_object(as_list(documents), output)
+
+
+def select(
+    jobs: list[Handle], running: bool, phases: tuple[str, ...], selector: str | None
+) -> list[tuple[Handle, Status | None]]:
+    """The jobs that the options ask for, with the status by which they were chosen; None for a damaged one."""
+    from vcjob.cli.selectors import label_selector
+
+    wanted = {phase.lower() for phase in phases}
+    has_labels = label_selector(selector) if selector else None
+    found: list[tuple[Handle, Status | None]] = []
+    for job in jobs:
         try:
-            status, replicas = job.status(), job.replicas
+            status = job.status()
+            if (running and status.over) or (wanted and str(status.phase).lower() not in wanted):
+                continue
+            if has_labels and not has_labels(job.to_dict()["metadata"].get("labels") or {}):
+                continue
+            found.append((job, status))
         except NoSuchJob:  # deleted since it was listed
             continue
         except RunDamaged as error:
-            _show_damage(error)
-            rows.append((job.name, "Damaged", "-", "-", "-", "-", job.namespace))
-            continue
-        began, ended = status.started or job.created, status.finished
-        took = None if began is None else (ended or time.time()) - began
-        up = status.running + status.succeeded
-        rows.append((
-            job.name, str(status.phase), f"{up}/{replicas}", str(status.restarts), duration(took),
-            duration(None if began is None else time.time() - began), job.namespace,
-        ))  # fmt: skip
+            sys.stderr.write(f"warning: {error.message}\n  hint: {error.hint}\n")
+            found.append((job, None))
+    return found
+
+
+def _show_table(jobs: list[tuple[Handle, Status | None]], older: int) -> None:
+    from vcjob.cli.style import Style
+    from vcjob.cli.tables import painted, table
+
     style = Style(sys.stdout)
-    for place, line in enumerate(
-        table(("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "AGE", "NAMESPACE"), rows)
-    ):
+    rows = []
+    for job, status in jobs:
+        with suppress(NoSuchJob):
+            rows.append(tuple(style.clean(cell) for cell in _row(job, status)))
+    for place, line in enumerate(table(_HEADINGS, rows)):
         phase = rows[place - 1][1] if place else ""
         sys.stdout.write((line.replace(phase, painted(phase, style), 1) if phase else line) + "\n")
+    if older:
+        sys.stdout.flush()
+        jobs_text = "1 older job" if older == 1 else f"{older} older jobs"
+        sys.stderr.write(f"vcjob: {jobs_text} not shown; `vcjob list --limit 0` shows all\n")
 
 
-def _show_damage(error: RunDamaged) -> None:
-    sys.stderr.write(f"warning: {error.message}\n  hint: {error.hint}\n")
+def _row(job: Handle, status: Status | None) -> tuple[str, ...]:
+    from vcjob.cli.tables import duration
+
+    if status is None:
+        return job.name, "Damaged", "-", "-", "-", "-", job.namespace
+    began, ended = status.started or job.created, status.finished
+    up = status.running + status.succeeded
+    return (
+        job.name, str(status.phase), f"{up}/{job.replicas}", str(status.restarts),
+        duration((ended or time.time()) - began), duration(time.time() - began), job.namespace,
+    )  # fmt: skip

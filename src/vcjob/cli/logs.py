@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -9,30 +10,40 @@ from typing import TYPE_CHECKING
 import click
 
 from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.style import Style
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
-    from vcjob.report.logs import Chunk
+    from collections.abc import Callable
+
     from vcjob.sdk.backend import Where
+    from vcjob.sdk.handle import Chunk, Handle
 
 
 @click.command("logs")
 @job_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
-@click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank.")
-@click.option("--task", "tasks", multiple=True, help="Only this task.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the job is over.")
+@click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank (repeatable).")
+@click.option("--task", "tasks", multiple=True, help="Only this task (repeatable).")
 @click.option(
     "-c",
     "--container",
     "containers",
     multiple=True,
-    help="Only this container; on a cluster the rank's own is the default.",
+    help="Only this container (repeatable); on a cluster the rank's own is the default.",
 )
 @click.option("--attempt", type=int, help="This attempt instead of the last.")
-@click.option("-p", "--previous", is_flag=True, help="The try before the last, of each container.")
-@click.option("--since", help="Only newer lines: 10m, 30s, or a moment.")
-@click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each container.")
-@click.option("--no-prefix", is_flag=True, help="The lines as they were written.")
+@click.option(
+    "-p",
+    "--previous",
+    is_flag=True,
+    help="Logs of each container's previous instance (as `kubectl logs --previous`).",
+)
+@click.option("--since", help="Only lines newer than this: 10m, 30s, 2d, or 2026-02-03T10:00:00Z.")
+@click.option("--tail", type=click.IntRange(min=0), help="Only the last lines of each container, so many.")
+@click.option("--grep", metavar="REGEX", help="Only lines that match this regular expression.")
+@click.option("--stderr", is_flag=True, help="On this machine: only standard error.")
+@click.option("--no-prefix", is_flag=True, help="Lines without `[rank task-index]` in front.")
 @output_option(("table", "json"))
 def command(
     *,
@@ -46,6 +57,8 @@ def command(
     previous: bool,
     since: str | None,
     tail: int | None,
+    grep: str | None,
+    stderr: bool,
     no_prefix: bool,
     output: str,
 ) -> None:
@@ -54,15 +67,17 @@ def command(
     Lines of one stream are in the order in which they were written; lines of different streams and ranks are in the
     order in which they arrived.
     """
-    from vcjob.cli.screen import prefixed
+    from vcjob.cli.log_text import log_text
     from vcjob.cli.times import moment_of
     from vcjob.sdk.finding import find
     from vcjob.sdk.handle import LogFilter
+    from vcjob.sdk.log_choice import check_choice
 
     job = find(name, **where)
-    _check(job.replicas_by_task(), tasks)
-    colours = sys.stdout.isatty()
     chosen = LogFilter(ranks, tasks, containers, attempt, previous)
+    check_choice(job, chosen, follow=follow)
+    keep = _line_filter(job, grep, stderr)
+    style = Style(sys.stdout)
     sys.stdout.flush()
     out = sys.stdout.buffer
     for step in job.log_chunks(
@@ -77,19 +92,40 @@ def command(
             time.sleep(step)
             continue
         for chunk in step:
-            out.write(
-                _json_lines(chunk)
-                if output == "json"
-                else chunk.data
-                if no_prefix
-                else prefixed(chunk, colours)
-            )
+            kept = keep(chunk)
+            if kept.data:
+                out.write(
+                    _json_lines(kept) if output == "json" else log_text(kept, style, prefix=not no_prefix)
+                )
         if follow:
             out.flush()
 
 
+def _line_filter(job: Handle, grep: str | None, stderr: bool) -> Callable[[Chunk], Chunk]:
+    """What the options leave of a chunk."""
+    if stderr and job.backend == "cluster":
+        raise UserError(
+            "--stderr is for jobs on this machine: a cluster keeps both streams of a container as one",
+            hint="use --grep to choose lines",
+        )
+    try:
+        pattern = re.compile(grep.encode()) if grep is not None else None
+    except re.error as error:
+        raise UserError(f"`{grep}` is no regular expression: {error}") from error
+
+    def keep(chunk: Chunk) -> Chunk:
+        if stderr and chunk.origin.stream != "err":
+            return chunk._replace(data=b"")
+        if pattern is None:
+            return chunk
+        lines = chunk.data.split(b"\n")[:-1]
+        return chunk._replace(data=b"".join(line + b"\n" for line in lines if pattern.search(line)))
+
+    return keep
+
+
 def _show_note(note: str) -> None:
-    sys.stderr.write(f"vcjob: {note}\n")
+    sys.stderr.write(f"vcjob: {Style(sys.stderr).clean(note)}\n")
 
 
 def _json_lines(chunk: Chunk) -> bytes:
@@ -99,9 +135,3 @@ def _json_lines(chunk: Chunk) -> bytes:
     from vcjob.sdk.handle import lines_of
 
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines_of(chunk))
-
-
-def _check(replicas: dict[str, int], tasks: tuple[str, ...]) -> None:
-    for task in tasks:
-        if task not in replicas:
-            raise UserError(f"the job has no task {task!r}", hint=f"its tasks are: {', '.join(replicas)}")

@@ -1,4 +1,4 @@
-"""Kubernetes objects as text."""
+"""Kubernetes objects on standard output, as JSON or YAML."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def write_object(value: dict[str, Any], output: str) -> None:
         from vcjob.sdk import to_yaml
 
         sys.stdout.write(to_yaml(value))
+
+
+def write_objects(values: list[dict[str, Any]], output: str) -> None:
+    """One object as it is, several as a List."""
+    write_object(values[0] if len(values) == 1 else as_list(values), output)
 
 
 def as_list(items: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""`vcjob restart`: all pods anew."""
+"""`vcjob restart`: replace all pods of a job."""
 
 from __future__ import annotations
 
-from vcjob.cli.actions import acting_command
+from vcjob.cli.actions import action_command
 
-command = acting_command(
+command = action_command(
     "restart",
-    "End all pods of a job and start them anew (RestartJob); this counts as a retry.",
-    "is being restarted",
+    "End all pods of a job and start new ones (RestartJob). This counts as a retry.",
+    "restarting",
 )

@@ -1,9 +1,9 @@
-"""`vcjob resume`: a suspended job goes on."""
+"""`vcjob resume`: start the pods of a suspended job again."""
 
 from __future__ import annotations
 
-from vcjob.cli.actions import acting_command
+from vcjob.cli.actions import action_command
 
-command = acting_command(
-    "resume", "Start the pods of a suspended job again (ResumeJob); this costs no retry.", "is being resumed"
+command = action_command(
+    "resume", "Start the pods of a suspended job again (ResumeJob). This costs no retry.", "resumed"
 )

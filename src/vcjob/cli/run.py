@@ -1,39 +1,32 @@
-"""`vcjob run`: start, follow, end."""
+"""`vcjob run`: start the Jobs of a file, stream their logs, report the result."""
 
 from __future__ import annotations
 
-import signal
 import sys
-import time
-from contextlib import suppress
-from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.job_reference import job_reference
 from vcjob.cli.options import allow_unknown_option, backend_options, output_option, path_of
-from vcjob.cli.style import Style
-from vcjob.errors import Interrupted, JobFailed, UserError
 
 if TYPE_CHECKING:
-    from vcjob.cli.screen import Screen
-    from vcjob.sdk.backend import Where
-    from vcjob.sdk.handle import Follower, Handle
-
-_NOTES_EVERY = 0.25
+    from vcjob.sdk.backend import Backend, RunOptions, Where
+    from vcjob.sdk.handle import Handle
+    from vcjob.sdk.loading import Loaded
 
 
 @click.command("run")
 @click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
-@backend_options("The namespace of a Job that names none.")
-@click.option("-d", "--detach", is_flag=True, help="Return at once; the job goes on by itself.")
+@backend_options("The namespace for Jobs that name none.")
+@click.option("--job", "name", metavar="NAME", help="Only this Job of the file.  [default: all of them]")
+@click.option("-d", "--detach", is_flag=True, help="Return as soon as the job is started.")
 @click.option(
     "--image",
     "images",
     metavar="IMAGE=COMMAND",
     multiple=True,
-    help="On this machine: what to run for an image without a command.",
+    help="On this machine: the command for an image whose container has none.",
 )
 @click.option("--warm", is_flag=True, help="On this machine: import torch once and fork the ranks.")
 @allow_unknown_option
@@ -42,17 +35,19 @@ def command(
     *,
     file: str,
     where: Where,
+    name: str | None,
     detach: bool,
     images: tuple[str, ...],
     warm: bool,
     allow_unknown: bool,
     output: str,
 ) -> None:
-    """Run a Job: start it, follow it, and say what came of it.
+    """Start the Jobs of a file, stream their logs, report the result.
 
-    On this machine its ranks are processes and its images are not used: `command` and `args` are. On a
-    cluster (--on cluster) its ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C at once; on a
-    cluster the second hurries its end and does not wait for it. Closing the terminal does not end it.
+    On this machine ranks are processes; images are not used, only `command` and `args`. On a cluster
+    (--on cluster) ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C kills its ranks; on a cluster
+    the second does not wait for their end. Closing the terminal does not end the job. A suspended job is
+    followed until it is resumed and ends.
     """
     from vcjob.sdk.backend import RunOptions, open_backend
 
@@ -60,6 +55,7 @@ def command(
     backend.check_local_options({"--image": images, "--warm": warm})
     # Before anything else is loaded: a local supervisor loads at the same time.
     with backend.prestart(warm=warm):
+        from vcjob.cli.follow import Interrupts, follow
         from vcjob.cli.problem_text import show_problems
         from vcjob.sdk.loading import load
 
@@ -73,97 +69,38 @@ def command(
             text=_text_of(file),
         )
         with Interrupts() as interrupts:
-            job = backend.start(loaded, options)
-            reference = job_reference(job, where)
+            jobs = _start(backend, loaded.select(name), options)
+            named = [(job, job_reference(job, where)) for job in jobs]
             if detach and not interrupts.count:
-                _show_started(job, reference, output)
+                _show_started(named, output)
             else:
-                follow(job, reference, interrupts, output)
+                follow(named, interrupts, output)
 
 
-def follow(job: Handle, reference: str, interrupts: Interrupts, output: str) -> None:
-    """Show a job until its end; the exit code says how it ended."""
-    from vcjob.cli.screen import screen_for
-
-    # With -o json, standard output is for the Job object alone.
-    screen = screen_for(job.name, sys.stdout if output == "table" else sys.stderr)
-    with job.watching():  # with a TTL of 0 another verb would remove it before its result is shown
-        follower = job.follow()
-        try:
-            _watch(job, reference, follower, screen, interrupts)
-        finally:
-            screen.close()
-            follower.close()
-        _finish(job, reference, output, interrupts)
+def _start(backend: Backend, wanted: list[Loaded], options: RunOptions) -> list[Handle]:
+    started: list[Handle] = []
+    try:
+        for loaded in wanted:
+            started.append(backend.start(loaded, options))
+    except BaseException:
+        if started:
+            names = ", ".join(job.name for job in started)
+            sys.stderr.write(f"vcjob: already started and still running: {names}\n")
+        raise
+    return started
 
 
-def _watch(job: Handle, reference: str, follower: Follower, screen: Screen, interrupts: Interrupts) -> None:
-    notes = trouble = answered = 0
-    asked = 0.0
-    while not follower.ended:
-        screen.logs(follower.look())
-        screen.state(follower.status, follower.pods)
-        if time.monotonic() - asked > _NOTES_EVERY:
-            notes, asked = _tell_notes(job, screen, notes), time.monotonic()
-        if follower.stuck() and not trouble:
-            trouble = 1
-            screen.note(job.trouble())
-        while answered < interrupts.count:
-            answered += 1
-            _interrupt(job, reference, screen, answered)
-        follower.rest()
-    _tell_notes(job, screen, notes)
+def _show_started(jobs: list[tuple[Handle, str]], output: str) -> None:
+    if output != "table":
+        from vcjob.cli.objects import write_objects
 
-
-def _tell_notes(job: Handle, screen: Screen, told: int) -> int:
-    """Warnings among the events, each once: what means something else here than on a cluster."""
-    notes = job.notes()
-    for note in notes[told:]:
-        screen.note(f"note: {note}")
-    return len(notes)
-
-
-def _interrupt(job: Handle, reference: str, screen: Screen, number: int) -> None:
-    if number > 2:
-        raise Interrupted(f"left while the job {job.name!r} is being killed")
-    again = "kill it" if job.ends_at_once else "hurry its end and leave"
-    screen.note(f"ending the job; press Ctrl-C again to {again}" if number == 1 else "killing the job")
-    with suppress(UserError):  # it has just ended by itself
-        job.stop(now=number == 2)
-    if number == 2 and not job.ends_at_once:
-        raise Interrupted(
-            f"left; the cluster goes on ending the job {job.name!r}",
-            hint=f"`vcjob status {reference}` shows how far it is",
-        )
-
-
-def _finish(job: Handle, reference: str, output: str, interrupts: Interrupts) -> None:
-    status = job.status()
-    if output == "table":
-        from vcjob.cli.summary import summary
-
-        sys.stdout.write("\n".join(summary(job, status, Style(sys.stdout), reference)) + "\n")
-    else:
-        from vcjob.cli.objects import write_object
-
-        write_object(job.to_dict(), output)
-    sys.stdout.flush()
-    if interrupts.count:
-        raise click.exceptions.Exit(Interrupted.exit_code)
-    if str(status.phase) != "Completed":
-        raise click.exceptions.Exit(JobFailed.exit_code)
-
-
-def _show_started(job: Handle, reference: str, output: str) -> None:
-    if output == "table":
+        write_objects([job.to_dict() for job, _ in jobs], output)
+        return
+    for job, reference in jobs:
         sys.stdout.write(
             f"{job.name} started; follow it with `vcjob logs -f {reference}`, "
             f"end it with `vcjob stop {reference}`\n"
         )
-        return
-    from vcjob.cli.objects import write_object
-
-    write_object(job.to_dict(), output)
 
 
 def _text_of(file: str) -> str | None:
@@ -175,25 +112,3 @@ def _text_of(file: str) -> str | None:
             return text.read()
     except (OSError, UnicodeDecodeError):
         return None
-
-
-class Interrupts:
-    """Counts Ctrl-C (and SIGTERM) instead of breaking off in the middle of something."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> Interrupts:
-        self._before = {
-            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self.count += 1

@@ -1,9 +1,11 @@
-"""`vcjob suspend`: the pods end, the job stays."""
+"""`vcjob suspend`: end the pods and keep the job."""
 
 from __future__ import annotations
 
-from vcjob.cli.actions import acting_command
+from vcjob.cli.actions import action_command
 
-command = acting_command(
-    "suspend", "End the pods of a job but keep it, to be resumed (AbortJob).", "is being suspended"
+command = action_command(
+    "suspend",
+    "End the pods of a job but keep it, to be resumed (AbortJob).",
+    "suspended; continue with `vcjob resume {job}`",
 )

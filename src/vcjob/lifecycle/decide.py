@@ -129,12 +129,15 @@ def _set_pending_reason(context: DecisionContext) -> None:
     elif not rules.replicas:
         reason, message = reasons.NO_REPLICAS, "the job has 0 replicas"
     else:
-        parts = [
-            f"{up} of the {rules.min_available} pods needed are up or done",
-            f"{status.pending} are pending",
-        ]
         coming = sum(len(missing(context, name)) for name in rules.tasks)
-        parts += [f"{coming} are being created"] if coming else []
+        if coming and not up and not status.pending:
+            parts = [f"starting {coming} {'pod' if coming == 1 else 'pods'}"]
+        else:
+            parts = [
+                f"{up} of the {rules.min_available} pods needed are up or done",
+                f"{status.pending} are pending",
+            ]
+            parts += [f"{coming} are being created"] if coming else []
         parts += [f"{status.terminating} of an earlier run are ending"] if status.terminating else []
         parts += [f"{status.unknown} are unknown"] if status.unknown else []
         parts += [f"{', '.join(waiting)} waits for what it depends on"] if waiting else []

@@ -154,6 +154,11 @@ class Status(msgspec.Struct, frozen=True):
         return self.state.phase in FINAL
 
     @property
+    def suspended(self) -> bool:
+        """Its spec or a user suspended it, and it waits to be resumed; a policy's AbortJob is a failure instead."""
+        return self.state.phase is Phase.ABORTED and self.suspended_by in ("spec", "command")
+
+    @property
     def restarts(self) -> int:
         """How often it was started anew. `retry_count` also counts the restart that there was no run left for."""
         return self.retry_count - (self.state.reason == MAX_RETRY_REACHED)

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from vcjob.errors import JobFailed, UserError
+from vcjob.errors import JobFailed, UserError, VcjobError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
+from vcjob.sdk.log_choice import check_choice
 from vcjob.spec.job import BackendName
 
 __all__ = ["ACTIONS", "Chunk", "Follower", "Handle", "LogFilter", "LogLine", "LogSteps", "lines_of"]
@@ -80,7 +81,11 @@ class Handle(ABC):
     ends_at_once: ClassVar[bool] = True
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
+        try:
+            phase = self.phase
+        except VcjobError as error:  # a debugger or a log line may print any handle
+            phase = f"({error.message})"
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {phase}>"
 
     # State
 
@@ -108,6 +113,15 @@ class Handle(ABC):
 
     @abstractmethod
     def replicas_by_task(self) -> dict[str, int]: ...
+
+    def container_names(self) -> list[str]:
+        """The names of all containers: those of the Job, and those that plugins added to its pods."""
+        names: dict[str, None] = {}
+        for task in (self.to_dict().get("spec") or {}).get("tasks") or []:
+            pod = (task.get("template") or {}).get("spec") or {}
+            for kind in ("initContainers", "containers"):
+                names |= dict.fromkeys(container["name"] for container in pod.get(kind) or [])
+        return [*names | dict.fromkeys(c.name for pod in self.pods() for c in pod.containers)]
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -157,6 +171,7 @@ class Handle(ABC):
     ) -> Iterator[LogLine]:
         """The lines of all ranks, in the order in which they were written. `since` is in epoch seconds."""
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
+        check_choice(self, chosen, follow=follow)
         for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
             if isinstance(step, float):
                 time.sleep(step)
@@ -180,6 +195,7 @@ class Handle(ABC):
         import asyncio
 
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
+        check_choice(self, chosen, follow=follow)
         for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
             if isinstance(step, float):
                 await asyncio.sleep(step)

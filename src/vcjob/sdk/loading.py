@@ -1,9 +1,10 @@
-"""Jobs from wherever they are: read, checked and with their defaults."""
+"""Jobs from a file, a text or a dictionary: read, checked, and with their defaults filled in."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from copy import copy
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Job
 
 
 class Loaded:
-    """What a source holds: its Jobs after admission, what stands beside them, and what was found."""
+    """The content of a source: its Jobs after admission, the objects next to them, and the problems found."""
 
     __slots__ = ("claims", "config_maps", "documents", "file", "given", "jobs", "problems", "secrets")
 
@@ -56,9 +57,24 @@ class Loaded:
             names = ", ".join(job.name for job in self.jobs)
             raise UserError(
                 f"there are {len(self.jobs)} Jobs in {self.file or 'the source'}: {names}",
-                hint="keep one in it",
+                hint="choose one by its name",
             )
         return self.jobs[0]
+
+    def select(self, name: str | None) -> list[Loaded]:
+        """One `Loaded` for each Job, or for the Job of that name; what stands next to the Jobs goes with each."""
+        if name is not None and name not in [job.name for job in self.jobs]:
+            raise UserError(
+                f"there is no Job {name!r} in {self.file or 'the source'}",
+                hint=f"its Jobs are: {', '.join(job.name for job in self.jobs)}",
+            )
+        selected = []
+        for place, job in enumerate(self.jobs):
+            if name in (None, job.name):
+                one = copy(self)
+                one.jobs, one.given, one.documents = [job], [self.given[place]], [self.documents[place]]
+                selected.append(one)
+        return selected
 
 
 def load(source: Source, *, allow_unknown: bool = False, backend: BackendName | None = None) -> Loaded:

@@ -14,6 +14,7 @@ from vcjob.spec.job import BackendName
 def run(
     source: Source,
     *,
+    job: str | None = None,
     namespace: str | None = None,
     on: BackendName | None = None,
     context: str | None = None,
@@ -28,7 +29,7 @@ def run(
 
     The job does not depend on this program: it continues when the program ends, and every shell can see it.
 
-    on: the backend, "local" or "cluster". context, kubeconfig: which cluster, as kubectl takes them.
+    job: which Job, where the source holds several. on: the backend, "local" or "cluster". context, kubeconfig: which cluster, as kubectl takes them.
     On this machine only: image_commands: what to run for an image without a command, as `IMAGE=COMMAND`;
     env, cwd: what ranks inherit instead of this program's own environment and folder; warm: fork the ranks
     from one process that has imported torch.
@@ -39,4 +40,4 @@ def run(
     options = RunOptions(
         namespace, allow_unknown, image_commands, env, fspath(cwd) if cwd is not None else None, warm
     )
-    return backend.start(loaded, options)
+    return backend.start(loaded.select(job)[0] if job is not None else loaded, options)

@@ -31,7 +31,7 @@ def test_logs_are_followed_through_a_restart_of_the_container(shell: Shell) -> N
     unknown = shell("logs", "again", "-c", "nobody")
     assert unknown.code == 2
     assert "their containers are: main, sidecar" in unknown.err
-    assert shell("complete", "again").out == "again: is being completed\n"
+    assert shell("complete", "again").out == "again: ending as Completed\n"
     assert shell("wait", "again").code == 0
     assert finish(follower) == (0, "", ""), "it ends with the job"
 
@@ -42,12 +42,14 @@ def test_a_job_is_suspended_resumed_waited_for_and_stopped(shell: Shell) -> None
     late = shell("wait", "busy", "--timeout", "1")
     assert late.code == 124
     assert "still Running after 1 s" in late.err
-    assert shell("suspend", "busy").out == "busy: is being suspended\n"
+    assert (
+        shell("suspend", "busy").out
+        == "busy: suspended; continue with `vcjob resume busy --on cluster -n {shell.ground.namespace}`\n"
+    )
     shell.ground.wait_phase("busy", "Aborted")
-    assert shell("logs", "-f", "busy") == (0, "", ""), "there is nothing to follow"
+    follower = shell.start("logs", "-f", "busy", "--tail", "1")
     assert shell("resume", "busy").code == 0
     shell.ground.wait_phase("busy", "Running")
-    follower = shell.start("logs", "-f", "busy", "--tail", "1")
     assert {next_line(follower), next_line(follower)} == {"[- a-0] up\n", "[- a-1] up\n"}
     assert shell("stop", "busy").out == "busy: Terminated\n"
     assert finish(follower).code == 0, "it ends with the job"
@@ -105,10 +107,13 @@ def test_stop_now_does_not_wait_for_those_who_will_not_end(shell: Shell) -> None
     assert shell("stop", "deaf", "--now").out == "deaf: Terminated\n"
 
 
-def test_a_job_that_is_made_suspended_is_shown_as_such(shell: Shell) -> None:
-    ran = shell("run", shell.file(job("later", task("a", container("true")), suspend=True)))
-    assert ran.code == 1
-    assert f"resume it with `vcjob resume later --on cluster -n {shell.ground.namespace}`" in ran.out
+def test_run_of_a_job_that_is_made_suspended_waits_until_it_is_resumed(shell: Shell) -> None:
+    running = shell.start("run", shell.file(job("later", task("a", container("true")), suspend=True)))
+    shell.ground.wait_phase("later", "Aborted")
     refused = shell("run", shell.file(job("later", task("a", container("true")))))
     assert refused.code == 2
-    assert "it is Aborted" in refused.err
+    assert "is Aborted" in refused.err
+    assert shell("resume", "later").code == 0
+    ran = finish(running)
+    assert ran.code == 0
+    assert f"continue with `vcjob resume later --on cluster -n {shell.ground.namespace}`" in ran.err

@@ -120,9 +120,10 @@ def test_run_reports_its_result_with_a_ttl_of_zero_while_others_list(tmp_path: P
 def test_a_job_that_another_shell_deleted_is_no_damaged_store(finish: Start) -> None:
     handle = finish(job(task("a", "true")))
     vcjob.find("job").delete()
-    for use in (lambda: handle.wait(1), lambda: repr(handle), handle.pods, handle.status, handle.stop):
+    for use in (lambda: handle.wait(1), handle.pods, handle.status, handle.stop):
         with pytest.raises(NoSuchJob, match="deleted"):
             use()
+    assert "deleted" in repr(handle)
 
 
 def test_racing_deletes_and_creations_lose_nothing() -> None:

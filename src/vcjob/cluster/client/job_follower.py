@@ -54,7 +54,7 @@ class Seen:
 
 
 class JobFollower:
-    """`run` it; it ends when the Job is over (or suspended, or gone) and all was read."""
+    """`run` it; it ends when the Job is over or deleted and everything was read. A suspended Job may be resumed."""
 
     def __init__(
         self,
@@ -219,4 +219,4 @@ class JobFollower:
 
 
 def _is_quiet(status: Status) -> bool:
-    return status.phase in FINAL or status.phase is Phase.ABORTED
+    return status.phase in FINAL or (status.phase is Phase.ABORTED and not status.suspended)

@@ -64,7 +64,8 @@ class Follower:
             self._find_logs()
         chunks = self._read(supervised)
         self._grew = bool(chunks)
-        self.ended = not supervised and not self._merger.backlog
+        # A suspended job has no supervisor, but it may be resumed.
+        self.ended = not supervised and not self._merger.backlog and not self.status.suspended
         return chunks
 
     def stuck(self) -> bool:

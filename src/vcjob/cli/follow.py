@@ -1,0 +1,177 @@
+"""Following jobs that `run` has started: logs and state until the end, Ctrl-C, and the result.
+
+Several jobs of one file are followed at once, each with its own screen. Nothing here depends on the backend.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+import click
+
+from vcjob.cli.style import Style
+from vcjob.errors import Interrupted, JobFailed, NoSuchJob, UserError
+
+if TYPE_CHECKING:
+    from vcjob.cli.screen import Screen
+    from vcjob.sdk.handle import Handle
+
+_NOTES_EVERY = 0.25
+
+
+class FollowedJob:
+    """One job on the screen. `step` shows what is new; `ended` says that there will be nothing more."""
+
+    def __init__(self, job: Handle, reference: str, screen: Screen) -> None:
+        self.job = job
+        self.reference = reference
+        self._screen = screen
+        self._follower = job.follow()
+        self._notes = 0
+        self._notes_read_at = 0.0
+        self._trouble_shown = self._suspended = False
+
+    @property
+    def ended(self) -> bool:
+        return self._follower.ended
+
+    def step(self) -> None:
+        if self.ended:
+            return
+        self._screen.logs(self._follower.look())
+        self._screen.state(self._follower.status, self._follower.pods)
+        if time.monotonic() - self._notes_read_at > _NOTES_EVERY or self.ended:
+            self._show_notes()
+        if self._follower.stuck() and not self._trouble_shown:
+            self._trouble_shown = True
+            self._screen.note(self.job.trouble())
+        suspended = self._follower.status.suspended
+        if suspended and not self._suspended:
+            self._screen.note(
+                f"{self.job.name} is suspended; continue with `vcjob resume {self.reference}` in another shell"
+            )
+        self._suspended = suspended
+
+    def rest(self) -> None:
+        self._follower.rest()
+
+    def close(self) -> None:
+        self._screen.close()
+        self._follower.close()
+
+    def interrupt(self, number: int) -> None:
+        """Answer the first, second or third Ctrl-C."""
+        if self.ended:
+            return
+        name = self.job.name
+        if number > 2:
+            raise Interrupted(f"left while the job {name!r} is being killed")
+        again = "kill it" if self.job.ends_at_once else "kill its pods and leave"
+        self._screen.note(
+            f"ending the job; press Ctrl-C again to {again}" if number == 1 else "killing the job"
+        )
+        with suppress(UserError):  # it has just ended on its own
+            self.job.stop(now=number == 2)
+        if number == 2 and not self.job.ends_at_once:
+            raise Interrupted(
+                f"left; the cluster is still ending the job {name!r}",
+                hint=f"`vcjob status {self.reference}` shows its progress",
+            )
+
+    def _show_notes(self) -> None:
+        """What the user should know about the job, each note once."""
+        self._notes_read_at = time.monotonic()
+        notes = self.job.notes()
+        for note in notes[self._notes :]:
+            self._screen.note(f"note: {self._screen.clean(note)}")
+        self._notes = len(notes)
+
+
+def follow(jobs: Sequence[tuple[Handle, str]], interrupts: Interrupts, output: str) -> None:
+    """Show jobs, each with its reference, until the last one ends; the exit code says how they ended."""
+    from vcjob.cli.screen import screen_for
+
+    # With -o json, standard output is for the Job object alone.
+    stream = sys.stdout if output == "table" else sys.stderr
+    with ExitStack() as held:
+        followed = []
+        for job, reference in jobs:
+            held.enter_context(
+                job.watching()
+            )  # with a TTL of 0 another verb would remove it before its result is shown
+            followed.append(
+                FollowedJob(job, reference, screen_for(job.name, stream, among_others=len(jobs) > 1))
+            )
+        try:
+            _watch(followed, interrupts)
+        except NoSuchJob as error:
+            raise JobFailed(error.message, hint=error.hint) from error
+        finally:
+            for each in followed:
+                each.close()
+        _finish(followed, output, interrupts)
+
+
+def _watch(jobs: list[FollowedJob], interrupts: Interrupts) -> None:
+    answered = 0
+    while running := [job for job in jobs if not job.ended]:
+        for job in running:
+            job.step()
+        while answered < interrupts.count:
+            answered += 1
+            for job in running:
+                job.interrupt(answered)
+        running[0].rest()
+
+
+def _finish(jobs: list[FollowedJob], output: str, interrupts: Interrupts) -> None:
+    """Show the results; the exit code is that of a failed job unless all are Completed."""
+    failed = False
+    documents = []
+    for followed in jobs:
+        job = followed.job
+        status = job.status()
+        failed |= str(status.phase) != "Completed"
+        if output == "table":
+            from vcjob.cli.summary import summary
+
+            sys.stdout.write("\n".join(summary(job, status, Style(sys.stdout), followed.reference)) + "\n")
+        else:
+            documents.append(job.to_dict())
+    if documents:
+        from vcjob.cli.objects import write_objects
+
+        write_objects(documents, output)
+    sys.stdout.flush()
+    if interrupts.count:
+        raise click.exceptions.Exit(Interrupted.exit_code)
+    if failed:
+        raise click.exceptions.Exit(JobFailed.exit_code)
+
+
+class Interrupts:
+    """Counts Ctrl-C and SIGTERM, so that they are answered between two steps and never in the middle of one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Interrupts:
+        self._before = {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
