@@ -109,13 +109,14 @@ def follow(jobs: Sequence[tuple[Handle, str]], interrupts: Interrupts, output: s
                 FollowedJob(job, reference, screen_for(job.name, stream, among_others=len(jobs) > 1))
             )
         try:
-            _watch(followed, interrupts)
-        except NoSuchJob as error:
+            try:
+                _watch(followed, interrupts)
+            finally:
+                for each in followed:
+                    each.close()
+            _finish(followed, output, interrupts)
+        except NoSuchJob as error:  # another shell has deleted it
             raise JobFailed(error.message, hint=error.hint) from error
-        finally:
-            for each in followed:
-                each.close()
-        _finish(followed, output, interrupts)
 
 
 def _watch(jobs: list[FollowedJob], interrupts: Interrupts) -> None:

@@ -78,7 +78,7 @@ def select(
     found: list[tuple[Handle, Status | None]] = []
     for job in jobs:
         try:
-            status = job.status()
+            status, _ = job.status(), job.replicas  # the second needs the Job itself, which may be damaged
             if (running and status.over) or (wanted and str(status.phase).lower() not in wanted):
                 continue
             if has_labels and not has_labels(job.to_dict()["metadata"].get("labels") or {}):

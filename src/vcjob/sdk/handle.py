@@ -114,15 +114,6 @@ class Handle(ABC):
     @abstractmethod
     def replicas_by_task(self) -> dict[str, int]: ...
 
-    def container_names(self) -> list[str]:
-        """The names of all containers: those of the Job, and those that plugins added to its pods."""
-        names: dict[str, None] = {}
-        for task in (self.to_dict().get("spec") or {}).get("tasks") or []:
-            pod = (task.get("template") or {}).get("spec") or {}
-            for kind in ("initContainers", "containers"):
-                names |= dict.fromkeys(container["name"] for container in pod.get(kind) or [])
-        return [*names | dict.fromkeys(c.name for pod in self.pods() for c in pod.containers)]
-
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The Job object with its `.status`, as Kubernetes would return it."""

@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 
 def check_choice(job: Handle, chosen: LogFilter, *, follow: bool) -> None:
-    """UserError that lists what exists. With `follow` a pod may still come, so only what cannot come is refused."""
+    """UserError that lists what exists. While pods are still missing, nothing but a task is known not to exist."""
     if not any((chosen.tasks, chosen.ranks, chosen.containers, chosen.attempt is not None)):
         return
     _check("task", chosen.tasks, job.replicas_by_task())
     pods = job.pods()
-    if not pods:
+    if len({(pod.task, pod.index) for pod in pods}) < job.replicas:
         return
-    ranks = {pod.rank for pod in pods if pod.rank is not None}
-    _check("rank", chosen.ranks, ranks | set(range(job.replicas)) if follow and ranks else ranks)
-    _check("container", chosen.containers, job.container_names())
+    _check("rank", chosen.ranks, {pod.rank for pod in pods if pod.rank is not None})
+    _check("container", chosen.containers, (c.name for pod in pods for c in pod.containers))
     if chosen.attempt is not None and not follow:
         _check("attempt", (chosen.attempt,), {pod.attempt for pod in pods})
 
