@@ -24,7 +24,8 @@ def check_choice(job: Handle, chosen: LogFilter, *, follow: bool) -> None:
     if len({(pod.task, pod.index) for pod in pods}) < job.replicas:
         return
     _check("rank", chosen.ranks, {pod.rank for pod in pods if pod.rank is not None})
-    _check("container", chosen.containers, (c.name for pod in pods for c in pod.containers))
+    if all(pod.containers for pod in pods):
+        _check("container", chosen.containers, (c.name for pod in pods for c in pod.containers))
     if chosen.attempt is not None and not follow:
         _check("attempt", (chosen.attempt,), {pod.attempt for pod in pods})
 
