@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task, texts
-from vcjob.cli.screen import Screen, prefixed
+from vcjob.cli.log_text import log_text
+from vcjob.cli.screen import Screen
+from vcjob.cli.style import Style
 from vcjob.local.logs.merger import LogFile
 from vcjob.local.logs.reader import read_all
 from vcjob.report.logs import Chunk, LogOrigin
@@ -130,7 +132,10 @@ def test_bytes_that_are_no_text_do_not_stop_the_reader(finish: Start) -> None:
 
 def test_a_prefix_is_put_before_every_line_of_a_chunk() -> None:
     worker = origin(rank=3, task="worker", index=2)
-    assert prefixed(Chunk(worker, b"a\n\nb\n")) == b"[3 worker-2] a\n[3 worker-2] \n[3 worker-2] b\n"
+    assert (
+        log_text(Chunk(worker, b"a\n\nb\n"), Style(io.StringIO()))
+        == b"[3 worker-2] a\n[3 worker-2] \n[3 worker-2] b\n"
+    )
 
 
 def test_the_screen_writes_what_it_gets_at_once() -> None:
