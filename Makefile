@@ -14,7 +14,7 @@ FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart reference requirements clean
+.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart reference requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -41,9 +41,13 @@ demo: $(VENV)/.torch  ## the user guide's job, unmodified, as three real PyTorch
 	$(BIN)/vcjob validate examples/01-guide/job.yaml
 	$(BIN)/vcjob run examples/01-guide/job.yaml
 
-test: $(VENV)/.dev $(VENV)/.torch  ## every test, the real torch and the real cluster included
+test: $(VENV)/.dev $(VENV)/.torch  ## real processes, real torch, and the real cluster if it is built already: minutes
 	@scripts/test-packages
-	@$(BIN)/python scripts/run-tests $(WORKERS)
+	@$(BIN)/python scripts/run-tests local $(WORKERS)
+
+test-cluster: $(VENV)/.dev $(VENV)/.torch  ## builds a real Kubernetes and Volcano (once) and runs every cluster test
+	@scripts/test-packages
+	@$(BIN)/python scripts/run-tests cluster
 
 test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
 	$(PYTEST) -q -n $(FAST_WORKERS) -m 'not torch and not cluster and not slow'

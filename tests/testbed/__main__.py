@@ -36,6 +36,9 @@ def main() -> int:
     )
     verbs.add_parser("down", help="end every one that up started")
     verbs.add_parser("status", help="what is running")
+    verbs.add_parser(
+        "check", help="can it run here, and is it built? exit code 0: yes; 3: it cannot; 4: not built"
+    )
     building = verbs.add_parser("build", help="build what the cache lacks")
     building.add_argument(
         "names", nargs="*", help="programs, families or images; volcano-e2e for Volcano's own suites"
@@ -43,7 +46,23 @@ def main() -> int:
     given = parser.parse_args()
     if given.verb == "build":
         return build_things(given.names)
-    return {"up": up, "down": down, "status": status}[given.verb]()
+    return {"up": up, "down": down, "status": status, "check": check}[given.verb]()
+
+
+def check() -> int:
+    problem = support.control_plane_problem() or support.node_problem()
+    if problem:
+        print(problem)
+        return 3
+    absent = build.missing()
+    if absent:
+        print(
+            f"{len(absent)} of its programs are not built yet ({', '.join(absent[:4])}, ...). `make test-cluster` "
+            "builds Kubernetes, etcd, CoreDNS, kwok and Volcano from source (about 15 minutes on two cores, once) "
+            "and runs all cluster tests"
+        )
+        return 4
+    return 0
 
 
 def build_things(names: list[str]) -> int:
