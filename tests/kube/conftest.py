@@ -30,5 +30,5 @@ def pod(name: str, **metadata: object) -> dict[str, object]:
 @pytest_asyncio.fixture
 async def client(api: FakeApi) -> AsyncIterator[Client]:
     config = config_for(api)
-    async with Client(config, transport=Transport(config, patience=5.0)) as made:
+    async with Client(config, transport=Transport(config, retry_seconds=5.0)) as made:
         yield made

@@ -1,4 +1,4 @@
-"""A server beside the client under test, which says on each connection what a test has it say."""
+"""A server that sends, on each connection, the bytes that a test chooses."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.kube.certificates import Authority
 from vcjob.kube.config.auth import Fixed, bearer
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.config.tls import load_pair
-from vcjob.kube.http.base import AiohttpWire, Stream, WireError
-from vcjob.kube.http.pooled import KeptWire
+from vcjob.kube.http.base import HttpClient, StreamResponse, TransportError
+from vcjob.kube.http.pooled import PooledClient
 
 Handler: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -31,14 +31,17 @@ def chunk(content: bytes) -> bytes:
 
 @cache
 def tls() -> tuple[bytes, ssl.SSLContext]:
-    """A CA, and a server of it."""
+    """A CA, and the TLS context of a server with its certificate."""
     ca, context = Authority(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_pair(context, *ca.issue("server", hosts=["127.0.0.1"]))
     return ca.pem, context
 
 
-class Beside:
-    """A server that says, on each connection, what `handler` says after the request (or at once: `hasty`)."""
+class ScriptedServer:
+    """Runs `handler` on each connection after the request was received (with `hasty`: at once).
+
+    `http` is a client of the kind under test that is connected to it.
+    """
 
     def __init__(
         self,
@@ -46,27 +49,27 @@ class Beside:
         *,
         secure: bool = False,
         hasty: bool = False,
-        wire: type[AiohttpWire] = KeptWire,
+        kind: Callable[[ClusterConfig], HttpClient] = PooledClient,
     ) -> None:
         self._handler = handler
         self._hasty = hasty
         self._tls = tls() if secure else None
-        self._kind = wire
+        self._kind = kind
         self.asked: list[bytes] = []
         self.open = 0  # connections
         self.ended = asyncio.Event()
 
-    async def __aenter__(self) -> Beside:
+    async def __aenter__(self) -> ScriptedServer:
         ca, context = self._tls or (None, None)
         self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
         self.port = self._listening.sockets[0].getsockname()[1]
         url = f"{'https' if context else 'http'}://127.0.0.1:{self.port}"
         self.config = ClusterConfig(server=url, source=Fixed(bearer("token")), ca=ca)
-        self.wire = self._kind(self.config)
+        self.http = self._kind(self.config)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.wire.close()
+        await self.http.close()
         self._listening.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -82,16 +85,16 @@ class Beside:
             self.ended.set()
             writer.close()
 
-    def stream(self, silence: float | None = 5.0) -> AbstractAsyncContextManager[Stream]:
-        return open_stream(self.wire, self.config, silence)
+    def stream(self, idle_timeout: float | None = 5.0) -> AbstractAsyncContextManager[StreamResponse]:
+        return open_stream(self.http, self.config, idle_timeout)
 
 
 @asynccontextmanager
 async def open_stream(
-    wire: AiohttpWire, config: ClusterConfig, silence: float | None = 5.0
-) -> AsyncIterator[Stream]:
+    http: HttpClient, config: ClusterConfig, idle_timeout: float | None = 5.0
+) -> AsyncIterator[StreamResponse]:
     credential = await config.source.get()
-    async with wire.stream("/api?watch=true", credential, silence) as stream:
+    async with http.stream("/api?watch=true", credential, idle_timeout) as stream:
         yield stream
 
 
@@ -108,28 +111,28 @@ def says(*pieces: bytes, then: Handler | None = None) -> Handler:
 
 
 async def waits(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-    """Until the other side has closed."""
+    """Wait until the client has closed the connection."""
     await reader.read()
 
 
 async def resets(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    made = writer.get_extra_info("socket")
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
-async def all_of(stream: Stream) -> bytes:
+async def read_all(stream: StreamResponse) -> bytes:
     return b"".join([part async for part in stream.chunks])
 
 
-async def failure(server: Beside, silence: float | None = 5.0) -> tuple[bytes, WireError]:
-    """What came before it, and the failure."""
-    came = b""
-    with pytest.raises(WireError) as caught:
-        async with server.stream(silence) as stream:
+async def failure(server: ScriptedServer, idle_timeout: float | None = 5.0) -> tuple[bytes, TransportError]:
+    """What was received before the failure, and the failure."""
+    received = b""
+    with pytest.raises(TransportError) as caught:
+        async with server.stream(idle_timeout) as stream:
             async for part in stream.chunks:
-                came += part
-    return came, caught.value
+                received += part
+    return received, caught.value
 
 
 def on_loop(loop: str, behaviour: Coroutine[Any, Any, None]) -> None:

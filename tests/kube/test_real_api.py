@@ -29,8 +29,8 @@ from vcjob.kube.http.transport import Transport
 
 pytestmark = pytest.mark.cluster
 
-STREAMED = WatchSettings(first_delay=0.05, most_delay=0.5)
-PAGED = WatchSettings(first_delay=0.05, most_delay=0.5, stream_first_list=False, page=3)
+STREAMED = WatchSettings(first_delay=0.05, longest_delay=0.5)
+PAGED = WatchSettings(first_delay=0.05, longest_delay=0.5, stream_first_list=False, page_size=3)
 FLOW_SCHEMAS = resource("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", namespaced=False)
 PRIORITY_LEVELS = resource(
     "flowcontrol.apiserver.k8s.io",
@@ -60,7 +60,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 @pytest_asyncio.fixture
 async def client(api_server: Cluster) -> AsyncIterator[Client]:
     config = load(api_server.kubeconfig, environ={})
-    async with Client(config, transport=Transport(config, patience=60)) as made:
+    async with Client(config, transport=Transport(config, retry_seconds=60)) as made:
         yield made
 
 
@@ -228,7 +228,7 @@ async def test_a_version_that_the_server_never_had_gives_a_new_snapshot(
 
 async def first_snapshot_after(client: Client, namespace: str, version: str) -> list[str]:
     """What a watch shows that believes itself at `version`."""
-    settings = WatchSettings(silence=3.0, first_delay=0.05)
+    settings = WatchSettings(idle_timeout=3.0, first_delay=0.05)
     follower = Follower(client, MAPS, namespace=namespace, settings=settings, on_error=lambda error: None)
     follower._version = version
     async with asyncio.timeout(30), aclosing(follower.run()) as run:
@@ -257,7 +257,7 @@ async def test_refusals_of_an_overloaded_server_are_waited_out_and_narrow_the_wi
     try:
         await client.apply(PRIORITY_LEVELS, "narrow", level)
         await client.apply(FLOW_SCHEMAS, "narrow", FLOW_SCHEMAS.manifest("narrow", spec=spec))
-        async with Client(config, transport=Transport(config, patience=60)) as patient:
+        async with Client(config, transport=Transport(config, retry_seconds=60)) as patient:
             refused, made = 0, 0
             async with asyncio.timeout(60):
                 while not refused:  # the server takes the new rule up a moment later
@@ -284,7 +284,7 @@ async def test_lost_answers_make_no_object_twice_and_none_missing(
         config = msgspec.structs.replace(
             client.config, server=f"https://127.0.0.1:{proxy.port}", server_name=parts.hostname
         )
-        async with Client(config, transport=Transport(config, patience=60)) as shaky:
+        async with Client(config, transport=Transport(config, retry_seconds=60)) as shaky:
             await shaky.version()
             proxy.chance = 0.1
             bodies = [config_map(f"m{n}") for n in range(150)]
@@ -310,7 +310,7 @@ async def test_a_cache_is_true_after_cuts_and_a_restarted_api_server(
         )
         async with (
             Client(config) as watching,
-            Client(admin, transport=Transport(admin, patience=90)) as writing,
+            Client(admin, transport=Transport(admin, retry_seconds=90)) as writing,
         ):
             informer = Informer(watching, MAPS, namespace="default", labels="test=yes", settings=STREAMED)
             heard: dict[str, int] = {}

@@ -61,7 +61,7 @@ ERRORS = [
     errors.InvalidJob([PROBLEM]),
     errors.NoSuchJob("no job", hint="look"),
     errors.WaitTimeout("late"),
-    kube_errors.Unreachable("gone", hint="wait", maybe_done=True),
+    kube_errors.Unreachable("gone", hint="wait", may_have_applied=True),
     kube_errors.NotFound(404, reason="NotFound", server_message="no", details={"name": "x"}),
 ]
 

@@ -1,21 +1,21 @@
-"""What can go wrong between us and an API server.
+"""The errors of the Kubernetes client. Everything in this package raises only these.
 
 ::
 
     BackendError
     └── KubeError
         ├── ConfigError            the kubeconfig or a credential program is not usable
-        ├── Unreachable            no answer: refused, timed out, cut off, bad certificate
-        ├── BadAnswer              an answer that is not what the API promises
-        ├── LeaseLost              we may no longer act as the leader
-        └── ApiError               the server said no: status, reason, server_message, details
+        ├── Unreachable            no response: refused, timed out, disconnected, bad certificate
+        ├── InvalidResponse        a response that does not follow the Kubernetes API
+        ├── LeaseLost              this process is no longer the leader
+        └── ApiError               the server refused: status, reason, server_message, details
             ├── BadRequest         400
             ├── Unauthorized       401
             ├── Forbidden          403
             ├── NotFound           404
             ├── MethodNotAllowed   405
-            ├── Conflict           409  changed by someone else in between
-            │   └── AlreadyExists  409  the name is taken
+            ├── Conflict           409  changed since it was read
+            │   └── AlreadyExists  409  the name is in use
             ├── Gone               410  the resource version or page token is too old
             ├── TooLarge           413
             ├── Invalid            422
@@ -33,7 +33,7 @@ from vcjob.errors import BackendError
 
 
 class KubeError(BackendError):
-    """Base of everything this package raises."""
+    """Base of all errors of this package."""
 
 
 class ConfigError(KubeError):
@@ -41,23 +41,23 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """The API server gave no answer. `maybe_done`: a write may have taken effect all the same."""
+    """The API server did not respond. `may_have_applied`: a write may have taken effect nevertheless."""
 
-    def __init__(self, message: str, *, hint: str | None = None, maybe_done: bool = False) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, may_have_applied: bool = False) -> None:
         super().__init__(message, hint=hint)
-        self.maybe_done = maybe_done
+        self.may_have_applied = may_have_applied
 
 
-class BadAnswer(KubeError):
-    """The answer is no JSON or lacks what every Kubernetes object has."""
+class InvalidResponse(KubeError):
+    """The response is not JSON or lacks fields that every Kubernetes object has."""
 
 
 class LeaseLost(KubeError):
-    """The lease has run out or is another's: nothing may be written any more."""
+    """The lease has expired or has another holder: this process must not write any more."""
 
 
 class Status(msgspec.Struct, rename="camel"):
-    """The API server's own error object."""
+    """The API server's error object."""
 
     kind: str = ""
     message: str = ""
@@ -67,7 +67,7 @@ class Status(msgspec.Struct, rename="camel"):
 
 
 class ApiError(KubeError):
-    """The API server's refusal, with its own words kept apart in `server_message`."""
+    """The API server refused the request. `server_message` is its own message."""
 
     default_hint: str | None = None
 
@@ -83,11 +83,9 @@ class ApiError(KubeError):
         retry_after: float | None = None,
         retried: bool = False,
     ) -> None:
-        words = server_message or reason or "no reason given"
-        what = f"{verb} {path}".strip()
-        super().__init__(
-            f"{what}: {words} ({status})" if what else f"{words} ({status})", hint=self.default_hint
-        )
+        text = f"{server_message or reason or 'no reason given'} ({status})"
+        request = f"{verb} {path}".strip()
+        super().__init__(f"{request}: {text}" if request else text, hint=self.default_hint)
         self.status = status
         self.reason = reason
         self.server_message = server_message
@@ -95,16 +93,16 @@ class ApiError(KubeError):
         self.verb = verb
         self.path = path
         self.retry_after = retry_after
-        self.retried = retried  # an earlier try of the same request may have taken effect
+        self.retried = retried  # an earlier attempt of the same request may have taken effect
 
     @property
-    def maybe_done(self) -> bool:
-        """Whether a write may have taken effect all the same: by this try, or by an earlier one unheard."""
+    def may_have_applied(self) -> bool:
+        """Whether a write may have taken effect: by this attempt, or by an earlier one without a response."""
         return self.status >= 500 or self.retried
 
     @property
     def causes(self) -> list[dict[str, Any]]:
-        """The single findings (`field`, `reason`, `message`) of a refusal."""
+        """The individual causes (`field`, `reason`, `message`) of a refusal."""
         found = self.details.get("causes")
         return [cause for cause in found if isinstance(cause, dict)] if isinstance(found, list) else []
 
@@ -118,7 +116,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    default_hint = "the account lacks this right: `kubectl auth can-i --list` shows what it may do"
+    default_hint = "the account lacks this permission; `kubectl auth can-i --list` shows what it may do"
 
 
 class NotFound(ApiError):
@@ -150,7 +148,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    default_hint = "the API server is overloaded; try again in a moment"
+    default_hint = "the API server is overloaded; try again later"
 
 
 class ServerError(ApiError):
@@ -173,7 +171,7 @@ _decode_status = msgspec.json.Decoder(Status).decode
 
 
 def parse_status(body: bytes) -> Status:
-    """The Status in `body`; where a proxy answered in plain text, that text as its message."""
+    """The Status in `body`. A plain-text response, as of a proxy, becomes the message of a Status."""
     try:
         status = _decode_status(body)
         if status.kind == "Status":
@@ -192,7 +190,7 @@ def api_error(
     retry_after: float | None = None,
     retried: bool = False,
 ) -> ApiError:
-    """The error class for an answer; `http_status` 0 takes the code from the Status itself."""
+    """The error for a refusal; with `http_status` 0 the code comes from the Status."""
     code = http_status or status.code or 500
     kind = _BY_STATUS.get(code, ServerError if code >= 500 else ApiError)
     if kind is Conflict and status.reason == "AlreadyExists":

@@ -79,7 +79,7 @@ class StormyApi(FakeApi):
 
     def _after(self) -> None:
         if self._strikes():
-            raise self.chance.choice((Crash, lambda: Unreachable("not heard", maybe_done=True)))()
+            raise self.chance.choice((Crash, lambda: Unreachable("not heard", may_have_applied=True)))()
 
     def _strikes(self) -> bool:
         return self.chance.random() < self.fury

@@ -90,7 +90,7 @@ async def test_a_pod_that_is_ours_already_is_taken_as_made() -> None:
             state = harness.state
             assert state.plan is not None
             harness.api.put("pods", state.plan.pod("a", 0))
-            return Unreachable("cut off", maybe_done=True)
+            return Unreachable("cut off", may_have_applied=True)
         return None
 
     harness.api.refuse = lose
@@ -354,7 +354,7 @@ async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> N
 
 async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_made_twice() -> None:
     harness = Harness(job("j", task("a", 2)))
-    lost = [Unreachable("cut off", maybe_done=True)]
+    lost = [Unreachable("cut off", may_have_applied=True)]
     harness.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None
     with pytest.raises(Unreachable):
         await harness.reconcile()

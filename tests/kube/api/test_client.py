@@ -14,10 +14,10 @@ from vcjob.kube.api.resources import CONFIG_MAPS, PODS, Resource, resource
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import (
-    BadAnswer,
     Conflict,
     Forbidden,
     Invalid,
+    InvalidResponse,
     LeaseLost,
     NotFound,
     Unauthorized,
@@ -152,17 +152,18 @@ async def test_a_proxys_plain_text_is_kept_as_the_reason(api: FakeApi, client: C
         await client.get(PODS, "a", "default")
 
 
-async def test_an_answer_that_is_no_kubernetes_object_is_told_in_one_sentence(
+async def test_a_response_without_a_kubernetes_object_is_reported_in_one_sentence(
     api: FakeApi, client: Client
 ) -> None:
     from aiohttp import web
 
     api.on_next("GET", "pods", web.Response(status=200, text="<html>login</html>"))
-    with pytest.raises(BadAnswer, match="cannot be read"):
+    with pytest.raises(InvalidResponse, match="is invalid: JSON is malformed"):
         await client.get(PODS, "a", "default")
     api.on_next("GET", "pods", web.Response(status=302, headers={"Location": "/login"}))
-    with pytest.raises(BadAnswer, match="is it a Kubernetes API server"):
+    with pytest.raises(InvalidResponse, match="with 302") as caught:
         await client.get(PODS, "a", "default")
+    assert caught.value.hint == "is it a Kubernetes API server?"
 
 
 async def test_a_guarded_client_reads_but_no_longer_writes(api: FakeApi, client: Client) -> None:

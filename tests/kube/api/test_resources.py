@@ -16,7 +16,7 @@ async def test_a_name_never_leaves_its_place_in_the_url(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="not a name"):
+    with pytest.raises(ValueError, match="not a valid name"):
         PODS.path("default", name)
 
 

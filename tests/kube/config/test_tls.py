@@ -54,7 +54,7 @@ async def server(tmp_path: Path) -> AsyncIterator[SecureServer]:
 
 
 async def who_am_i(config: ClusterConfig) -> str:
-    async with Client(config, transport=Transport(config, patience=0)) as client:
+    async with Client(config, transport=Transport(config, retry_seconds=0)) as client:
         return await client.version()
 
 
@@ -74,7 +74,7 @@ async def test_it_is_the_same_on_the_faster_loop_of_the_controller(server: Secur
 
 
 async def test_a_server_of_another_ca_is_refused_with_the_reason(server: SecureServer) -> None:
-    with pytest.raises(Unreachable, match="certificate is not trusted") as caught:
+    with pytest.raises(Unreachable, match="certificate not trusted") as caught:
         await who_am_i(ClusterConfig(server=server.url, source=Fixed(), ca=Authority("other").pem))
     assert "CA" in (caught.value.hint or "")
 

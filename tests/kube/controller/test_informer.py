@@ -16,7 +16,7 @@ from vcjob.kube.api.resources import PODS
 from vcjob.kube.controller.informer import Informer
 from vcjob.kube.controller.watch import WatchSettings
 
-QUICK = WatchSettings(first_delay=0.01, most_delay=0.05, silence=5.0)
+QUICK = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=5.0)
 
 
 class PodMeta(Meta):

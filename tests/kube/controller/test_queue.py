@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.controller.queue import Backoff, QueueClosed, WorkQueue
+from vcjob.kube.backoff import Backoff
+from vcjob.kube.controller.queue import QueueClosed, WorkQueue
 
 
 async def test_a_key_added_twice_is_worked_on_once() -> None:

@@ -19,8 +19,10 @@ from vcjob.kube.api.resources import PODS
 from vcjob.kube.controller.watch import Batch, Change, Follower, Snapshot, WatchSettings, follow
 from vcjob.kube.errors import Forbidden, KubeError, NotFound, Unreachable
 
-QUICK = WatchSettings(first_delay=0.01, most_delay=0.05, silence=5.0)
-PAGED = WatchSettings(first_delay=0.01, most_delay=0.05, silence=5.0, stream_first_list=False, page=2)
+QUICK = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=5.0)
+PAGED = WatchSettings(
+    first_delay=0.01, longest_delay=0.05, idle_timeout=5.0, stream_first_list=False, page_size=2
+)
 
 
 class Strict(msgspec.Struct):
@@ -173,7 +175,7 @@ async def test_events_before_an_error_in_the_same_chunk_are_not_lost(api: FakeAp
 async def test_a_silent_watch_is_given_up_for_a_new_list(api: FakeApi, client: Client) -> None:
     """After a restored backup our version may lie in the server's future: no watch from there says a word."""
     await api.put("pods", "a")
-    settings = WatchSettings(first_delay=0.01, most_delay=0.05, silence=0.2)
+    settings = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=0.2)
     async with aclosing(follow(client, PODS, settings=settings)) as steps:
         reader = Reader(steps)
         await reader.until({"a": ""})
@@ -217,7 +219,7 @@ async def test_a_controllers_watch_outlives_every_error(api: FakeApi, client: Cl
 async def test_a_server_that_only_sends_errors_is_asked_less_and_less(api: FakeApi, client: Client) -> None:
     errors: list[Exception] = []
     await api.put("pods", "a")
-    settings = WatchSettings(first_delay=0.02, most_delay=5.0)
+    settings = WatchSettings(first_delay=0.02, longest_delay=5.0)
     async with aclosing(follow(client, PODS, settings=settings, on_error=errors.append)) as steps:
         reader = Reader(steps)
         await reader.until({"a": ""})
@@ -236,7 +238,7 @@ async def test_a_server_that_only_sends_errors_is_asked_less_and_less(api: FakeA
 async def test_the_pause_between_tries_grows_and_starts_anew_after_success(
     api: FakeApi, client: Client
 ) -> None:
-    follower = Follower(client, PODS, settings=WatchSettings(first_delay=1.0, most_delay=8.0))
+    follower = Follower(client, PODS, settings=WatchSettings(first_delay=1.0, longest_delay=8.0))
     delays = [follower._next_delay() for _ in range(8)]
     for number, delay in enumerate(delays):
         assert 0.5 * min(8.0, 2**number) <= delay <= 1.5 * min(8.0, 2**number)
@@ -279,7 +281,7 @@ def test_lines_are_the_same_whatever_the_chunks(size: int) -> None:
 
 
 async def test_a_watch_that_rests_shows_at_once_what_has_come_meanwhile(api: FakeApi, client: Client) -> None:
-    settings = msgspec.structs.replace(QUICK, rest=0.5)
+    settings = msgspec.structs.replace(QUICK, read_pause=0.5)
     async with aclosing(follow(client, PODS, settings=settings)) as steps:
         reader = Reader(steps)
         assert isinstance(await reader.step(), Snapshot)

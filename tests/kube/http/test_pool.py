@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.http.base import Answer, WireError
-from vcjob.kube.http.endpoint import Server
-from vcjob.kube.http.pool import Pool
+from vcjob.kube.http.base import Response, TransportError
+from vcjob.kube.http.endpoint import Endpoint
+from vcjob.kube.http.pool import ConnectionPool
 
 PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{"a"'
 
@@ -20,7 +20,7 @@ PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{"a"'
 @asynccontextmanager
 async def server(
     *answers: bytes, cut: int = 0, then_close: bool = False
-) -> AsyncIterator[tuple[Pool, list[bytes]]]:
+) -> AsyncIterator[tuple[ConnectionPool, list[bytes]]]:
     """Gives one answer to each request, in pieces of `cut` bytes; notes the requests and the connections."""
     asked: list[bytes] = []
     left = list(answers)
@@ -51,7 +51,7 @@ async def server(
         writer.close()
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    pool = Pool(Server(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix"))
+    pool = ConnectionPool(Endpoint(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/prefix"))
     try:
         yield pool, asked
     finally:
@@ -59,8 +59,8 @@ async def server(
         listening.close()
 
 
-async def ask(pool: Pool, body: bytes | None = None, seconds: float = 5.0) -> Answer:
-    return await pool.fetch(
+async def ask(pool: ConnectionPool, body: bytes | None = None, seconds: float = 5.0) -> Response:
+    return await pool.request(
         "POST" if body else "GET", "/api?a=b", b"Accept: application/json\r\n", body, seconds
     )
 
@@ -89,7 +89,7 @@ async def test_an_answer_is_read_in_whatever_form_and_pieces_it_comes(form: str,
     async with server(FORMS[form], FORMS[form], cut=cut) as (pool, asked):
         for _ in range(2):
             answer = await ask(pool)
-            assert answer == Answer(201, "3", b"hello", ['299 - "one"', '299 - "two"'])
+            assert answer == Response(201, "3", b"hello", ['299 - "one"', '299 - "two"'])
         assert asked.count(b"(connected)") == 1, "the connection is kept"
 
 
@@ -128,31 +128,31 @@ async def test_requests_at_once_have_a_connection_each_and_share_them_later() ->
 )  # fmt: skip
 async def test_half_an_answer_is_none(answer: bytes) -> None:
     async with server(answer, then_close=True) as (pool, _):
-        with pytest.raises(WireError) as caught:
+        with pytest.raises(TransportError) as caught:
             await ask(pool)
-    assert caught.value.sent and caught.value.again and not caught.value.slow
+    assert caught.value.sent and caught.value.retryable and not caught.value.timed_out
 
 
 @given(st.binary(min_size=1, max_size=200))
 async def test_what_is_no_http_is_an_error_and_nothing_worse(answer: bytes) -> None:
     async with server(answer, then_close=True) as (pool, _):
-        with pytest.raises(WireError):
+        with pytest.raises(TransportError):
             await ask(pool)
 
 
 async def test_no_answer_in_time_is_slow_and_ends_the_connection() -> None:
     async with server(b"HTTP/1.1 200 OK\r\n", PLAIN) as (pool, asked):
-        with pytest.raises(WireError, match=r"no answer in 0.05 s") as caught:
+        with pytest.raises(TransportError, match=r"no response in 0.05 s") as caught:
             await ask(pool, seconds=0.05)
-        assert caught.value.slow and caught.value.sent
+        assert caught.value.timed_out and caught.value.sent
         assert (await ask(pool)).status == 200
     assert asked.count(b"(connected)") == 2
 
 
 async def test_nobody_there_was_never_asked() -> None:
-    with pytest.raises(WireError) as caught:
-        await ask(Pool(Server("http://127.0.0.1:1")))
-    assert not caught.value.sent and caught.value.again
+    with pytest.raises(TransportError) as caught:
+        await ask(ConnectionPool(Endpoint("http://127.0.0.1:1")))
+    assert not caught.value.sent and caught.value.retryable
 
 
 async def test_an_answer_that_is_given_up_is_not_read_by_the_next() -> None:

@@ -82,7 +82,7 @@ async def test_a_create_with_a_made_up_name_is_never_sent_twice(api: FakeApi, cl
     api.on_next("POST", "pods", api.work_then_hang_up)
     with pytest.raises(Unreachable) as caught:
         await client.create(PODS, {"metadata": {"generateName": "a-"}}, "default")
-    assert caught.value.maybe_done
+    assert caught.value.may_have_applied
     assert api.count("POST") == 1
 
 
@@ -117,13 +117,13 @@ async def test_an_unavailable_server_is_tried_again_for_writes_that_may_be_repea
 
 async def test_nobody_there_is_one_sentence_with_a_way_out() -> None:
     config = ClusterConfig(server="http://127.0.0.1:1", source=Fixed(), context="prod")
-    async with Client(config, transport=Transport(config, patience=0.2)) as client:
+    async with Client(config, transport=Transport(config, retry_seconds=0.2)) as client:
         with pytest.raises(
-            Unreachable, match=r"no answer from the API server http://127.0.0.1:1 \(context 'prod'\)"
+            Unreachable, match=r"no response from the API server http://127.0.0.1:1 \(context 'prod'\)"
         ) as caught:
             await client.list(PODS)
     assert caught.value.hint
-    assert not caught.value.maybe_done
+    assert not caught.value.may_have_applied
 
 
 async def test_a_slow_server_is_given_up_and_the_window_closes(api: FakeApi, client: Client) -> None:
@@ -132,8 +132,8 @@ async def test_a_slow_server_is_given_up_and_the_window_closes(api: FakeApi, cli
 
     api.on_next("GET", "pods", sleep)
     before = client.transport.window.size
-    with pytest.raises(Unreachable, match=r"no answer in 0\.1 s"):
-        await client.get(PODS, "a", "default", seconds=0.1, patience=0)
+    with pytest.raises(Unreachable, match=r"no response in 0\.1 s"):
+        await client.get(PODS, "a", "default", timeout=0.1, retry_seconds=0)
     assert client.transport.window.size == before // 2
 
 

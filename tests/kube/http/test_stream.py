@@ -12,17 +12,27 @@ from typing import Any
 
 import pytest
 
-from tests.kube.scripted_server import HEAD, LAST, Beside, all_of, chunk, failure, on_loop, says, waits
+from tests.kube.scripted_server import (
+    HEAD,
+    LAST,
+    ScriptedServer,
+    chunk,
+    failure,
+    on_loop,
+    read_all,
+    says,
+    waits,
+)
 from vcjob.kube.api.client import Client
 from vcjob.kube.config.auth import bearer
 from vcjob.kube.errors import TooManyRequests
 from vcjob.kube.http.base import READ_BUFFER
-from vcjob.kube.http.stream import Streaming
+from vcjob.kube.http.stream import StreamConnection
 
 
 async def test_a_request_has_its_path_host_and_headers() -> None:
-    async with Beside(says(HEAD + LAST)) as server, server.stream() as stream:
-        assert await all_of(stream) == b""
+    async with ScriptedServer(says(HEAD + LAST)) as server, server.stream() as stream:
+        assert await read_all(stream) == b""
     lines = server.asked[0].decode().split("\r\n")
     assert lines[:2] == ["GET /api?watch=true HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
     assert {"Authorization: Bearer token", "Accept: application/json", "Accept-Encoding: identity"} < set(
@@ -41,17 +51,20 @@ async def test_events_come_as_they_happen(secure: bool = False) -> None:
             writer.write(chunk(b"event %d\n" % number))
         writer.write(LAST)
 
-    async with Beside(handler, secure=secure) as server, server.stream() as stream:
+    async with ScriptedServer(handler, secure=secure) as server, server.stream() as stream:
         assert (stream.status, stream.retry_after) == (200, None)
         for number in range(3):
             go_on.set()
             assert await anext(stream.chunks) == b"event %d\n" % number
-        assert await all_of(stream) == b""
+        assert await read_all(stream) == b""
 
 
 async def test_what_has_come_till_the_reader_comes_is_one_piece() -> None:
     events = [b"event %d\n" % number for number in range(100)]
-    async with Beside(says(HEAD, *map(chunk, events), then=waits)) as server, server.stream() as stream:
+    async with (
+        ScriptedServer(says(HEAD, *map(chunk, events), then=waits)) as server,
+        server.stream() as stream,
+    ):
         await asyncio.sleep(0.1)
         assert await anext(stream.chunks) == b"".join(events)
 
@@ -66,8 +79,8 @@ async def test_a_body_is_read_in_whatever_form_and_pieces_it_comes(head: str, cu
         "until close": b"HTTP/1.1 200 OK\r\n\r\n" + body,
     }[head]
     pieces = [text[at : at + cut] for at in range(0, len(text), cut)]
-    async with Beside(says(*pieces)) as server, server.stream() as stream:
-        assert await all_of(stream) == body
+    async with ScriptedServer(says(*pieces)) as server, server.stream() as stream:
+        assert await read_all(stream) == body
 
 
 @pytest.mark.parametrize(
@@ -79,15 +92,15 @@ async def test_a_body_is_read_in_whatever_form_and_pieces_it_comes(head: str, cu
     ],
 )
 async def test_a_refusal_has_its_status_and_words(head: bytes) -> None:
-    async with Beside(says(head)) as server, server.stream() as stream:
+    async with ScriptedServer(says(head)) as server, server.stream() as stream:
         assert (stream.status, stream.retry_after) == (429, "7")
-        assert await all_of(stream) == b"busy"
+        assert await read_all(stream) == b"busy"
 
 
 async def test_a_clients_stream_tells_a_refusal_by_its_words() -> None:
     body = b'{"kind":"Status","reason":"TooManyRequests","message":"too many logs"}'
     head = b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: %d\r\n\r\n" % len(body)
-    async with Beside(says(head + body)) as server, Client(server.config) as client:
+    async with ScriptedServer(says(head + body)) as server, Client(server.config) as client:
         with pytest.raises(TooManyRequests, match="too many logs") as caught:
             async with aclosing(client.logs("a", "default")) as lines:
                 await anext(lines)
@@ -101,7 +114,7 @@ async def test_a_reader_that_stops_early_leaves_no_connection(secure: bool = Fal
             await writer.drain()
             await asyncio.sleep(0)
 
-    async with Beside(says(HEAD, then=floods), secure=secure) as server:
+    async with ScriptedServer(says(HEAD, then=floods), secure=secure) as server:
         async with server.stream() as stream:
             await anext(stream.chunks)
             assert server.open == 1
@@ -111,11 +124,11 @@ async def test_a_reader_that_stops_early_leaves_no_connection(secure: bool = Fal
 
 @pytest.mark.parametrize("head", [b"", HEAD], ids=["before the head", "in the body"])
 async def test_a_cancelled_reader_leaves_no_connection(head: bytes) -> None:
-    async with Beside(says(head, then=waits)) as server:
+    async with ScriptedServer(says(head, then=waits)) as server:
 
         async def read() -> None:
             async with server.stream() as stream:
-                await all_of(stream)
+                await read_all(stream)
 
         reading = asyncio.create_task(read())
         while not server.asked:
@@ -128,9 +141,9 @@ async def test_a_cancelled_reader_leaves_no_connection(head: bytes) -> None:
 
 
 async def test_an_ended_stream_leaves_no_connection(secure: bool = False) -> None:
-    async with Beside(says(HEAD + chunk(b"all") + LAST, then=waits), secure=secure) as server:
+    async with ScriptedServer(says(HEAD + chunk(b"all") + LAST, then=waits), secure=secure) as server:
         async with server.stream() as stream:
-            assert await all_of(stream) == b"all"
+            assert await read_all(stream) == b"all"
             kept = weakref.ref(stream.chunks)
         del stream
         await asyncio.wait_for(server.ended.wait(), 5)
@@ -140,12 +153,12 @@ async def test_an_ended_stream_leaves_no_connection(secure: bool = False) -> Non
 
 
 async def test_a_closed_wire_ends_its_streams() -> None:
-    async with Beside(says(HEAD, then=waits)) as server:
+    async with ScriptedServer(says(HEAD, then=waits)) as server:
         reading = asyncio.create_task(failure(server))
         while not server.asked:
             await asyncio.sleep(0)
         await asyncio.sleep(0.02)
-        await server.wire.close()
+        await server.http.close()
         await asyncio.wait_for(reading, 5)
         await asyncio.wait_for(server.ended.wait(), 5)
 
@@ -161,7 +174,7 @@ async def test_a_slow_reader_slows_the_server_and_not_the_memory(secure: bool = 
             sent += size
         writer.write(LAST)
 
-    async with Beside(says(HEAD, then=floods), secure=secure) as server, server.stream(0.5) as stream:
+    async with ScriptedServer(says(HEAD, then=floods), secure=secure) as server, server.stream(0.5) as stream:
         await asyncio.sleep(0.8)  # longer than the silence that is suffered: it is ours, not the server's
         assert sent < 20 * size, "the rest waits at the server"
         pieces = [len(part) async for part in stream.chunks]
@@ -182,29 +195,35 @@ async def test_a_reader_that_keeps_up_is_never_paused_for_and_one_that_is_away_i
         def resume_reading(self) -> None:
             orders.append("resume")
 
-    stream = Streaming(None)
+    buffer = memoryview(bytearray(READ_BUFFER))
+    stream = StreamConnection(buffer, None)
+
+    def receive(data: bytes) -> None:
+        buffer[: len(data)] = data
+        stream.buffer_updated(len(data))
+
     with socket.socket() as made:
         stream.connection_made(Transport({"socket": made}))
-    stream.data_received(HEAD)
+    receive(HEAD)
     piece = chunk(b"x" * (READ_BUFFER * 2 // 3))
     for _ in range(3):
         reading = asyncio.create_task(anext(stream))
         await asyncio.sleep(0)
-        stream.data_received(piece)
+        receive(piece)
         await reading
     assert orders == []
     for _ in range(3):  # what a transport has still read when it is told to pause is taken, too
-        stream.data_received(piece)
+        receive(piece)
     assert orders == ["pause"]
     assert len(await anext(stream)) == READ_BUFFER * 2 // 3 * 3
     assert orders == ["pause", "resume"]
 
 
 async def test_a_new_credential_speaks_from_the_next_stream_on() -> None:
-    async with Beside(says(HEAD + LAST)) as server:
+    async with ScriptedServer(says(HEAD + LAST)) as server:
         for token in ("old", "new"):
-            async with server.wire.stream("/", bearer(token), 5.0) as stream:
-                await all_of(stream)
+            async with server.http.stream("/", bearer(token), 5.0) as stream:
+                await read_all(stream)
     assert [b"Bearer old" in server.asked[0], b"Bearer new" in server.asked[1]] == [True, True]
 
 

@@ -13,30 +13,30 @@ from tests.kube.certificates import Authority
 from tests.kube.scripted_server import (
     HEAD,
     LAST,
-    Beside,
     Handler,
-    all_of,
+    ScriptedServer,
     chunk,
     failure,
     on_loop,
+    read_all,
     resets,
     says,
     waits,
 )
 from vcjob.kube.config.config import ClusterConfig
-from vcjob.kube.http.base import AiohttpWire
-from vcjob.kube.http.pooled import KeptWire
+from vcjob.kube.http.aiohttp_client import AiohttpClient
+from vcjob.kube.http.pooled import PooledClient
 
 
 async def test_silence_ends_a_stream_in_time(secure: bool = False) -> None:
     loop = asyncio.get_running_loop()
     for pieces in ((), (HEAD[:9],), (HEAD, chunk(b"one"), b"9\r\nhal")):
-        async with Beside(says(*pieces, then=waits), secure=secure) as server:
+        async with ScriptedServer(says(*pieces, then=waits), secure=secure) as server:
             began = loop.time()
             came, error = await failure(server, 0.15)
             assert 0.14 <= loop.time() - began < 2
-            assert str(error) == "no answer in 0.15 s"
-            assert (error.sent, error.again, error.slow) == (True, True, True)
+            assert str(error) == "no response in 0.15 s"
+            assert (error.sent, error.retryable, error.timed_out) == (True, True, True)
             assert came == (b"onehal" if pieces[1:] else b"")
             await asyncio.wait_for(server.ended.wait(), 5)
 
@@ -48,8 +48,8 @@ async def test_whoever_speaks_now_and_then_is_not_silent() -> None:
             await asyncio.sleep(0.1)
         writer.write(LAST)
 
-    async with Beside(says(HEAD, then=speaks)) as server, server.stream(0.4) as stream:
-        assert await all_of(stream) == b"." * 8
+    async with ScriptedServer(says(HEAD, then=speaks)) as server, server.stream(0.4) as stream:
+        assert await read_all(stream) == b"." * 8
 
 
 async def test_a_log_may_be_silent_for_as_long_as_it_likes() -> None:
@@ -57,8 +57,8 @@ async def test_a_log_may_be_silent_for_as_long_as_it_likes() -> None:
         await asyncio.sleep(0.2)
         writer.write(chunk(b"at last") + LAST)
 
-    async with Beside(says(HEAD, then=pauses)) as server, server.stream(None) as stream:
-        assert await all_of(stream) == b"at last"
+    async with ScriptedServer(says(HEAD, then=pauses)) as server, server.stream(None) as stream:
+        assert await read_all(stream) == b"at last"
 
 
 async def test_half_an_answer_is_an_error_after_what_came(secure: bool = False) -> None:
@@ -72,32 +72,32 @@ async def test_half_an_answer_is_an_error_after_what_came(secure: bool = False) 
         (HEAD + chunk(b"one") + b"0\r\n", b"one"),
         (with_length + b"half", b"half"),
     ):
-        async with Beside(says(text), secure=secure) as server:
+        async with ScriptedServer(says(text), secure=secure) as server:
             found, error = await failure(server)
-        assert (found, str(error)) == (came, "it closed the connection")
-        assert (error.sent, error.again, error.slow) == (True, True, False)
+        assert (found, str(error)) == (came, "the server closed the connection")
+        assert (error.sent, error.retryable, error.timed_out) == (True, True, False)
 
 
 async def test_a_reset_is_told_by_its_name() -> None:
-    async with Beside(says(HEAD, then=resets)) as server:
+    async with ScriptedServer(says(HEAD, then=resets)) as server:
         _, error = await failure(server)
     assert "reset" in str(error)
 
 
 async def test_what_is_no_http_is_told() -> None:
     for text in (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", HEAD + chunk(b"one") + b"no size\r\n"):
-        async with Beside(says(text, then=waits)) as server:
+        async with ScriptedServer(says(text, then=waits)) as server:
             _, error = await failure(server)
             assert str(error).startswith("invalid HTTP response: ")
             await asyncio.wait_for(server.ended.wait(), 5)
 
 
 async def test_a_server_of_another_ca_is_refused_with_the_reason() -> None:
-    async with Beside(waits, secure=True) as server:
+    async with ScriptedServer(waits, secure=True) as server:
         server.config.ca = Authority("other").pem
         _, error = await failure(server)
-    assert str(error).startswith("its certificate is not trusted: ")
-    assert (error.sent, error.again, error.slow) == (False, False, False)
+    assert str(error).startswith("server certificate not trusted: ")
+    assert (error.sent, error.retryable, error.timed_out) == (False, False, False)
 
 
 def refused(config: ClusterConfig) -> None:
@@ -143,29 +143,29 @@ async def test_a_failure_is_told_as_the_library_tells_it(
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     errors = []
-    for wire in (AiohttpWire, KeptWire):
-        async with Beside(handler, secure=secure, hasty=spoil is no_tls, wire=wire) as server:
+    for kind in (AiohttpClient, PooledClient):
+        async with ScriptedServer(handler, secure=secure, hasty=spoil is no_tls, kind=kind) as server:
             if spoil is not None:
                 spoil(server.config)
-                server.wire = wire(server.config)
+                server.http = kind(server.config)
             with monkeypatch.context() as patch:
                 if spoil is unknown:
                     patch.setattr(socket, "getaddrinfo", no_such_name)
                 errors.append((await failure(server, 0.2))[1])
     library, ours = errors
-    assert (ours.sent, ours.again, ours.slow) == (library.sent, library.again, library.slow)
-    if library.slow or not library.sent:
+    assert (ours.sent, ours.retryable, ours.timed_out) == (library.sent, library.retryable, library.timed_out)
+    if library.timed_out or not library.sent:
         assert str(ours).split(":")[0] == str(library).split(":")[0]
 
 
 async def test_a_server_that_never_shakes_hands_was_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vcjob.kube.http.endpoint.CONNECT_SECONDS", 0.1)
-    async with Beside(waits, hasty=True) as server:
+    monkeypatch.setattr("vcjob.kube.http.endpoint.CONNECT_TIMEOUT", 0.1)
+    async with ScriptedServer(waits, hasty=True) as server:
         no_tls(server.config)
-        server.wire = KeptWire(server.config)
+        server.http = PooledClient(server.config)
         _, error = await failure(server)
-    assert str(error) == "no answer in 0.1 s"
-    assert (error.sent, error.again, error.slow) == (False, True, True)
+    assert str(error) == "no response in 0.1 s"
+    assert (error.sent, error.retryable, error.timed_out) == (False, True, True)
 
 
 @pytest.mark.parametrize(("loop", "secure"), [("asyncio", True), ("uvloop", False), ("uvloop", True)])

@@ -47,7 +47,7 @@ class JobKey(msgspec.Struct, frozen=True):
 class JobClient:
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
-        self.client = Client(config, transport=Transport(config, patience=PATIENCE))
+        self.client = Client(config, transport=Transport(config, retry_seconds=PATIENCE))
 
     async def close(self) -> None:
         await self.client.close()

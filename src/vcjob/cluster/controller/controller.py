@@ -21,8 +21,9 @@ from vcjob.cluster.controller.reconcile import Reconciler
 from vcjob.cluster.controller.schedulers import Schedulers
 from vcjob.cluster.controller.telemetry import Silent, Telemetry
 from vcjob.kube.api.client import Client
+from vcjob.kube.backoff import Backoff
 from vcjob.kube.controller.lease import Election
-from vcjob.kube.controller.queue import Backoff, QueueClosed, WorkQueue
+from vcjob.kube.controller.queue import QueueClosed, WorkQueue
 from vcjob.kube.errors import KubeError, LeaseLost
 
 log = logging.getLogger(__name__)

@@ -1,11 +1,15 @@
-"""The verbs of the Kubernetes API."""
+"""The verbs of the Kubernetes API: get, list, create, replace, patch, apply, delete, logs.
+
+Objects are read into the Python type of their `Resource`. Retries and flow control are the transport's; watches
+are followed by `vcjob.kube.controller.watch`. Every failure is a KubeError.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -13,11 +17,12 @@ from vcjob.kube.api.codec import Body, RawPage, decode_page, decoder_for, encode
 from vcjob.kube.api.lines import lines_of
 from vcjob.kube.api.resources import PODS, Document, Resource, from_discovery, known
 from vcjob.kube.config.config import ClusterConfig
-from vcjob.kube.errors import AlreadyExists, BadAnswer, NotFound
-from vcjob.kube.http.transport import Call, Transport
+from vcjob.kube.errors import AlreadyExists, InvalidResponse, NotFound
+from vcjob.kube.http.transport import Request, Transport
 
 T = TypeVar("T")
 PatchKind = Literal["merge", "json", "strategic"]
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 PAGE = 500
 
@@ -30,12 +35,28 @@ _PATCH_TYPES: dict[PatchKind, str] = {
 _APPLY_TYPE = "application/apply-patch+yaml"
 
 
-class _Found(msgspec.Struct):
+class RequestOptions(TypedDict, total=False):
+    """How one request is sent; see `Request`."""
+
+    timeout: float
+    retry_seconds: float | None
+    bypass_window: bool
+
+
+class WriteOptions(RequestOptions, total=False):
+    """How one write is sent and what the server checks."""
+
+    dry_run: bool
+    field_validation: FieldValidation | None
+    on_warning: Callable[[str], None] | None
+
+
+class _WithMetadata(msgspec.Struct):
     metadata: dict[str, Any]
 
 
 class Client:
-    """Speaks to one API server. `async with Client(load()) as client:`"""
+    """A client of one API server: `async with Client(load()) as client:`."""
 
     def __init__(
         self, config: ClusterConfig, *, transport: Transport | None = None, field_manager: str = "vcjob"
@@ -58,19 +79,19 @@ class Client:
 
     @property
     def namespace(self) -> str:
-        """The namespace that the context names."""
+        """The namespace of the kubeconfig's context."""
         return self.config.namespace
 
     def now(self) -> float:
-        """The time of day, in seconds since the epoch; the cluster's where this machine's clock is far off."""
+        """Seconds since the epoch, by the cluster's clock if this machine's clock is far off."""
         return self.transport.clock.now()
 
     def guarded(self, guard: Callable[[], None]) -> Client:
-        """The same client and connections, but `guard` is asked just before every write leaves: it raises
-        once we may no longer act (the lease is lost), also for writes that stood in the queue till then."""
-        twin = Client(self.config, transport=self.transport, field_manager=self.field_manager)
-        twin._guard = guard
-        return twin
+        """A client with the same connections that calls `guard` right before every write is sent, also if the
+        write had to wait for flow control. `guard` raises when writes are no longer allowed (the lease is lost)."""
+        guarded = Client(self.config, transport=self.transport, field_manager=self.field_manager)
+        guarded._guard = guard
+        return guarded
 
     async def get(
         self,
@@ -79,11 +100,10 @@ class Client:
         namespace: str | None = None,
         *,
         subresource: str | None = None,
-        **options: Any,
+        **options: Unpack[RequestOptions],
     ) -> T:
         path = resource.path(namespace, name, subresource)
-        call = Call(method="GET", target=path, path=path, verb="get", resource=resource.plural, **options)
-        return self._decode(resource, await self.transport.send(call), path)
+        return self._decode(resource, await self._get(path, resource.plural, **options), path)
 
     async def list_at(
         self,
@@ -93,7 +113,7 @@ class Client:
         labels: str | None = None,
         fields: str | None = None,
     ) -> tuple[list[T], str]:
-        """Every object, and the resource version at which this was the truth."""
+        """All objects, and the resource version of the list."""
         decode = decoder_for(resource.model).decode
         items: list[T] = []
         version = ""
@@ -101,7 +121,7 @@ class Client:
             try:
                 items += [decode(item) for item in page.items or []]
             except msgspec.MsgspecError as error:
-                raise BadAnswer(f"a {resource.kind} in the list cannot be read: {error}") from error
+                raise InvalidResponse(f"a {resource.kind} in the list is invalid: {error}") from error
             version = page.metadata.resource_version
         return items, version
 
@@ -113,7 +133,7 @@ class Client:
         labels: str | None = None,
         fields: str | None = None,
     ) -> list[T]:
-        """Every object, fetched in pages."""
+        """All objects, fetched in pages."""
         items, _ = await self.list_at(resource, namespace, labels=labels, fields=fields)
         return items
 
@@ -126,47 +146,51 @@ class Client:
         fields: str | None = None,
         limit: int = PAGE,
     ) -> AsyncGenerator[RawPage, None]:
-        """The pages of a list. Raises Gone where the server forgot the list half-way."""
+        """The pages of a list. Raises Gone if the server discards the list before the last page."""
         path = resource.path(namespace)
         token = ""
         while True:
             search = query(labelSelector=labels, fieldSelector=fields, limit=limit, continue_=token)
-            call = Call(method="GET", target=path + search, path=path, verb="list", resource=resource.plural)
+            request = Request(
+                method="GET", target=path + search, path=path, verb="list", resource=resource.plural
+            )
             try:
-                page = decode_page(await self.transport.send(call))
+                page = decode_page(await self.transport.send(request))
             except msgspec.MsgspecError as error:
-                raise BadAnswer(f"the list at {path} cannot be read: {error}") from error
+                raise InvalidResponse(f"the list at {path} is invalid: {error}") from error
             yield page
             token = page.metadata.continue_
             if not token:
                 return
 
     async def create(
-        self, resource: Resource[T], body: Body, namespace: str | None = None, **options: Any
+        self,
+        resource: Resource[T],
+        body: Body,
+        namespace: str | None = None,
+        **options: Unpack[WriteOptions],
     ) -> T:
-        """Create an object. Where the answer to a first try was lost and a second finds the name taken by
-        an object with our labels, annotations and owners, that first try had gone well.
+        """Create an object. If the response to the first attempt was lost and the second attempt finds an object
+        with this name and our labels, annotations and owners, the first attempt has created it.
 
-        `field_validation="Strict"` has the server refuse (BadRequest) a field it does not know."""
+        With `field_validation="Strict"` the server refuses unknown fields (BadRequest)."""
         path = resource.path(namespace)
-        call = self._write("POST", "create", resource, path, body, **options)
-        # One that the server is to name would be made twice. (A text that only looks like it is not tried again.)
-        assert call.body is not None
-        call.idempotent = b'"generateName":' not in call.body
+        encoded = encode(body)
+        # An object that the server names would be created twice. (Text that only looks like it is not retried.)
+        idempotent = b'"generateName":' not in encoded
+        request = self._write("POST", "create", resource, path, encoded, idempotent=idempotent, **options)
         try:
-            return self._decode(resource, await self.transport.send(call), path)
+            return self._decode(resource, await self.transport.send(request), path)
         except AlreadyExists as error:
-            metadata = msgspec.json.decode(call.body, type=_Found).metadata
+            metadata = msgspec.json.decode(encoded, type=_WithMetadata).metadata
             name = metadata.get("name")
             if not error.retried or not name:
                 raise
-            own = resource.path(namespace, name)
-            found = await self.transport.send(
-                Call(method="GET", target=own, path=own, verb="get", resource=resource.plural)
-            )
-            if not _carries(msgspec.json.decode(found, type=_Found).metadata, metadata):
+            own_path = resource.path(namespace, name)
+            found = await self._get(own_path, resource.plural)
+            if not _is_ours(msgspec.json.decode(found, type=_WithMetadata).metadata, metadata):
                 raise
-            return self._decode(resource, found, own)
+            return self._decode(resource, found, own_path)
 
     async def replace(
         self,
@@ -176,12 +200,12 @@ class Client:
         namespace: str | None = None,
         *,
         subresource: str | None = None,
-        **options: Any,
+        **options: Unpack[WriteOptions],
     ) -> T:
-        """Replace an object; with a resourceVersion in it only if nobody changed it in between (Conflict)."""
+        """Replace an object. With a resourceVersion in `body`, Conflict if the object has changed since."""
         path = resource.path(namespace, name, subresource)
-        call = self._write("PUT", "update", resource, path, body, **options)
-        return self._decode(resource, await self.transport.send(call), path)
+        request = self._write("PUT", "update", resource, path, body, **options)
+        return self._decode(resource, await self.transport.send(request), path)
 
     async def patch(
         self,
@@ -192,13 +216,21 @@ class Client:
         *,
         kind: PatchKind = "merge",
         subresource: str | None = None,
-        **options: Any,
+        **options: Unpack[WriteOptions],
     ) -> T:
+        """Change parts of an object."""
         path = resource.path(namespace, name, subresource)
-        # A JSON patch may append; done twice it would append twice.
-        call = self._write("PATCH", "patch", resource, path, patch, idempotent=kind != "json", **options)
-        call.content_type = _PATCH_TYPES[kind]
-        return self._decode(resource, await self.transport.send(call), path)
+        request = self._write(
+            "PATCH",
+            "patch",
+            resource,
+            path,
+            patch,
+            content_type=_PATCH_TYPES[kind],
+            idempotent=kind != "json",  # a JSON patch may append: applied twice, it would append twice
+            **options,
+        )
+        return self._decode(resource, await self.transport.send(request), path)
 
     async def apply(
         self,
@@ -211,11 +243,12 @@ class Client:
         dry_run: bool = False,
         subresource: str | None = None,
     ) -> T:
-        """Server-side apply: create it, or change what we own of it. Conflict names another owner."""
+        """Server-side apply: create the object or change the fields we own. Conflict names another owner."""
         path = resource.path(namespace, name, subresource)
-        call = self._write("PATCH", "patch", resource, path, body, dry_run=dry_run, force=force)
-        call.content_type = _APPLY_TYPE
-        return self._decode(resource, await self.transport.send(call), path)
+        request = self._write(
+            "PATCH", "patch", resource, path, body, content_type=_APPLY_TYPE, force=force, dry_run=dry_run
+        )
+        return self._decode(resource, await self.transport.send(request), path)
 
     async def delete(
         self,
@@ -228,7 +261,7 @@ class Client:
         grace_seconds: int | None = None,
         propagation: Propagation = "Background",
     ) -> bool:
-        """Ask for an object's end. False: there was none. `uid` guards against a namesake (Conflict)."""
+        """Delete an object. False: it did not exist. `uid` protects another object of the same name (Conflict)."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: Document = {"propagationPolicy": propagation}
         if uid or resource_version:
@@ -236,11 +269,10 @@ class Client:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         path = resource.path(namespace, name)
-        call = self._write("DELETE", "delete", resource, path, options, manager=False)
         try:
-            await self.transport.send(call)
+            await self.transport.send(self._delete("delete", resource, path, options))
         except NotFound as error:
-            return error.retried  # an earlier try, whose answer was lost, may have been the one
+            return error.retried  # an earlier attempt, whose response was lost, may have deleted it
         return True
 
     async def delete_collection(
@@ -252,15 +284,13 @@ class Client:
         fields: str | None = None,
         propagation: Propagation = "Background",
     ) -> None:
-        """Delete everything that matches; a selector is needed, so that nothing deletes all by mistake."""
+        """Delete all matching objects. A selector is required, so that nothing is deleted by mistake."""
         if not labels and not fields:
             raise ValueError("delete_collection needs a label or field selector")
         path = resource.path(namespace)
-        call = self._write(
-            "DELETE", "deletecollection", resource, path, {"propagationPolicy": propagation}, manager=False
-        )
-        call.target = path + query(labelSelector=labels, fieldSelector=fields)
-        await self.transport.send(call)
+        request = self._delete("deletecollection", resource, path, {"propagationPolicy": propagation})
+        request.target = path + query(labelSelector=labels, fieldSelector=fields)
+        await self.transport.send(request)
 
     async def logs(
         self,
@@ -275,7 +305,7 @@ class Client:
         tail: int | None = None,
         timestamps: bool = False,
     ) -> AsyncGenerator[bytes, None]:
-        """A container's log, line by line, without line ends."""
+        """The lines of a container's log, without line ends."""
         path = PODS.path(namespace, pod, "log")
         search = query(
             container=container,
@@ -286,29 +316,31 @@ class Client:
             tailLines=tail,
             timestamps=timestamps or None,
         )
-        call = Call(method="GET", target=path + search, path=path, verb="get", resource="pods/log")
-        async with self.transport.stream(call) as chunks:
+        request = Request(method="GET", target=path + search, path=path, verb="get", resource="pods/log")
+        async with self.transport.stream(request) as chunks:
             async for line in lines_of(chunks):
                 yield line
 
     def open_watch(
-        self, resource: Resource[Any], namespace: str | None, search: str, *, silence: float
+        self, resource: Resource[Any], namespace: str | None, search: str, *, idle_timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The chunks of one watch request; `vcjob.kube.controller.watch` makes sense of them."""
+        """The chunks of one watch request; `vcjob.kube.controller.watch` parses them."""
         path = resource.path(namespace)
-        call = Call(method="GET", target=path + search, path=path, verb="watch", resource=resource.plural)
-        return self.transport.stream(call, silence=silence)
+        request = Request(
+            method="GET", target=path + search, path=path, verb="watch", resource=resource.plural
+        )
+        return self.transport.stream(request, idle_timeout=idle_timeout)
 
-    async def raw(self, path: str, **options: Any) -> bytes:
+    async def raw(self, path: str, **options: Unpack[RequestOptions]) -> bytes:
         """GET of any path, such as /version or /readyz."""
-        return await self.transport.send(Call(method="GET", target=path, path=path, verb="get", **options))
+        return await self._get(path, "", **options)
 
     async def version(self) -> str:
         """The server's version, such as v1.35.4."""
         return str(msgspec.json.decode(await self.raw("/version")).get("gitVersion", "unknown"))
 
     async def discover(self, api_version: str, kind: str) -> Resource[Document] | None:
-        """The resource that serves `kind`, or None where the server has no such kind."""
+        """The resource that serves `kind`; None: the server has no such kind."""
         found = known(api_version, kind)
         if found is not None:
             return found
@@ -318,6 +350,23 @@ class Client:
         except NotFound:
             return None
 
+    async def _get(self, path: str, plural: str, **options: Unpack[RequestOptions]) -> bytes:
+        return await self.transport.send(
+            Request(method="GET", target=path, path=path, verb="get", resource=plural, **options)
+        )
+
+    def _delete(self, verb: str, resource: Resource[Any], path: str, options: Document) -> Request:
+        return Request(
+            method="DELETE",
+            target=path,
+            path=path,
+            verb=verb,
+            resource=resource.plural,
+            body=encode(options),
+            content_type=_JSON,
+            guard=self._guard,
+        )
+
     def _write(
         self,
         method: str,
@@ -326,27 +375,31 @@ class Client:
         path: str,
         body: Body,
         *,
-        dry_run: bool = False,
+        content_type: str = _JSON,
+        idempotent: bool = True,
         force: bool = False,
-        manager: bool = True,
-        field_validation: str | None = None,
-        **options: Any,
-    ) -> Call:
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Request:
         search = query(
-            fieldManager=self.field_manager if manager else None,
+            fieldManager=self.field_manager,
             fieldValidation=field_validation,
             dryRun="All" if dry_run else None,
             force=force or None,
         )
-        return Call(
+        return Request(
             method=method,
             target=path + search,
             path=path,
             verb=verb,
             resource=resource.plural,
             body=encode(body),
-            content_type=_JSON,
+            content_type=content_type,
+            idempotent=idempotent,
             guard=self._guard,
+            on_warning=on_warning,
             **options,
         )
 
@@ -354,11 +407,11 @@ class Client:
         try:
             return decoder_for(resource.model).decode(body)
         except msgspec.MsgspecError as error:
-            raise BadAnswer(f"the {resource.kind} at {path} cannot be read: {error}") from error
+            raise InvalidResponse(f"the {resource.kind} at {path} is invalid: {error}") from error
 
 
-def _carries(found: dict[str, Any], posted: dict[str, Any]) -> bool:
-    """Whether an object that stands under our name is what we posted, and not dying."""
+def _is_ours(found: dict[str, Any], posted: dict[str, Any]) -> bool:
+    """Whether the existing object is the one we posted, and is not being deleted."""
     if found.get("deletionTimestamp"):
         return False
     owners = _owner_uids(posted.get("ownerReferences"))

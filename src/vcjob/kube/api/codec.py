@@ -1,4 +1,4 @@
-"""JSON and URL queries, there and back."""
+"""Encodes and decodes JSON bodies and URL queries. Decoding raises msgspec's errors, which callers translate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 T = TypeVar("T")
-Body = dict[str, Any] | list[Any] | msgspec.Struct | bytes  # bytes: JSON that is ready to be sent
+Body = dict[str, Any] | list[Any] | msgspec.Struct | bytes  # bytes: JSON that is already encoded
 _encode = msgspec.json.Encoder().encode
 
 
@@ -19,7 +19,7 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class RawPage(msgspec.Struct):
-    """One page of a list; each item is decoded by itself, so that one odd object spoils no other."""
+    """One page of a list. Items are decoded one by one, so that an invalid object does not affect the others."""
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None
@@ -30,7 +30,7 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def decoder_for(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """One decoder per type, made once."""
+    """The decoder of a type, created once."""
     found = _decoders.get(kind)
     if found is None:
         found = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -39,7 +39,7 @@ def decoder_for(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 @lru_cache(maxsize=256)
 def query(**parameters: str | int | bool | None) -> str:
-    """The query part of a URL; what is None or empty is left out, a trailing `_` of a name too."""
+    """The query part of a URL without parameters that are None or empty. A trailing `_` of a name is dropped."""
     given = {
         name.rstrip("_"): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in parameters.items()

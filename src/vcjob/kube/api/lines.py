@@ -1,4 +1,4 @@
-"""Lines out of chunks, of any length."""
+"""Splits a stream of chunks into lines of any length. Used for logs and watches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 
 class LineSplitter:
-    """Collects chunks and hands out whole lines; what is left at the end is no whole line."""
+    """Collects chunks and returns complete lines; `rest` is what follows the last line end."""
 
     __slots__ = ("_parts",)
 
@@ -29,7 +29,7 @@ class LineSplitter:
 
 
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a text, the last one also without its line end."""
+    """The lines of a text; the last one need not have a line end."""
     splitter = LineSplitter()
     async for chunk in chunks:
         for line in splitter.feed(chunk):

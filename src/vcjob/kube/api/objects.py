@@ -1,4 +1,7 @@
-"""What every object has: names, uid, version. Read from lean structs and from plain dicts alike."""
+"""Metadata that every object has: name, namespace, uid, version.
+
+Informers and watches read it through `MetadataReader`, from partial structs and from plain dicts alike.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ import msgspec
 
 from vcjob.kube.api.resources import Document
 
-Key = tuple[str, str]  # namespace ("" for what has none), name
+Key = tuple[str, str]  # namespace ("" for cluster-scoped objects), name
 T = TypeVar("T")
 
 
 class Meta(msgspec.Struct, rename="camel", gc=False):
-    """The least that a cached object's metadata must have; subclass it for more."""
+    """The metadata fields that a cached object must have; subclass it to read more."""
 
     name: str = ""
     namespace: str = ""
@@ -24,6 +27,8 @@ class Meta(msgspec.Struct, rename="camel", gc=False):
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False):
+    """An owner in an object's metadata."""
+
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -31,8 +36,8 @@ class OwnerReference(msgspec.Struct, rename="camel", gc=False):
     controller: bool = False
 
 
-class Reader(Generic[T]):
-    """How the metadata of one type is read."""
+class MetadataReader(Generic[T]):
+    """Functions that read the metadata of one type."""
 
     __slots__ = ("key", "uid", "version")
 
@@ -62,5 +67,5 @@ def _dict_version(document: dict[str, Any]) -> str:
 
 
 def version_number(resource_version: str) -> int:
-    """A resource version as a number: those of one kind grow with every write of the cluster."""
+    """A resource version as a number: within one kind it grows with every write."""
     return int(resource_version) if resource_version.isdigit() else 0

@@ -1,4 +1,7 @@
-"""Kinds and their URLs."""
+"""Kinds of objects: their names, their URLs, and the Python types they are read into.
+
+Used by everything that addresses objects. Nothing here sends a request.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from vcjob.kube.errors import BadAnswer
+from vcjob.kube.errors import InvalidResponse
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -21,7 +24,7 @@ def _collection(root: str, plural: str, namespace: str | None) -> str:
 
 
 class Resource(msgspec.Struct, Generic[T], frozen=True):
-    """One kind of object as the API serves it, and the Python type it is read into."""
+    """One kind of object as the API serves it, and the Python type it is read into. A bad name is a ValueError."""
 
     group: str
     version: str
@@ -31,7 +34,7 @@ class Resource(msgspec.Struct, Generic[T], frozen=True):
     model: type[T]
 
     def read_as(self, model: type[S]) -> Resource[S]:
-        """The same resource, read into lean structs of the caller's instead of plain dicts."""
+        """The same resource, read into the caller's partial structs instead of plain dicts."""
         return Resource(self.group, self.version, self.plural, self.kind, self.namespaced, model)
 
     @property
@@ -45,18 +48,18 @@ class Resource(msgspec.Struct, Generic[T], frozen=True):
     def path(
         self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """The URL path of one object, or of the collection (of all namespaces where none is named)."""
+        """The URL path of one object, or of the collection (of all namespaces without `namespace`)."""
         path = _collection(self.root, self.plural, namespace if self.namespaced else None)
         if name is not None:
             if self.namespaced and not namespace:
-                raise ValueError(f"{self.plural} live in a namespace; none was named for {name!r}")
+                raise ValueError(f"{self.plural} are namespaced, but no namespace was given for {name!r}")
             if not name or name in (".", ".."):
-                raise ValueError(f"not a name of {self.plural}: {name!r}")
+                raise ValueError(f"not a valid name of {self.plural}: {name!r}")
             path += "/" + quote(name, safe=":")
         return f"{path}/{subresource}" if subresource else path
 
     def manifest(self, name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
-        """The frame of an object of this kind."""
+        """A manifest of this kind with name, namespace and the given fields."""
         metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
 
@@ -64,7 +67,7 @@ class Resource(msgspec.Struct, Generic[T], frozen=True):
 def resource(
     group: str, version: str, plural: str, kind: str, *, namespaced: bool = True
 ) -> Resource[Document]:
-    """A kind by its names, read as plain dicts."""
+    """A kind that is read into plain dicts."""
     return Resource(group, version, plural, kind, namespaced, Document)
 
 
@@ -116,7 +119,7 @@ _KNOWN: dict[tuple[str, str], Resource[Document]] = {
 
 
 def known(api_version: str, kind: str) -> Resource[Document] | None:
-    """The resource of a built-in kind; others are found by `Client.discover`."""
+    """The resource of a built-in kind; `Client.discover` finds others."""
     return _KNOWN.get((api_version, kind))
 
 
@@ -136,7 +139,7 @@ def from_discovery(api_version: str, kind: str, body: bytes) -> Resource[Documen
     try:
         served = msgspec.json.decode(body, type=_ServedList).resources
     except msgspec.MsgspecError as error:
-        raise BadAnswer(f"the list of kinds in {api_version} cannot be read: {error}") from error
+        raise InvalidResponse(f"the list of kinds in {api_version} is invalid: {error}") from error
     for entry in served:
         if entry.kind == kind and "/" not in entry.name:
             return resource(group, version, entry.name, kind, namespaced=entry.namespaced)

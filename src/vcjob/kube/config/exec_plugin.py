@@ -154,7 +154,7 @@ class ExecPlugin:
                 await process.wait()
             if isinstance(error, TimeoutError):
                 raise ConfigError(
-                    f"the credential program {name!r} gave no answer in {TIMEOUT_SECONDS:.0f} s"
+                    f"the credential program {name!r} gave no response in {TIMEOUT_SECONDS:.0f} s"
                 ) from error
             raise
         if process.returncode:

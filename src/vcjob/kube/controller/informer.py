@@ -1,8 +1,8 @@
-"""An indexed cache of one kind, kept true by a watch.
+"""An indexed cache of one kind of object, kept up to date by a watch.
 
-Handlers hear of every difference between what the cache held and what the server says, also when a
-broken watch is made good by a new list: nothing is told twice and no deletion is missed. An object
-that was deleted and made anew under its name is told as a deletion and an addition.
+Handlers are called for every difference between the cache and the server, also after a new list: nothing is
+reported twice and no deletion is missed. An object that was deleted and created again under its name is reported
+as a deletion and an addition. A handler that fails is logged; a watch that fails is retried.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import Generic, TypeVar
 
 from vcjob.kube.api.client import Client
-from vcjob.kube.api.objects import Key, Reader, version_number
+from vcjob.kube.api.objects import Key, MetadataReader, version_number
 from vcjob.kube.api.resources import Resource
 from vcjob.kube.controller.watch import Batch, Follower, Snapshot, WatchSettings
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Informer(Generic[T]):
-    """`run()` it in a task, wait for `synced`, then read. All on one event loop, so reads are plain calls."""
+    """Start `run` in a task, wait for `synced`, then read. It belongs to one event loop, so reads need no lock."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()
-        self.last_error: Exception | None = None  # why the cache may be old; None while the watch is well
+        self.last_error: Exception | None = None  # why the cache may be stale; None while the watch works
         self._on_error = on_error
         self._follower = Follower(
             client,
@@ -52,7 +52,7 @@ class Informer(Generic[T]):
             settings=settings,
             on_error=self._failed,
         )
-        reader = Reader(resource.model)
+        reader = MetadataReader(resource.model)
         self._key_of, self._uid_of, self._version_of = reader.key, reader.uid, reader.version
         self._objects: dict[Key, T] = {}
         self._indexers = dict(indexes or {})
@@ -71,11 +71,11 @@ class Informer(Generic[T]):
         update: Callable[[T, T], None] | None = None,
         delete: Callable[[T], None] | None = None,
     ) -> None:
-        """Have `add(new)`, `update(old, new)` and `delete(old)` called, before or after the start."""
+        """Register handlers `add(new)`, `update(old, new)` and `delete(old)`, before or after the start."""
         if add is not None:
             self._on_add.append(add)
             for found in list(self._objects.values()):
-                self._tell(add, found)
+                self._call(add, found)
         if update is not None:
             self._on_update.append(update)
         if delete is not None:
@@ -85,7 +85,7 @@ class Informer(Generic[T]):
         return self._objects.get((namespace, name))
 
     def by_index(self, index: str, value: str) -> Collection[T]:
-        """The objects that `index` files under `value`; a live view, so do not await while reading it."""
+        """The objects that `index` maps to `value`. A live view: do not await while iterating over it."""
         return self._indexes[index].get(value, {}).values()
 
     def index_values(self, index: str) -> Collection[str]:
@@ -99,15 +99,15 @@ class Informer(Generic[T]):
 
     @property
     def resource_version(self) -> int:
-        """The version of the cluster up to which the cache has seen everything of its kind."""
+        """The resource version up to which the cache is complete."""
         return self._seen
 
     def has_seen(self, resource_version: str) -> bool:
-        """Whether a write that came back with this version is in the cache by now."""
+        """Whether the cache contains the write that returned this version."""
         return version_number(resource_version) <= self._seen
 
     async def wait_seen(self, resource_version: str) -> None:
-        """Wait until a write of ours is in the cache."""
+        """Wait until the cache contains the write that returned this version."""
         wanted = version_number(resource_version)
         if wanted <= self._seen:
             return
@@ -117,34 +117,34 @@ class Informer(Generic[T]):
         await waiter
 
     async def run(self) -> None:
-        """Keep the cache true until cancelled."""
+        """Keep the cache up to date until cancelled."""
         async with aclosing(self._follower.run()) as steps:
             async for step in steps:
                 self.last_error = None
                 if isinstance(step, Snapshot):
                     await self._replace(step)
                 else:
-                    self._take(step)
+                    self._apply(step)
 
-    def _take(self, batch: Batch[T]) -> None:
+    def _apply(self, batch: Batch[T]) -> None:
         for change in batch.changes:
             if change.type == "DELETED":
                 self._remove(self._key_of(change.object), change.object)
             else:
                 self._put(change.object)
-        self._saw(batch.resource_version)
+        self._advance(batch.resource_version)
 
     async def _replace(self, snapshot: Snapshot[T]) -> None:
-        """Bring the cache to a new list, telling only the differences."""
+        """Replace the cache by a new list and report only the differences."""
         listed = {self._key_of(found) for found in snapshot.items}
         for key in [key for key in self._objects if key not in listed]:
             self._remove(key, self._objects[key])
         for number, found in enumerate(snapshot.items):
             self._put(found)
             if number % 500 == 499:
-                await asyncio.sleep(0)  # leases and probes go on while a large cluster is taken in
-        self._seen = 0  # a restored backup may lie before what was seen
-        self._saw(snapshot.resource_version)
+                await asyncio.sleep(0)  # other tasks, such as lease renewal, run in between
+        self._seen = 0  # after a restored backup, versions may be lower than before
+        self._advance(snapshot.resource_version)
         self.synced.set()
 
     def _put(self, new: T) -> None:
@@ -157,26 +157,26 @@ class Informer(Generic[T]):
             return
         self._objects[key] = new
         for name, indexer in self._indexers.items():
-            self._file(self._indexes[name], key, indexer, old, new)
+            self._update_index(self._indexes[name], key, indexer, old, new)
         if old is None:
             for add in self._on_add:
-                self._tell(add, new)
+                self._call(add, new)
         else:
             for update in self._on_update:
-                self._tell(update, old, new)
+                self._call(update, old, new)
 
     def _remove(self, key: Key, last: T) -> None:
-        """`last` is the object's final state where the server told it."""
+        """`last` is the object's final state, if the server sent it."""
         old = self._objects.get(key)
         if old is None or self._uid_of(old) != self._uid_of(last):
             return
         del self._objects[key]
         for name, indexer in self._indexers.items():
-            self._file(self._indexes[name], key, indexer, old, None)
+            self._update_index(self._indexes[name], key, indexer, old, None)
         for delete in self._on_delete:
-            self._tell(delete, last)
+            self._call(delete, last)
 
-    def _file(
+    def _update_index(
         self, index: dict[str, dict[Key, T]], key: Key, indexer: Index[T], old: T | None, new: T | None
     ) -> None:
         now = tuple(indexer(new)) if new is not None else ()
@@ -193,13 +193,13 @@ class Informer(Generic[T]):
             for value in now:
                 index.setdefault(value, {})[key] = new
 
-    def _tell(self, handler: Callable[..., None], *objects: T) -> None:
+    def _call(self, handler: Callable[..., None], *objects: T) -> None:
         try:
             handler(*objects)
         except Exception:
-            log.exception("a handler of %s failed", self.resource.plural)
+            log.exception("handler for %s failed", self.resource.plural)
 
-    def _saw(self, resource_version: str) -> None:
+    def _advance(self, resource_version: str) -> None:
         self._seen = max(self._seen, version_number(resource_version))
         while self._waiters and self._waiters[0][0] <= self._seen:
             _, _, waiter = heapq.heappop(self._waiters)

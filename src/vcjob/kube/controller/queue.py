@@ -1,8 +1,7 @@
-"""A work queue for level-triggered controllers.
+"""A work queue for level-triggered controllers, with the semantics of client-go's `workqueue`.
 
-A key that is added many times is worked on once; a key that is added while it is being worked on is
-worked on again afterwards, never by two workers at once. A key may be added for later: the earliest
-of its deadlines counts.
+A key that is added several times is processed once. A key that is added while it is being processed is processed
+again afterwards, never by two workers at once. A key can be added with a delay; the earliest deadline counts.
 """
 
 from __future__ import annotations
@@ -13,37 +12,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from vcjob.kube.jitter import jittered
+from vcjob.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
-#: Timers of some loops come a little early; what is due within this is due.
+#: Some event loops fire timers slightly early; a deadline within this many seconds has passed.
 _TICK = 0.002
 
 
 class QueueClosed(Exception):
-    """The queue was closed: no more work comes."""
-
-
-class Backoff:
-    """How long a failing key waits: doubles from `first` to `most`, each time spread by a quarter."""
-
-    def __init__(self, first: float = 0.05, most: float = 60.0) -> None:
-        self._first = first
-        self._most = most
-
-    def delay(self, failures: int) -> float:
-        grown: float = min(self._most, self._first * 2 ** min(failures, 32))
-        return jittered(grown, 0.75, 1.25)
+    """The queue was closed: there will be no more keys."""
 
 
 class WorkQueue(Generic[K]):
-    """`get()` a key, work on it, say `done()`; `forget()` its failures when it went well."""
+    """Workers `get` a key, process it, call `done`, and `forget` its failures if it succeeded."""
 
     def __init__(
         self, backoff: Backoff | None = None, *, on_wait: Callable[[float], None] | None = None
     ) -> None:
         self._backoff = backoff or Backoff()
-        self._on_wait = on_wait  # told, for metrics, how many seconds each key stood in the queue
+        self._on_wait = on_wait  # receives, for metrics, the seconds that each key waited
         self._ready: OrderedDict[K, float] = OrderedDict()
         self._working: set[K] = set()
         self._again: dict[K, float] = {}
@@ -52,21 +39,22 @@ class WorkQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0
         self._timer: asyncio.Handle | None = None
-        #: When it fires. Not every loop's handle can tell, least of all for a moment that has just passed.
-        self._due = 0.0
+        #: When the timer fires. Not every event loop's timer handle can tell.
+        self._timer_at = 0.0
         self._getters: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._closed = False
 
     def __len__(self) -> int:
-        """Keys that are ready and not being worked on."""
+        """Number of keys that are ready and not being processed."""
         return len(self._ready)
 
     @property
     def delayed(self) -> int:
+        """Number of keys that wait for their deadline."""
         return len(self._deadlines)
 
     def add(self, key: K) -> None:
-        """Have `key` worked on as soon as a worker is free."""
+        """Process `key` as soon as a worker is free."""
         if self._closed:
             return
         now = asyncio.get_running_loop().time()
@@ -77,7 +65,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have `key` worked on in `seconds`, or earlier if an earlier deadline stands."""
+        """Process `key` in `seconds`, or earlier if it has an earlier deadline."""
         if self._closed:
             return
         if seconds <= 0:
@@ -92,7 +80,7 @@ class WorkQueue(Generic[K]):
         self._arm()
 
     def add_rate_limited(self, key: K) -> float:
-        """Have a `key` that failed worked on again after its back-off, which is returned."""
+        """Process a failed `key` again after its back-off, which is returned."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = self._backoff.delay(failures)
@@ -103,18 +91,18 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """The key went well: its next failure starts from the shortest back-off."""
+        """The key succeeded: its next failure starts with the shortest back-off."""
         self._failures.pop(key, None)
 
     def drop(self, key: K) -> None:
-        """The key is gone for good: no deadline, no failures, no second round."""
+        """The key no longer exists: discard its deadline, its failures and a pending second round."""
         self.forget(key)
         self._deadlines.pop(key, None)
         self._ready.pop(key, None)
         self._again.pop(key, None)
 
     async def get(self) -> K:
-        """The next key. It stays with this worker until `done`. Raises QueueClosed after `close`."""
+        """The next key, which no other worker receives before `done`. Raises QueueClosed after `close`."""
         loop = asyncio.get_running_loop()
         while not self._ready:
             if self._closed:
@@ -125,7 +113,9 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 self._getters.pop(getter, None)
-                if getter.done() and not getter.cancelled():  # woken and cancelled at once: wake another
+                if (
+                    getter.done() and not getter.cancelled()
+                ):  # woken and cancelled at the same time: wake another
                     self._wake_one()
                 raise
         key, since = self._ready.popitem(last=False)
@@ -135,7 +125,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """This worker has finished with `key`."""
+        """The worker has finished with `key`."""
         self._working.discard(key)
         since = self._again.pop(key, None)
         if since is not None and not self._closed:
@@ -143,7 +133,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def close(self) -> None:
-        """No more keys come in; whoever waits in `get` is let go."""
+        """Accept no more keys; `get` raises QueueClosed."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -163,22 +153,22 @@ class WorkQueue(Generic[K]):
                 return
 
     def _arm(self) -> None:
-        """One timer for the earliest deadline, however many keys wait."""
+        """Set one timer for the earliest deadline, however many keys wait."""
         if self._timer is not None:
-            if self._heap and self._due <= self._heap[0][0]:
+            if self._heap and self._timer_at <= self._heap[0][0]:
                 return
             self._timer.cancel()
             self._timer = None
         if self._heap:
-            self._due = self._heap[0][0]
-            self._timer = asyncio.get_running_loop().call_at(self._due, self._fire)
+            self._timer_at = self._heap[0][0]
+            self._timer = asyncio.get_running_loop().call_at(self._timer_at, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time() + _TICK
         while self._heap and self._heap[0][0] <= now:
             deadline, _, key = heapq.heappop(self._heap)
-            if self._deadlines.get(key) == deadline:  # else: overtaken by an earlier deadline or dropped
+            if self._deadlines.get(key) == deadline:  # else the key was dropped or had an earlier deadline
                 del self._deadlines[key]
                 self.add(key)
         self._arm()

@@ -1,8 +1,8 @@
-"""A list that stays true.
+"""List and watch: a `Snapshot` of all objects of a kind, then `Batch`es of changes, without end.
 
-`follow` yields a Snapshot (all there is) and then Batches of changes, for ever. It picks up a watch
-where it broke off; where the server has forgotten that point (410) a new Snapshot comes. The first
-list is streamed (WatchList) where the server can, else fetched in pages.
+Informers and the client's followers use it. A watch that breaks off is resumed at the last version; if the server
+no longer has that version (410), a new Snapshot follows. The first list is streamed (WatchList) if the server
+supports it, else fetched in pages. Errors are retried and reported, or raised: see `follow`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.codec import decoder_for, query
 from vcjob.kube.api.lines import LineSplitter
-from vcjob.kube.api.objects import Key, Reader
+from vcjob.kube.api.objects import Key, MetadataReader
 from vcjob.kube.api.resources import Resource
+from vcjob.kube.backoff import Backoff, jittered
 from vcjob.kube.errors import (
     ApiError,
-    BadAnswer,
     BadRequest,
     ConfigError,
     Forbidden,
     Gone,
     Invalid,
+    InvalidResponse,
     KubeError,
     NotFound,
     Unauthorized,
@@ -35,45 +36,58 @@ from vcjob.kube.errors import (
     api_error,
     parse_status,
 )
-from vcjob.kube.jitter import jittered
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-HASTY = 1.0  # a watch that ends sooner than this has not gone well
+MIN_WATCH_SECONDS = 1.0  # a watch that ends sooner has failed
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Snapshot(msgspec.Struct, Generic[T]):
-    """Everything there is; what is not in it is gone."""
+    """All objects; those that are not in it no longer exist."""
 
     items: list[T]
     resource_version: str
 
 
 class Change(msgspec.Struct, Generic[T]):
+    """One event of a watch."""
+
     type: str  # ADDED, MODIFIED, DELETED
     object: T
 
 
 class Batch(msgspec.Struct, Generic[T]):
-    """Changes in the order in which they happened; empty when only time has passed (a bookmark)."""
+    """Changes in the order in which they happened; empty for a bookmark."""
 
     changes: list[Change[T]]
     resource_version: str
 
 
 class WatchSettings(msgspec.Struct, frozen=True):
-    """How a watch behaves. The defaults suit a controller; tests shorten them."""
+    """Timing of a watch. The defaults suit a controller; tests shorten them."""
 
-    silence: float = 130.0  # bookmarks come about every minute: two missed ones mean a dead watch
-    server_seconds: float = 290.0  # the server ends each watch after this, spread by a fifth
+    idle_timeout: float = (
+        130.0  # bookmarks arrive about every minute: after two missing ones the watch is dead
+    )
+    server_seconds: float = 290.0  # the server ends each watch after this, varied by a fifth
     first_delay: float = 0.2
-    most_delay: float = 10.0
-    page: int = 500
+    longest_delay: float = 10.0
+    page_size: int = 500
     stream_first_list: bool = True
-    #: Having read, it looks away for this long: in a rush events then come many at once, which takes a fraction of
-    #: their time. One that comes alone comes at once.
-    rest: float = 0.0
+    #: Pause after each read. In a burst many events are then read at once, at a fraction of the CPU time; an
+    #: event that arrives during no pause is delivered at once.
+    read_pause: float = 0.0
+
+
+class WatchOptions(TypedDict, total=False):
+    """Which objects are watched, and how."""
+
+    namespace: str | None
+    labels: str | None
+    fields: str | None
+    settings: WatchSettings | None
+    on_error: Callable[[Exception], None] | None
 
 
 class _Event(msgspec.Struct):
@@ -93,94 +107,87 @@ class _Bookmark(msgspec.Struct):
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _PLAIN = (b'{"type":"ADDED",', b'{"type":"MODIFIED",', b'{"type":"DELETED",')
-_USERS_TO_MEND = (BadRequest, Unauthorized, Forbidden, NotFound, Invalid, ConfigError)
+_USER_ERRORS = (BadRequest, Unauthorized, Forbidden, NotFound, Invalid, ConfigError)
 
 
 class Follower(Generic[T]):
-    """The state of one `follow`: where it stands and how often it failed."""
+    """The state of one `follow`: the version reached and the number of failures."""
 
     def __init__(
         self,
         client: Client,
         resource: Resource[T],
-        *,
-        namespace: str | None = None,
-        labels: str | None = None,
-        fields: str | None = None,
-        settings: WatchSettings | None = None,
-        on_error: Callable[[Exception], None] | None = None,
+        **options: Unpack[WatchOptions],
     ) -> None:
         self._client = client
         self._resource = resource
-        self._namespace = namespace
-        self._selectors = {"labelSelector": labels, "fieldSelector": fields}
-        self._settings = settings or WatchSettings()
-        self._on_error = on_error
+        self._namespace = options.get("namespace")
+        self._selectors = {"labelSelector": options.get("labels"), "fieldSelector": options.get("fields")}
+        self._settings = options.get("settings") or WatchSettings()
+        self._on_error = options.get("on_error")
         self._decode: Callable[[Any], T] = decoder_for(resource.model).decode
         self._decode_change: Callable[[bytes], Change[T]] = decoder_for(Change[resource.model]).decode  # type: ignore[name-defined]  # a type made at run time
-        reader = Reader(resource.model)
+        reader = MetadataReader(resource.model)
         self._key_of, self._version_of = reader.key, reader.version
         self._version: str | None = None  # None: a new snapshot is needed
         self._streams_lists = self._settings.stream_first_list
-        self._page_next = False  # a streamed list got stuck: fetch the next one in pages
+        self._page_next = False  # a streamed list failed: fetch the next one in pages
         self._synced_once = False
         self._failures = 0
-        self._heard_at = 0.0
+        self._backoff = Backoff(self._settings.first_delay, self._settings.longest_delay, spread=0.5)
+        self._received_at = 0.0
 
     async def run(self) -> AsyncGenerator[Snapshot[T] | Batch[T], None]:
         loop = asyncio.get_running_loop()
         while True:
-            began, asked_delay = loop.time(), 0.0
-            self._heard_at = began
+            began, requested_delay = loop.time(), 0.0
+            self._received_at = began
             try:
                 async with aclosing(self._round()) as steps:
                     async for step in steps:
                         self._failures = 0
                         self._synced_once = True
                         yield step
-                self._doubt_a_silent_watch(loop.time())
-                if loop.time() - began > HASTY:
-                    continue  # ended by the server in good order: go on from the last version at once
+                self._relist_after_silence(loop.time())
+                if loop.time() - began > MIN_WATCH_SECONDS:
+                    continue  # ended by the server as usual: resume at once
             except Gone:
                 self._version = None
             except KubeError as error:
                 if self._version is None and self._streams_lists and isinstance(error, BadRequest | Invalid):
                     self._streams_lists = False  # a server without WatchList
                     continue
-                self._doubt_a_silent_watch(loop.time())
+                self._relist_after_silence(loop.time())
                 if isinstance(error, ApiError):
-                    asked_delay = error.retry_after or 0.0
+                    requested_delay = error.retry_after or 0.0
                 self._page_next = self._version is None and isinstance(error, Unreachable)
                 self._report(error)
-            await asyncio.sleep(max(asked_delay, self._next_delay()))
+            await asyncio.sleep(max(requested_delay, self._next_delay()))
 
-    def _doubt_a_silent_watch(self, now: float) -> None:
-        """Not even a bookmark: our version may lie in the server's future, as after a restored backup,
-        and then a watch from there stays silent for ever. Only a new list helps."""
-        if now - self._heard_at > self._settings.silence * 0.9:
+    def _relist_after_silence(self, now: float) -> None:
+        """After a watch without even a bookmark, list again: our version may be newer than the server's, as after
+        a restored backup, and a watch from such a version never receives anything."""
+        if now - self._received_at > self._settings.idle_timeout * 0.9:
             self._version = None
 
     def _report(self, error: KubeError) -> None:
         if self._on_error is not None:
             self._on_error(error)
-        elif not self._synced_once or isinstance(error, _USERS_TO_MEND):
+        elif not self._synced_once or isinstance(error, _USER_ERRORS):
             raise error
-        log.debug("the watch of %s broke off: %s", self._resource.plural, error)
+        log.debug("watch of %s failed: %s", self._resource.plural, error)
 
     def _next_delay(self) -> float:
-        grown: float = min(
-            self._settings.most_delay, self._settings.first_delay * 2 ** min(self._failures, 16)
-        )
         self._failures += 1
-        return jittered(grown, 0.5, 1.5)
+        return self._backoff.delay(self._failures - 1)
 
     async def _round(self) -> AsyncGenerator[Snapshot[T] | Batch[T], None]:
-        """A snapshot if one is needed, and one watch to its end."""
+        """A Snapshot if one is needed, then one watch until it ends."""
         if self._version is None and (self._page_next or not self._streams_lists):
             yield await self._list()
             self._page_next = False
         async with self._client.open_watch(
-            self._resource, self._namespace, self._search(), silence=self._settings.silence
+            self._resource, self._namespace, self._search(), idle_timeout=self._settings.idle_timeout
         ) as chunks:
             splitter = LineSplitter()
             listing: list[Change[T]] | None = [] if self._version is None else None
@@ -198,20 +205,20 @@ class Follower(Generic[T]):
                         yield Snapshot(self._fold(listing), self._version or "")
                         listing = None
                 if lines:
-                    self._heard_at = asyncio.get_running_loop().time()
+                    self._received_at = asyncio.get_running_loop().time()
                 if listing is None and (changes or (lines and failure is None)):
                     yield Batch(changes, self._version or "")
-                if failure is not None:  # only now: what came before it in the same chunk did happen
+                if failure is not None:  # only now: the events before it in the same chunk did happen
                     raise failure
-                if self._settings.rest and listing is None:
-                    await asyncio.sleep(self._settings.rest)
+                if self._settings.read_pause and listing is None:
+                    await asyncio.sleep(self._settings.read_pause)
             if listing is not None:
                 raise Unreachable(
                     f"the watch of {self._resource.plural} ended before its first list was complete"
                 )
 
     def _fold(self, changes: list[Change[T]]) -> list[T]:
-        """The first list of a stream; changes that fell into its making are already in it."""
+        """The objects of a streamed list, with the changes that happened while it was sent."""
         items: dict[Key, T] = {}
         for change in changes:
             if change.type == "DELETED":
@@ -222,14 +229,14 @@ class Follower(Generic[T]):
 
     def _take(self, line: bytes, changes: list[Change[T]]) -> bool:
         """Read one line into `changes`. True: it is the bookmark that ends the first list."""
-        if line.startswith(_PLAIN):  # nearly every line: one pass, straight into the caller's type
+        if line.startswith(_PLAIN):  # nearly every line: decoded in one pass into the caller's type
             try:
                 change = self._decode_change(line)
             except msgspec.MsgspecError:
-                pass  # told apart below
+                pass  # the slow path finds out what it is
             else:
                 changes.append(change)
-                if self._version is not None:  # the first list comes in no order of versions
+                if self._version is not None:  # the first list is not ordered by version
                     self._version = self._version_of(change.object)
                 return False
         return self._take_slowly(line, changes)
@@ -244,7 +251,9 @@ class Follower(Generic[T]):
                     self._version = metadata.resource_version
                 return ends
         except msgspec.MsgspecError as error:
-            raise BadAnswer(f"the watch of {self._resource.plural} sent what is no event: {error}") from error
+            raise InvalidResponse(
+                f"the watch of {self._resource.plural} sent an invalid event: {error}"
+            ) from error
         if event.type == "ERROR":
             raise self._error(event.object)
         try:
@@ -258,7 +267,7 @@ class Follower(Generic[T]):
         return False
 
     def _skip(self, raw: msgspec.Raw, error: msgspec.MsgspecError) -> None:
-        """One object that does not fit our type is left out and told of; the others go on."""
+        """Report an object that does not fit our type and continue without it."""
         try:
             metadata = msgspec.json.decode(raw, type=dict[str, Any]).get("metadata") or {}
         except msgspec.MsgspecError:
@@ -266,10 +275,10 @@ class Follower(Generic[T]):
         where = f"{metadata.get('namespace', '')}/{metadata.get('name', '?')}"
         if self._version is not None and metadata.get("resourceVersion"):
             self._version = metadata["resourceVersion"]
-        told = BadAnswer(f"{self._resource.kind} {where} cannot be read and is left out: {error}")
-        log.warning("%s", told)
+        skipped = InvalidResponse(f"{self._resource.kind} {where} is invalid and is ignored: {error}")
+        log.warning("%s", skipped)
         if self._on_error is not None:
-            self._on_error(told)
+            self._on_error(skipped)
 
     def _error(self, raw: msgspec.Raw) -> KubeError:
         return api_error(0, parse_status(bytes(raw)), verb="watch", path=self._resource.path(self._namespace))
@@ -282,7 +291,7 @@ class Follower(Generic[T]):
             self._namespace,
             labels=self._selectors["labelSelector"],
             fields=self._selectors["fieldSelector"],
-            limit=self._settings.page,
+            limit=self._settings.page_size,
         )
         async with aclosing(pages):
             async for page in pages:
@@ -309,11 +318,11 @@ class Follower(Generic[T]):
 
 
 def follow(
-    client: Client, resource: Resource[T], **options: Any
+    client: Client, resource: Resource[T], **options: Unpack[WatchOptions]
 ) -> AsyncGenerator[Snapshot[T] | Batch[T], None]:
-    """Snapshots and Batches, for ever. Options: namespace, labels, fields, settings, on_error.
+    """Snapshots and Batches, without end.
 
-    Without `on_error`, what a user must mend (no permission, no such kind, a server that cannot be
-    reached at all) is raised; with it, everything is reported there and tried again.
+    Without `on_error`, errors that the user must fix (no permission, no such kind, a server that was never
+    reached) are raised; with it, every error is reported there and retried.
     """
     return Follower(client, resource, **options).run()

@@ -1,4 +1,8 @@
-"""Where the API server is: the text of a request to it, and a connection, or why there is none."""
+"""Where one API server is: builds the bytes of requests to it and opens connections.
+
+`ConnectionPool` and `PooledClient` use it. It knows nothing of responses. A connection that cannot be opened
+raises TransportError with `sent=False`.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,22 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from vcjob.kube.http.base import CONNECT_SECONDS, WireError
+from vcjob.kube.http.base import CONNECT_TIMEOUT, READ_BUFFER, TransportError, timed_out
 
-P = TypeVar("P", bound=asyncio.Protocol)
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
-class Server:
-    """One server. `context`: the TLS context that connections are made with from now on."""
+class Endpoint:
+    """One server. `context` is the TLS context of the connections that are opened from now on.
+
+    `buffer` is what its connections read into. They share it: all of them run on one event loop, and each has
+    parsed what it read before another one reads.
+    """
 
     def __init__(self, address: str, server_name: str | None = None) -> None:
         parts = urlsplit(address)
         self.context: ssl.SSLContext | None = None
+        self.buffer = memoryview(bytearray(READ_BUFFER))
         self._host = parts.hostname or ""
         self._secure = parts.scheme == "https"
         self._port = parts.port or (443 if self._secure else 80)
@@ -28,19 +37,19 @@ class Server:
         self._fixed = b" HTTP/1.1\r\nHost: " + parts.netloc.rpartition("@")[2].encode() + b"\r\n"
 
     def request(self, method: str, target: str, headers: bytes, body: bytes | None = None) -> bytes:
-        """The whole of a request. `headers` are whole lines."""
+        """The bytes of a request. `headers` are complete lines."""
         text = b"%b %b%b%b%b" % (method.encode(), self._prefix, target.encode(), self._fixed, headers)
         if body is not None:
             return text + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
         return text + b"\r\n"
 
     async def connect(self, protocol: Callable[[], P], seconds: float) -> P:
-        """A new connection. Raises WireError where none can be made."""
-        patience = min(seconds, CONNECT_SECONDS)
+        """Open a connection."""
+        limit = min(seconds, CONNECT_TIMEOUT)
         context = self.context if self._secure else None
         try:
-            async with asyncio.timeout(patience):
-                _, made = await asyncio.get_running_loop().create_connection(
+            async with asyncio.timeout(limit):
+                _, opened = await asyncio.get_running_loop().create_connection(
                     protocol,
                     self._host,
                     self._port,
@@ -48,13 +57,14 @@ class Server:
                     server_hostname=self._server_name if context else None,
                 )
         except TimeoutError as error:
-            raise WireError(f"no answer in {patience:.3g} s", sent=False, slow=True) from error
+            raise timed_out(limit, sent=False) from error
         except ssl.SSLCertVerificationError as error:
-            raise WireError(f"its certificate is not trusted: {error}", sent=False, again=False) from error
+            reason = f"server certificate not trusted: {error}"
+            raise TransportError(reason, sent=False, retryable=False) from error
         except ssl.SSLError as error:
-            raise WireError(f"TLS failed: {error}", sent=False, again=False) from error
+            raise TransportError(f"TLS failed: {error}", sent=False, retryable=False) from error
         except socket.gaierror as error:
-            raise WireError(f"its name cannot be resolved: {error}", sent=False) from error
+            raise TransportError(f"cannot resolve the host name: {error}", sent=False) from error
         except OSError as error:
-            raise WireError(error.strerror or str(error), sent=False) from error
-        return made
+            raise TransportError(error.strerror or str(error), sent=False) from error
+        return opened

@@ -58,7 +58,7 @@ class ResponseParser:
         self.retry_after: str | None = None
         self.warnings: list[str] = []
 
-    def feed(self, data: bytes) -> bool:
+    def feed(self, data: bytes | memoryview) -> bool:
         """Parse `data`. True: the response is complete. Raises ProtocolError.
 
         Bytes after a complete response are not parsed; `keep_alive` is then False.

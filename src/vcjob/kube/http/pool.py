@@ -1,51 +1,49 @@
-"""HTTP/1.1 for many small requests to one server: connections that are kept, and nothing else.
+"""Kept-alive connections for many small requests to one server.
 
-A controller's life is small requests, and a general HTTP library spends more than half of their processor
-time on what an API server never asks for: redirects, cookies, compression, uploads, several hosts. Here
-a request is one write, an answer one parse. Proxies stay with the library.
+`PooledClient` uses it. A request is one write and a response one parse: a controller sends little else, and a
+general HTTP library spends more than half of the CPU time on features that an API server never uses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import cast
 
-from vcjob.kube.http.base import Answer, WireError, keep_alive
-from vcjob.kube.http.endpoint import Server
-from vcjob.kube.http.parser import ProtocolError, ResponseParser
+from vcjob.kube.http.base import Response, TransportError, timed_out
+from vcjob.kube.http.connection import Connection
+from vcjob.kube.http.endpoint import Endpoint
 
-#: A connection that nobody needed for this long is closed: each costs the memory of a dozen pods.
+#: An idle connection is closed after this: each one costs as much memory as a dozen cached pods.
 IDLE_SECONDS = 20.0
 
 
-class Pool:
-    """The kept connections to one server. Those of an earlier TLS context are not used again."""
+class ConnectionPool:
+    """The connections to one endpoint: as many as there are requests in flight, reused when idle."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._idle: list[_Connection] = []
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._idle: list[_PooledConnection] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def fetch(
+    async def request(
         self, method: str, target: str, headers: bytes, body: bytes | None, seconds: float
-    ) -> Answer:
-        """Ask once. `headers` are whole lines. Raises WireError where no answer comes."""
-        text = self._server.request(method, target, headers, body)
-        connection = self._take() or await self._connect(seconds)
+    ) -> Response:
+        """Send one request. `headers` are complete lines. Raises TransportError."""
+        text = self._endpoint.request(method, target, headers, body)
+        connection = self._take_idle() or await self._connect(seconds)
         try:
-            return await connection.ask(text, seconds)
+            return await connection.request(text, seconds)
         finally:
-            if connection.reusable and connection.context is self._server.context:
+            if connection.reusable and connection.context is self._endpoint.context:
                 self._keep(connection)
             else:
                 connection.close()
 
     def use(self, context: ssl.SSLContext | None) -> None:
-        """Connect with this context from now on."""
-        if context is not self._server.context:
+        """Connect with this TLS context from now on; connections of another one are not reused."""
+        if context is not self._endpoint.context:
             self.close()
-            self._server.context = context
+            self._endpoint.context = context
 
     def close(self) -> None:
         if self._sweeper is not None:
@@ -55,14 +53,16 @@ class Pool:
             connection.close()
         self._idle.clear()
 
-    def _take(self) -> _Connection | None:
+    def _take_idle(self) -> _PooledConnection | None:
         while self._idle:
-            connection = self._idle.pop()  # the latest: those beyond what is needed grow old and go
+            connection = (
+                self._idle.pop()
+            )  # the latest, so that those no longer needed become old and are closed
             if connection.reusable:
                 return connection
         return None
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, connection: _PooledConnection) -> None:
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         self._idle.append(connection)
@@ -79,80 +79,89 @@ class Pool:
         self._idle = kept
         self._sweeper = loop.call_later(IDLE_SECONDS / 2, self._sweep) if kept else None
 
-    async def _connect(self, seconds: float) -> _Connection:
-        context = self._server.context
-        return await self._server.connect(lambda: _Connection(context), seconds)
+    async def _connect(self, seconds: float) -> _PooledConnection:
+        endpoint = self._endpoint
+        context = endpoint.context
+        return await endpoint.connect(lambda: _PooledConnection(endpoint.buffer, context), seconds)
 
 
-class _Connection(asyncio.Protocol):
-    """One connection: one request at a time, its answer read as it comes."""
+class _PooledConnection(Connection):
+    """Carries one request at a time.
 
-    def __init__(self, context: ssl.SSLContext | None) -> None:
+    Its timer is not moved for every request: when it fires, it is set again to the deadline that counts then.
+    """
+
+    def __init__(self, buffer: memoryview, context: ssl.SSLContext | None) -> None:
+        super().__init__(buffer)
         self.context = context
         self.idle_since = 0.0
-        self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[Answer] | None = None
-        self._parser = ResponseParser()
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[Response] | None = None
+        self._seconds = self._deadline = self._timer_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def reusable(self) -> bool:
         return self._transport is not None and self._waiter is None and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, seconds: float) -> Answer:
+    async def request(self, text: bytes, seconds: float) -> Response:
         assert self._transport is not None
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        limit = loop.call_later(seconds, self._give_up, seconds)
-        self._transport.write(request)
+        self._waiter = self._loop.create_future()
+        self._seconds, self._deadline = seconds, self._loop.time() + seconds
+        if self._timer is None or self._deadline < self._timer_at:
+            self._set_timer()
+        self._transport.write(text)
         try:
             return await self._waiter
         finally:
-            limit.cancel()
-            if self._waiter is not None:  # given up half-way: what still comes belongs to nobody
+            if self._waiter is not None:  # cancelled: the response would be read as the next one's
                 self.close()
 
     def close(self) -> None:
         self._waiter = None
+        self._clear_timer()
         if self._transport is not None:
             self._transport.close()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by behaviour, not by class
-        keep_alive(transport.get_extra_info("socket"))
+    def received(self, count: int, complete: bool) -> None:
+        waiter = self._waiter
+        if waiter is None:
+            self.close()  # bytes that no request has caused
+        elif complete:
+            self._waiter = None
+            parser = self._parser
+            if not parser.keep_alive:
+                self.close()
+            if not waiter.done():
+                body = b"".join(parser.body)
+                waiter.set_result(
+                    Response(parser.status, parser.retry_after, body, parser.warnings, parser.date)
+                )
+            parser.reset()
 
-    def data_received(self, data: bytes) -> None:
-        if self._waiter is None:
-            self.close()  # nobody asked
-            return
-        try:
-            if self._parser.feed(data):
-                self._done()
-        except ProtocolError as error:
-            self._fail(WireError(f"invalid HTTP response: {error}", sent=True))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
-        if self._waiter is not None and error is None and self._parser.end():
-            self._done()
-        else:
-            self._fail(WireError(str(error or "it closed the connection"), sent=True))
-
-    def _done(self) -> None:
+    def fail(self, error: TransportError) -> None:
         waiter, self._waiter = self._waiter, None
-        parser = self._parser
-        if not parser.keep_alive and self._transport is not None:
-            self._transport.close()
-        if waiter is not None and not waiter.done():
-            body = b"".join(parser.body)
-            waiter.set_result(Answer(parser.status, parser.retry_after, body, parser.warnings, parser.date))
-        parser.reset()
-
-    def _give_up(self, seconds: float) -> None:
-        self._fail(WireError(f"no answer in {seconds:.3g} s", sent=True, slow=True))
-
-    def _fail(self, error: WireError) -> None:
-        waiter, self._waiter = self._waiter, None
+        self._clear_timer()
         if self._transport is not None:
             self._transport.abort()
         if waiter is not None and not waiter.done():
             waiter.set_exception(error)
+
+    def _set_timer(self) -> None:
+        self._clear_timer()
+        self._timer_at = self._deadline
+        self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+
+    def _clear_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._waiter is None:
+            return
+        if self._deadline > self._timer_at:  # of a later request than the one the timer was set for
+            self._set_timer()
+        else:
+            self.fail(timed_out(self._seconds, sent=True))

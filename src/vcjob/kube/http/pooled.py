@@ -1,32 +1,35 @@
-"""The wire of a process that asks much: requests and streams by connections of our own."""
+"""An HttpClient with connections of its own, for servers that are reached directly.
+
+Small requests share a `ConnectionPool`; every stream has its own connection. It does not support proxies:
+`AiohttpClient` does.
+"""
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 from vcjob.kube.config.auth import Credential
 from vcjob.kube.config.config import ClusterConfig
-from vcjob.kube.errors import ConfigError
-from vcjob.kube.http.base import CONNECT_SECONDS, AiohttpWire, Answer, Stream, WireError
-from vcjob.kube.http.endpoint import Server
-from vcjob.kube.http.pool import Pool
-from vcjob.kube.http.stream import Streaming
+from vcjob.kube.http.base import CONNECT_TIMEOUT, Response, StreamResponse, TransportError
+from vcjob.kube.http.endpoint import Endpoint
+from vcjob.kube.http.identity import Identity
+from vcjob.kube.http.pool import ConnectionPool
+from vcjob.kube.http.stream import StreamConnection
 
 
-class KeptWire(AiohttpWire):
-    """Not for proxies."""
+class PooledClient:
+    """Sends requests to the server of one ClusterConfig."""
 
     def __init__(self, config: ClusterConfig) -> None:
-        super().__init__(config)
-        self._server = Server(config.server, config.server_name)
-        self._pool = Pool(self._server)
-        self._streams: set[Streaming] = set()
-        self._lines: dict[str, bytes] = {}
-        self._speaks_for: Credential | None = None
+        self._identity = Identity(config)
+        self._endpoint = Endpoint(config.server, config.server_name)
+        self._pool = ConnectionPool(self._endpoint)
+        self._streams: set[StreamConnection] = set()
+        self._header_lines: dict[str, bytes] = {}  # by content type
 
-    async def fetch(
+    def request(
         self,
         method: str,
         target: str,
@@ -34,45 +37,40 @@ class KeptWire(AiohttpWire):
         body: bytes | None,
         content_type: str,
         credential: Credential,
-        seconds: float,
-    ) -> Answer:
-        if credential is not self._speaks_for:
-            self._speak_for(credential)
-        return await self._pool.fetch(method, target, self._lines_for(content_type), body, seconds)
+        timeout: float,
+    ) -> Coroutine[Any, Any, Response]:
+        headers = self._headers(credential, content_type)
+        return self._pool.request(method, target, headers, body, timeout)
 
     @asynccontextmanager
     async def stream(
-        self, target: str, credential: Credential, silence: float | None
-    ) -> AsyncIterator[Stream]:
-        if credential is not self._speaks_for:
-            self._speak_for(credential)
-        request = self._server.request("GET", target, self._lines_for(""))
-        streaming = await self._server.connect(lambda: Streaming(silence), CONNECT_SECONDS)
-        self._streams.add(streaming)
+        self, target: str, credential: Credential, idle_timeout: float | None
+    ) -> AsyncIterator[StreamResponse]:
+        endpoint = self._endpoint
+        text = endpoint.request("GET", target, self._headers(credential, ""))
+        connection = await endpoint.connect(
+            lambda: StreamConnection(endpoint.buffer, idle_timeout), CONNECT_TIMEOUT
+        )
+        self._streams.add(connection)
         try:
-            yield await streaming.ask(request)
+            yield await connection.request(text)
         finally:
-            self._streams.discard(streaming)
-            streaming.close()
+            self._streams.discard(connection)
+            connection.close()
 
     async def close(self) -> None:
-        for streaming in list(self._streams):
-            streaming.close(WireError("the connection was closed on our side", sent=True))
+        for connection in list(self._streams):
+            connection.close(TransportError("the client was closed", sent=True))
         self._pool.close()
-        await super().close()
 
-    def _speak_for(self, credential: Credential) -> None:
-        self._take_up(credential)
-        self._speaks_for = credential
-        self._lines.clear()
-        self._pool.use(self._tls if isinstance(self._tls, ssl.SSLContext) else None)
-
-    def _lines_for(self, content_type: str) -> bytes:
-        lines = self._lines.get(content_type)
+    def _headers(self, credential: Credential, content_type: str) -> bytes:
+        if credential is not self._identity.credential:
+            self._identity.update(credential)
+            self._pool.use(self._identity.tls)
+            self._header_lines.clear()
+        lines = self._header_lines.get(content_type)
         if lines is None:
-            headers = self._headers_for(content_type)
-            if any("\r" in value or "\n" in value for value in headers.values()):
-                raise ConfigError("a token or another header of the credential has a line break in it")
-            text = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            lines = self._lines[content_type] = text.encode()
+            headers = self._identity.headers(content_type)
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
+            self._header_lines[content_type] = lines
         return lines

@@ -1,7 +1,8 @@
-"""Requests that arrive: credentials, flow control, and retries that are safe for what was asked.
+"""Requests to one API server: credentials, flow control, and retries that are safe for each request.
 
-A request that may have reached the server is sent again only if doing it twice is the same as doing
-it once (`idempotent`); one that was refused before any work (429) or never left is always sent again.
+A request that may have reached the server is repeated only if doing it twice has the same effect as doing it
+once (`idempotent`). One that was refused before any work (429) or never left is always repeated. Failures are
+raised as KubeErrors; nothing here knows what a request means.
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ from time import perf_counter
 
 import msgspec
 
+from vcjob.kube.backoff import Backoff, jittered
 from vcjob.kube.config.auth import Credential
 from vcjob.kube.config.config import ClusterConfig
-from vcjob.kube.errors import ApiError, BadAnswer, KubeError, Unreachable, api_error, parse_status
-from vcjob.kube.http.base import AiohttpWire, Answer, Stream, Wire, WireError
-from vcjob.kube.http.pooled import KeptWire
+from vcjob.kube.errors import ApiError, InvalidResponse, KubeError, Unreachable, api_error, parse_status
+from vcjob.kube.http.aiohttp_client import AiohttpClient
+from vcjob.kube.http.base import HttpClient, Response, StreamResponse, TransportError
+from vcjob.kube.http.pooled import PooledClient
 from vcjob.kube.http.server_clock import ServerClock
 from vcjob.kube.http.window import Window
-from vcjob.kube.jitter import jittered
 
-Observer = Callable[[str, str, int, float], None]  # verb, resource, status (0: no answer), seconds
-FIRST_DELAY, MOST_DELAY = 0.1, 5.0
+Observer = Callable[[str, str, int, float], None]  # verb, resource, status (0: no response), seconds
+MIN_RETRY_AFTER = 0.1
 OVERLOADED = frozenset({429, 503, 504})
+MAX_ERROR_BODY = 2**16
+_BACKOFF = Backoff(0.1, 5.0, spread=0.5)
 
 
-class Call(msgspec.Struct, kw_only=True):
-    """One thing asked of the API server."""
+class Request(msgspec.Struct, kw_only=True):
+    """One request to the API server, with how it may be sent."""
 
     method: str
     target: str  # path and query, as sent
@@ -39,23 +43,25 @@ class Call(msgspec.Struct, kw_only=True):
     body: bytes | None = None
     content_type: str = ""
     idempotent: bool = True
-    seconds: float = 30.0  # for each try
-    patience: float | None = None  # for all tries; None: the transport's own; 0: one try
-    urgent: bool = False  # passes the window: a lease must be renewed however busy we are
-    guard: Callable[[], None] | None = None  # asked before each try; raises if we may no longer write
-    on_warning: Callable[[str], None] | None = None  # hears the server's warnings, not the transport's own
+    timeout: float = 30.0  # seconds for each attempt
+    retry_seconds: float | None = (
+        None  # no attempt starts later than this; None: the transport's; 0: no retry
+    )
+    bypass_window: bool = False  # skip flow control: a lease must be renewed however busy we are
+    guard: Callable[[], None] | None = None  # called before each attempt; raises if it must not be sent
+    on_warning: Callable[[str], None] | None = None  # receives the server's warnings; None: the transport's
 
 
 class Transport:
-    """Sends calls to one API server as one user."""
+    """Sends requests to one API server as one user. `counts` and `observer` see every attempt."""
 
     def __init__(
         self,
         config: ClusterConfig,
         *,
-        wire: Wire | None = None,
+        http: HttpClient | None = None,
         window: Window | None = None,
-        patience: float = 20.0,
+        retry_seconds: float = 20.0,
         observer: Observer | None = None,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
@@ -63,98 +69,102 @@ class Transport:
         self.window = window or Window()
         self.clock = ServerClock()
         self.counts: Counter[tuple[str, str, int]] = Counter()  # (verb, resource, status)
-        self._wire = wire or (AiohttpWire(config) if config.proxy else KeptWire(config))
-        self._patience = patience
+        self._http = http or (AiohttpClient(config) if config.proxy else PooledClient(config))
+        self._retry_seconds = retry_seconds
         self._observer = observer
         self._on_warning = on_warning
 
-    async def send(self, call: Call) -> bytes:
-        """The body of a good answer; anything else is raised."""
+    async def send(self, request: Request) -> bytes:
+        """The body of a successful response. Raises ApiError or Unreachable."""
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + (self._patience if call.patience is None else call.patience)
-        tries, maybe_done, renewed = 0, False, False
+        limit = self._retry_seconds if request.retry_seconds is None else request.retry_seconds
+        last_start = loop.time() + limit
+        failures, may_have_applied, renewed = 0, False, False
         while True:
-            outcome = await self._try(call)
-            if isinstance(outcome, Answer) and outcome.status < 300:
+            outcome = await self._attempt(request)
+            if isinstance(outcome, Response) and outcome.status < 300:
                 return outcome.body
             error: KubeError
             delay: float | None
-            if isinstance(outcome, Answer):
-                failure = self._refusal(call, outcome, maybe_done)
-                if failure.status == 401 and not renewed and self.config.source.invalidate():
+            if isinstance(outcome, Response):
+                refusal = self._api_error(request, outcome, may_have_applied)
+                if refusal.status == 401 and not renewed and self.config.source.invalidate():
                     renewed = True
                     continue
-                error, delay = failure, _delay_after(call, failure, tries)
-                maybe_done = maybe_done or failure.status >= 500
+                error, delay = refusal, _delay_after_refusal(request, refusal, failures)
+                may_have_applied = may_have_applied or refusal.status >= 500
             else:
-                maybe_done = maybe_done or outcome.sent
-                error = self._unreachable(outcome, maybe_done)
-                delay = _delay_without_answer(call, outcome, tries)
-            if delay is None or (delay > 0 and loop.time() + delay > give_up):
-                raise error from (outcome if isinstance(outcome, WireError) else None)
-            tries += 1
+                may_have_applied = may_have_applied or outcome.sent
+                error = self._unreachable(outcome, may_have_applied)
+                delay = _delay_without_response(request, outcome, failures)
+            if delay is None or (delay > 0 and loop.time() + delay > last_start):
+                raise error from (outcome if isinstance(outcome, TransportError) else None)
+            failures += 1
             await asyncio.sleep(delay)
 
-    async def _try(self, call: Call) -> Answer | WireError:
+    async def _attempt(self, request: Request) -> Response | TransportError:
+        """Send the request once, within the window unless it bypasses it."""
         credential = await self.config.source.get()
-        if call.urgent:
-            return await self._ask(call, credential)
+        if request.bypass_window:
+            return await self._exchange(request, credential)
         window = self.window
-        place = window.take()
+        place = window.try_acquire()
         if place is None:
             place = await window.acquire()
-        outcome: Answer | WireError | None = None
+        outcome: Response | TransportError | None = None
         try:
-            outcome = await self._ask(call, credential)
+            outcome = await self._exchange(request, credential)
             return outcome
         finally:
-            if isinstance(outcome, Answer):
+            if isinstance(outcome, Response):
                 window.release(place, overloaded=outcome.status in OVERLOADED)
             else:
-                window.release(place, answered=False, overloaded=outcome is not None and outcome.slow)
+                overloaded = outcome is not None and outcome.timed_out
+                window.release(place, answered=False, overloaded=overloaded)
 
-    async def _ask(self, call: Call, credential: Credential) -> Answer | WireError:
-        if call.guard is not None:
-            call.guard()
+    async def _exchange(self, request: Request, credential: Credential) -> Response | TransportError:
+        if request.guard is not None:
+            request.guard()
         began = perf_counter()
         try:
-            answer = await self._wire.fetch(
-                call.method,
-                call.target,
-                body=call.body,
-                content_type=call.content_type,
+            response = await self._http.request(
+                request.method,
+                request.target,
+                body=request.body,
+                content_type=request.content_type,
                 credential=credential,
-                seconds=call.seconds,
+                timeout=request.timeout,
             )
-        except WireError as error:
-            self._count(call, 0, perf_counter() - began)
+        except TransportError as error:
+            self._count(request, 0, perf_counter() - began)
             return error
-        self.clock.note(answer.date)
-        self._count(call, answer.status, perf_counter() - began)
-        on_warning = call.on_warning or self._on_warning
-        if answer.warnings and on_warning is not None:
-            for warning in answer.warnings:
-                on_warning(_warning_text(warning))
-        return answer
+        self.clock.note(response.date)
+        self._count(request, response.status, perf_counter() - began)
+        if response.warnings:
+            on_warning = request.on_warning or self._on_warning
+            if on_warning is not None:
+                for warning in response.warnings:
+                    on_warning(_warning_text(warning))
+        return response
 
     @asynccontextmanager
     async def stream(
-        self, call: Call, *, silence: float | None = None
+        self, request: Request, *, idle_timeout: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The chunks of a long answer as they come. `silence`: seconds without a byte that end it."""
+        """The chunks of a long response as they arrive. It is not retried. Raises ApiError or Unreachable."""
         began = perf_counter()
         renewed = False
         while True:
             credential = await self.config.source.get()
             try:
-                async with self._wire.stream(call.target, credential, silence) as stream:
-                    self._count(call, stream.status, perf_counter() - began)
-                    if stream.status == 200:
-                        yield stream.chunks
+                async with self._http.stream(request.target, credential, idle_timeout) as response:
+                    self._count(request, response.status, perf_counter() - began)
+                    if response.status == 200:
+                        yield response.chunks
                         return
-                    error = await self._stream_refusal(call, stream)
-            except WireError as failure:
-                self._count(call, 0, perf_counter() - began)
+                    error = await self._stream_error(request, response)
+            except TransportError as failure:
+                self._count(request, 0, perf_counter() - began)
                 raise self._unreachable(failure, False) from failure
             if error.status == 401 and not renewed and self.config.source.invalidate():
                 renewed = True
@@ -162,81 +172,82 @@ class Transport:
             raise error
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._http.close()
 
-    def _count(self, call: Call, status: int, seconds: float) -> None:
-        self.counts[call.verb, call.resource, status] += 1
+    def _count(self, request: Request, status: int, seconds: float) -> None:
+        self.counts[request.verb, request.resource, status] += 1
         if self._observer is not None:
-            self._observer(call.verb, call.resource, status, seconds)
+            self._observer(request.verb, request.resource, status, seconds)
 
-    def _refusal(self, call: Call, answer: Answer, retried: bool) -> ApiError:
-        if answer.status < 400:
-            raise BadAnswer(
-                f"{self.config.server} answered {call.verb} {call.path} with {answer.status}: is it a Kubernetes API server?"
+    def _api_error(self, request: Request, response: Response, retried: bool) -> ApiError:
+        if response.status < 400:
+            raise InvalidResponse(
+                f"{self.config.server} answered {request.verb} {request.path} with {response.status}",
+                hint="is it a Kubernetes API server?",
             )
         return api_error(
-            answer.status,
-            parse_status(answer.body),
-            verb=call.verb,
-            path=call.path,
-            retry_after=_seconds(answer.retry_after),
+            response.status,
+            parse_status(response.body),
+            verb=request.verb,
+            path=request.path,
+            retry_after=_parse_retry_after(response.retry_after),
             retried=retried,
         )
 
-    async def _stream_refusal(self, call: Call, stream: Stream) -> ApiError:
+    async def _stream_error(self, request: Request, response: StreamResponse) -> ApiError:
         body = b""
-        async for chunk in stream.chunks:
+        async for chunk in response.chunks:
             body += chunk
-            if len(body) > 65536:
+            if len(body) > MAX_ERROR_BODY:
                 break
-        return self._refusal(call, Answer(stream.status, stream.retry_after, body, []), False)
+        return self._api_error(request, Response(response.status, response.retry_after, body, []), False)
 
-    def _unreachable(self, error: WireError, maybe_done: bool) -> Unreachable:
+    def _unreachable(self, error: TransportError, may_have_applied: bool) -> Unreachable:
         where = self.config.server + (f" (context {self.config.context!r})" if self.config.context else "")
         hint = "is the cluster up, and is this the right context? `kubectl config get-contexts` lists them"
-        if not error.again:
+        if not error.retryable:
             hint = "check the server, the CA and the proxy in the kubeconfig"
         return Unreachable(
-            f"no answer from the API server {where}: {error}", hint=hint, maybe_done=maybe_done
+            f"no response from the API server {where}: {error}", hint=hint, may_have_applied=may_have_applied
         )
 
 
-def _delay_after(call: Call, error: ApiError, tries: int) -> float | None:
-    """How long to wait after a refusal before the next try; None: another try would not help."""
-    asked = error.retry_after
+def _delay_after_refusal(request: Request, error: ApiError, failures: int) -> float | None:
+    """Seconds until the next attempt; None: another attempt would not help or is not safe."""
+    requested = error.retry_after
     if error.status == 429:
-        return _delay(asked, tries)
-    if not call.idempotent:
+        return _delay(requested, failures)
+    if not request.idempotent:
         return None
     if error.status in (502, 503, 504) or (
-        error.status == 500 and (asked is not None or call.method == "GET")
+        error.status == 500 and (requested is not None or request.method == "GET")
     ):
-        return _delay(asked, tries)
+        return _delay(requested, failures)
     return None
 
 
-def _delay_without_answer(call: Call, error: WireError, tries: int) -> float | None:
-    if not error.again or (error.sent and not call.idempotent):
+def _delay_without_response(request: Request, error: TransportError, failures: int) -> float | None:
+    if not error.retryable or (error.sent and not request.idempotent):
         return None
-    if tries == 0 and error.sent and not error.slow:
-        return 0.0  # the server had closed an idle connection: a new one is all it takes
-    return _delay(None, tries)
+    if failures == 0 and error.sent and not error.timed_out:
+        return 0.0  # most likely the server had closed an idle connection: a new one is enough
+    return _delay(None, failures)
 
 
-def _delay(asked: float | None, tries: int) -> float:
-    if asked is not None:
-        return jittered(max(asked, FIRST_DELAY), 1.0, 1.25)
-    return jittered(min(MOST_DELAY, FIRST_DELAY * 2.0**tries), 0.5, 1.5)
+def _delay(requested: float | None, failures: int) -> float:
+    if requested is not None:
+        return jittered(max(requested, MIN_RETRY_AFTER), 1.0, 1.25)
+    return _BACKOFF.delay(failures)
 
 
 def _warning_text(header: str) -> str:
-    """The words of a Warning header: `299 - "words"`."""
+    """The text of a Warning header: `299 - "text"`."""
     _, quote, rest = header.partition('"')
     return rest.removesuffix('"').replace('\\"', '"') if quote else header
 
 
-def _seconds(header: str | None) -> float | None:
-    """Retry-After in seconds; dates, which Kubernetes never sends, count as absent."""
+def _parse_retry_after(header: str | None) -> float | None:
+    """Retry-After in seconds; a date, which Kubernetes never sends, counts as absent."""
     try:
         return max(0.0, float(header)) if header else None
     except ValueError:

@@ -1,8 +1,8 @@
-"""One flow control for all requests: a window of requests in flight.
+"""Flow control for all requests of a transport: a congestion window of requests in flight.
 
-A rate has to be guessed; a window follows the server. It opens by one for every windowful of good
-answers and halves when the server says that it is overloaded (additive increase, multiplicative
-decrease), so a fast server is used fully and a slow one is left in peace.
+A request rate would have to be guessed; a window adapts to the server. It grows by one for every window of
+successful responses and halves when the server is overloaded (additive increase, multiplicative decrease, as in
+TCP), so that a fast server is fully used and a slow one recovers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 
 
 class Window:
-    """Admits as many requests at once as the server has shown to bear. Waiters are served in order."""
+    """Limits the requests in flight to what the server has handled so far. Waiters are served in order."""
 
     def __init__(self, start: int = 32, *, floor: int = 2, ceiling: int = 256) -> None:
         if not 1 <= floor <= start <= ceiling:
@@ -24,7 +24,7 @@ class Window:
         self._ceiling = ceiling
         self._in_flight = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._epoch = 0  # grows with every cut, so that one burst of refusals cuts once
+        self._epoch = 0  # counts reductions, so that one burst of refusals reduces the window once
 
     @property
     def size(self) -> int:
@@ -38,23 +38,23 @@ class Window:
     def waiting(self) -> int:
         return len(self._waiters)
 
-    def take(self) -> int | None:
-        """A place, where one is free; the number that comes back belongs into `release`."""
+    def try_acquire(self) -> int | None:
+        """Take a place if one is free. Pass the returned number to `release`."""
         if self._in_flight < int(self._size) and not self._waiters:
             self._in_flight += 1
             return self._epoch
         return None
 
     async def acquire(self) -> int:
-        """Wait for a place."""
-        if (taken := self.take()) is not None:
+        """Wait for a place. Pass the returned number to `release`."""
+        if (taken := self.try_acquire()) is not None:
             return taken
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():  # a place was given in the same moment: pass it on
+            if waiter.done() and not waiter.cancelled():  # a place was granted at the same time: pass it on
                 self._in_flight -= 1
                 self._wake()
             else:
@@ -63,12 +63,14 @@ class Window:
         return self._epoch
 
     def release(self, epoch: int, *, answered: bool = True, overloaded: bool = False) -> None:
-        """Give the place back and say how the server took it; no answer at all proves nothing."""
+        """Return the place and report how the server responded; without a response the size stays the same."""
         if overloaded:
             if epoch == self._epoch:
                 self._size = max(float(self._floor), self._size / 2)
                 self._epoch += 1
-        elif answered and self._in_flight * 2 >= int(self._size):  # nor does an idle window
+        elif answered and self._in_flight * 2 >= int(
+            self._size
+        ):  # a window that is not in use proves nothing
             self._size = min(float(self._ceiling), self._size + 1 / self._size)
         self._in_flight -= 1
         self._wake()

@@ -52,7 +52,7 @@ class Cache(Generic[T]):
         *,
         rest: float = _URGENT_PAUSE,
     ) -> None:
-        settings = WatchSettings(rest=rest)
+        settings = WatchSettings(read_pause=rest)
         self.informers: dict[str | None, Informer[T]] = {
             namespace: Informer(client, resource, namespace=namespace, labels=labels, settings=settings)
             for namespace in namespaces or (None,)

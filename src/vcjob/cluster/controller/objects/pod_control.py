@@ -80,7 +80,7 @@ class PodControl:
         except (ApiError, Unreachable) as error:
             if isinstance(error, ApiError) and is_refusal(error):
                 return refusal(error, f"pod {step.task}-{index}")
-            if error.maybe_done:
+            if error.may_have_applied:
                 state.pods.uncertain.add((step.task, index, step.attempt))
             raise
         known = state.observed.pod(step.task, index, step.attempt)
