@@ -75,10 +75,15 @@ def sync_folder(folder: str) -> None:
 
 
 def make_folder(path: str) -> None:
+    """Make a folder that only its owner may enter; parents that are missing are made in the same way."""
+    parent = os.path.dirname(path)
+    if parent and not os.path.isdir(parent):
+        make_folder(parent)
     try:
-        os.makedirs(path, PRIVATE_FOLDER, exist_ok=True)
+        os.mkdir(path, PRIVATE_FOLDER)
     except OSError as error:
-        raise cannot_write(path, error) from error
+        if not os.path.isdir(path):
+            raise cannot_write(path, error) from error
 
 
 def read_bytes(path: str) -> bytes | None:

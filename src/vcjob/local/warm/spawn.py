@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -11,6 +12,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from vcjob.errors import StoreError
+from vcjob.local.machine import files
 from vcjob.local.warm.zygote import protocol
 
 #: What nearly every rank imports first; a name that is not installed is left out.
@@ -95,7 +98,10 @@ def start(
 
     Raises OSError where the interpreter cannot be run.
     """
-    os.makedirs(empty, mode=0o700, exist_ok=True)
+    try:
+        files.make_folder(empty)
+    except StoreError as error:
+        raise OSError(errno.EACCES, error.message) from error
     control, theirs = socket.socketpair()
     log = os.memfd_create("vcjob-warm", os.MFD_CLOEXEC)
     config: dict[str, Any] = {
