@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.testbed.images.archive import write_image
 from tests.testbed.images.catalog import PATH, python_layer, vcjob_layers
 from tests.testbed.paths import REPOSITORY
+from vcjob.cluster.install.objects.workload import USER
 from vcjob.cluster.install.settings import IMAGE
-from vcjob.cluster.install.workload import USER
 
 ENVIRONMENT = {"PATH": PATH, "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 - a path inside the image
 

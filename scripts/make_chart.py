@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from vcjob._version import __version__
-from vcjob.cluster.install import crds
-from vcjob.cluster.install.manifests import controller_objects
+from vcjob.cluster.install.objects import crds
+from vcjob.cluster.install.objects.manifests import controller_objects
 from vcjob.cluster.install.settings import IMAGE, Settings
 from vcjob.sdk.yaml_text import to_yaml, to_yaml_stream
 

@@ -132,7 +132,7 @@ def show_report(report: Report) -> None:
 
 
 def _print(settings: Settings, output: str) -> None:
-    from vcjob.cluster.install.manifests import manifests
+    from vcjob.cluster.install.objects.manifests import manifests
 
     documents = manifests(settings)
     if output == "json":

@@ -18,7 +18,7 @@ from tests.testbed.api import ApiError
 from tests.testbed.cluster import Cluster
 from vcjob.cluster.controller.controller import run_controller
 from vcjob.cluster.controller.options import ControllerOptions
-from vcjob.cluster.install.crds import definitions
+from vcjob.cluster.install.objects.crds import definitions
 from vcjob.kube.api.client import Client
 from vcjob.kube.config.config import load
 

@@ -18,7 +18,7 @@ from tests.cluster.controller.controller_part import peak_memory, start_controll
 from tests.cluster.controller.jobs import Object, job, task
 from tests.testbed.cluster import Cluster
 from tests.testbed.parts.part import Part
-from vcjob.cluster.install.crds import definitions
+from vcjob.cluster.install.objects.crds import definitions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 

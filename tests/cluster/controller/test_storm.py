@@ -20,7 +20,7 @@ from tests.cluster.controller.storm.users import Person, Resident, Village, cont
 from tests.testbed import support
 from tests.testbed.cluster import Cluster
 from tests.testbed.fixtures import need
-from vcjob.cluster.install.roles import roles, service_account
+from vcjob.cluster.install.objects.roles import roles, service_account
 from vcjob.cluster.install.settings import NAMESPACE, Settings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]

@@ -13,7 +13,7 @@ import yaml
 
 from tests.testbed import support
 from tests.testbed.fixtures import need
-from vcjob.cluster.install.manifests import controller_objects
+from vcjob.cluster.install.objects.manifests import controller_objects
 from vcjob.cluster.install.settings import Settings
 
 ROOT = Path(__file__).parents[3]

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from vcjob.cluster.install import crds
 from vcjob.cluster.install.crd_check import judge, notes_on, refuse_if_poor
+from vcjob.cluster.install.objects import crds
 from vcjob.errors import BackendError
 from vcjob.kube.api.resources import Document
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from vcjob.cli.main import main
-from vcjob.cluster.install import crds
-from vcjob.cluster.install.manifests import manifests
+from vcjob.cluster.install.objects import crds
+from vcjob.cluster.install.objects.manifests import manifests
+from vcjob.cluster.install.objects.structural import fields, structural
 from vcjob.cluster.install.settings import MANAGED_BY, Settings
-from vcjob.cluster.install.structural import fields, structural
 from vcjob.spec.schema import job_schema
 
 Object = dict[str, Any]
@@ -155,7 +155,7 @@ def test_the_manifests_are_printed_without_a_cluster(output: str, capsys: pytest
 
 def test_the_controller_understands_the_arguments_that_it_is_given() -> None:
     from vcjob.cli.controller import command
-    from vcjob.cluster.install.workload import arguments
+    from vcjob.cluster.install.objects.workload import arguments
 
     settings = Settings(namespaces=("a", "b"), webhook=False, beside_volcano=True, gang="none")
     verb, *words = arguments(settings)

@@ -13,14 +13,14 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from vcjob.cluster.install import crds
 from vcjob.cluster.install.crd_check import judge, notes_on, refuse_if_poor, was_replaced
-from vcjob.cluster.install.manifests import controller_objects
+from vcjob.cluster.install.objects import crds
+from vcjob.cluster.install.objects.manifests import controller_objects
+from vcjob.cluster.install.objects.workload import namespace as namespace_manifest
 from vcjob.cluster.install.probe import wait_for_webhook
 from vcjob.cluster.install.rollout import wait_for_rollout
 from vcjob.cluster.install.settings import MANAGED_BY, NAME, REPLACED, SELECTOR, Settings
 from vcjob.cluster.install.volcano import foreign_webhooks, look_for_volcano, note_on_webhooks
-from vcjob.cluster.install.workload import namespace as namespace_manifest
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import (

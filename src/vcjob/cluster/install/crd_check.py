@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from vcjob.cluster.install import crds
+from vcjob.cluster.install.objects import crds
+from vcjob.cluster.install.objects.structural import fields
 from vcjob.cluster.install.settings import MANAGED_BY, REPLACED
-from vcjob.cluster.install.structural import fields
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Document

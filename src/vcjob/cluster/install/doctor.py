@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
-from vcjob.cluster.install import crds
 from vcjob.cluster.install.crd_check import look, notes_on
+from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.probe import REMEDY, webhook_answers
 from vcjob.cluster.install.rollout import is_rolled_out
 from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, Settings

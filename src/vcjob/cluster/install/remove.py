@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from vcjob.cluster.install import crds
 from vcjob.cluster.install.apply import Change, Report, Tell, is_ours, ours
 from vcjob.cluster.install.crd_check import was_replaced
+from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.settings import LEASE, SELECTOR
 from vcjob.cluster.resources import JOBS
 from vcjob.errors import BackendError

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import Any
 
+from vcjob.cluster.install.objects.workload import POD_LABELS
 from vcjob.cluster.install.settings import NAME, Settings
-from vcjob.cluster.install.workload import POD_LABELS
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import DEPLOYMENTS, PODS, Document

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from vcjob.cluster.install.objects.structural import Schema, structural
 from vcjob.cluster.install.settings import OURS
-from vcjob.cluster.install.structural import Schema, structural
 from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Document
 from vcjob.lifecycle.status import Phase
 from vcjob.spec import schema

@@ -7,7 +7,7 @@ namespaces only. `tests/cluster/install/rights.txt` shows the sum as `kubectl au
 from __future__ import annotations
 
 from vcjob.cluster.controller.schedulers import CONTROLLER_LEASE, SCHEDULER_LEASE
-from vcjob.cluster.install.crds import NAMES
+from vcjob.cluster.install.objects.crds import NAMES
 from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, OURS, SECRET, Settings
 from vcjob.kube.api.resources import (
     CLUSTER_ROLE_BINDINGS,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vcjob.cluster.install import crds
-from vcjob.cluster.install.roles import roles, service_account
+from vcjob.cluster.install.objects import crds
+from vcjob.cluster.install.objects.roles import roles, service_account
+from vcjob.cluster.install.objects.webhook_configuration import webhook_objects
+from vcjob.cluster.install.objects.workload import POD_LABELS, namespace, workload
 from vcjob.cluster.install.settings import Settings
-from vcjob.cluster.install.webhook_configuration import webhook_objects
-from vcjob.cluster.install.workload import POD_LABELS, namespace, workload
 from vcjob.kube.api.resources import Document
 
 
