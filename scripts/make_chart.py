@@ -2,44 +2,84 @@
 
     python scripts/make_chart.py
 
-A test fails where the chart in the repository is not what this writes.
+Values that are words or numbers replace marks in the manifests. Values that switch something on or off are derived:
+the manifests with and without it are compared, and each difference becomes a condition of the template. A test fails
+where the chart in the repository is not what this writes.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vcjob._version import __version__
 from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.objects.manifests import controller_objects
-from vcjob.cluster.install.settings import IMAGE, Settings
+from vcjob.cluster.install.settings import IMAGE, METRICS, NAME, OURS, Settings
 from vcjob.sdk.yaml_text import to_yaml, to_yaml_stream
 
 CHART = Path(__file__).parent.parent / "charts" / "vcjob"
 DEFAULTS = Settings()
-#: What a user of the chart can choose: the name of the value, the field of Settings, and what it says.
+#: Values that are words or numbers: the name of the value, the field of Settings, and its comment.
 VALUES: dict[str, tuple[str, str]] = {
     "image": ("image", "The controller's image."),
     "imagePullPolicy": ("image_pull_policy", ""),
-    "replicas": ("replicas", "One of them leads, all of them answer the API server."),
-    "gang": ("gang", "Who places a Job's pods as one group: auto, none, volcano or coscheduling."),
+    "replicas": ("replicas", "Number of replicas. One leads; all serve the webhook."),
+    "gang": ("gang", "How a Job's pods are scheduled as one group: auto, none, volcano or coscheduling."),
     "volcanoNamespace": (
         "volcano_namespace",
-        "Where Volcano's own parts live, to see whether they are alive.",
+        "The namespace of Volcano's own components, to see whether they are running.",
     ),
     "failurePolicy": (
         "failure_policy",
-        "What the API server does with a Job when no replica answers: Ignore (the controller checks it then) or Fail.",
+        "What the API server does with a Job when no replica answers: Ignore (the controller then checks it) or Fail.",
     ),
     "logLevel": ("log_level", ""),
-    "cpu": ("cpu", "What a replica asks for, and the most that it may take."),
+    "cpu": ("cpu", "Resource requests and the memory limit of a replica."),
     "memory": ("memory", ""),
     "memoryLimit": ("memory_limit", ""),
 }
+#: Values that do not stand for a single word of a manifest, with their defaults.
+OTHER_VALUES = """\
+# Serve the admission webhook and have the API server call it for every Job.
+webhook: true
+# Serve Jobs of these namespaces only, with rights limited to them; empty: all namespaces. They must exist.
+watchNamespaces: []
+# Run although Volcano's controller manager is running. Its job controller must be switched off.
+besideVolcano: false
+# Secrets with credentials for the image's registry, such as [{name: registry}].
+imagePullSecrets: []
+nodeSelector: {}
+tolerations: []
+affinity: {}
+# A ServiceMonitor of the Prometheus operator for the Service vcjob-metrics; `labels` are added to it.
+serviceMonitor:
+  enabled: false
+  labels: {}
+"""
+_POD_FIELDS = ("imagePullSecrets", "nodeSelector", "tolerations", "affinity")
 _NUMBER = 987654321  # stands for a number until the text is made
+_ITEM = "@@item@@"  # stands for one of watchNamespaces
+
+
+class Variant(NamedTuple):
+    """The manifests with one setting changed, and the template's condition for it."""
+
+    settings: dict[str, Any]
+    when: str
+    otherwise: str
+
+
+_NAMESPACES = "$.Values.watchNamespaces"
+VARIANTS = (
+    Variant({"webhook": False}, "not $.Values.webhook", "$.Values.webhook"),
+    Variant({"namespaces": (_ITEM,)}, _NAMESPACES, f"not {_NAMESPACES}"),
+    Variant({"beside_volcano": True}, "$.Values.besideVolcano", "not $.Values.besideVolcano"),
+)
+Key = tuple[str, str, str]
 
 
 def files() -> dict[str, str]:
@@ -48,25 +88,166 @@ def files() -> dict[str, str]:
         "Chart.yaml": _chart(),
         "values.yaml": _values(),
         "README.md": _readme(),
-        "templates/controller.yaml": _template(controller_objects(_marked())),
+        "templates/controller.yaml": _controller_template(),
+        "templates/servicemonitor.yaml": _service_monitor(),
     }
     for definition in crds.definitions():
         found[f"crds/{definition['metadata']['name']}.yaml"] = to_yaml(definition)
     return found
 
 
-def _marked() -> Settings:
+def _controller_template() -> str:
+    base = _documents({})
+    variants = [(variant, _documents(variant.settings)) for variant in VARIANTS]
+    chunks: list[str] = []
+    for key in _in_order(base, *(documents for _, documents in variants)):
+        lines = base.get(key)
+        if lines is None:
+            chunks += _only_in_variant(key, variants)
+            continue
+        conditions = [variant.otherwise for variant, documents in variants if key not in documents]
+        changes = [(variant, documents[key]) for variant, documents in variants if key in documents]
+        chunks += _wrapped(["---", *_merged(lines, changes)], [f"if {each}" for each in conditions])
+    return _with_pod_fields(_with_values("\n".join(chunks) + "\n"))
+
+
+def _documents(changes: dict[str, Any]) -> dict[Key, list[str]]:
+    """The manifests with marks for values, as lines of YAML by kind, name and namespace."""
     marks: dict[str, Any] = {field: f"@@{value}@@" for value, (field, _) in VALUES.items()}
-    marks["replicas"] = _NUMBER
-    return Settings(namespace="@@namespace@@", **marks)
+    settings = Settings(namespace="@@namespace@@", **{**marks, "replicas": _NUMBER, **changes})
+    found: dict[Key, list[str]] = {}
+    for document in controller_objects(settings):
+        metadata = document["metadata"]
+        text = "".join(to_yaml_stream([document])).removeprefix("---\n")
+        found[document["kind"], metadata["name"], metadata.get("namespace", "")] = text.splitlines()
+    return found
 
 
-def _template(documents: list[dict[str, Any]]) -> str:
-    text = "".join(to_yaml_stream(documents))
-    text = text.replace(str(_NUMBER), "{{ .Values.replicas }}")
-    text = re.sub(r"""['"]?@@namespace@@['"]?""", "{{ .Release.Namespace }}", text)
-    text = re.sub(r"""['"]@@(\w+)@@['"]""", r"{{ .Values.\1 | quote }}", text)
-    return re.sub(r"@@(\w+)@@", r"{{ .Values.\1 }}", text)
+def _in_order(*groups: dict[Key, list[str]]) -> list[Key]:
+    """All keys; those that only later groups have come after their predecessor there."""
+    order: list[Key] = []
+    for group in groups:
+        place = 0
+        for key in group:
+            if key in order:
+                place = order.index(key) + 1
+            else:
+                order.insert(place, key)
+                place += 1
+    return order
+
+
+def _only_in_variant(key: Key, variants: list[tuple[Variant, dict[Key, list[str]]]]) -> list[str]:
+    (variant, lines), *others = [(variant, found[key]) for variant, found in variants if key in found]
+    assert not others
+    repeated = any(_ITEM in line for line in lines)
+    return _wrapped(["---", *lines], [f"range {variant.when}" if repeated else f"if {variant.when}"])
+
+
+def _merged(base: list[str], changes: list[tuple[Variant, list[str]]]) -> list[str]:
+    """The lines of one document, with every difference to its variants as a condition."""
+    edits: dict[int, list[tuple[int, list[str], Variant]]] = {}
+    for variant, lines in changes:
+        for kind, start, end, new_start, new_end in SequenceMatcher(None, base, lines, False).get_opcodes():
+            if kind == "insert":
+                by = _slide(lines, new_start, new_end)
+                edits.setdefault(start - by, []).append(
+                    (end - by, lines[new_start - by : new_end - by], variant)
+                )
+            elif kind == "delete":
+                by = _slide(base, start, end)
+                edits.setdefault(start - by, []).append((end - by, [], variant))
+            elif kind == "replace":
+                edits.setdefault(start, []).append((end, lines[new_start:new_end], variant))
+    result: list[str] = []
+    place = 0
+    while place <= len(base):
+        following = place
+        for end, inserted, variant in edits.get(place, ()):
+            if inserted:
+                result += _wrapped(_repeated(inserted), [f"if {variant.when}"])
+            if end > place:
+                assert following == place, "two settings remove the same lines"
+                following = end
+                assert not any(place < other < end for other in edits), "two settings remove the same lines"
+                result += _wrapped(base[place:end], [f"if {variant.otherwise}"])
+        if following == place:
+            result += base[place : place + 1]
+            following += 1
+        place = following
+    return result
+
+
+def _slide(lines: list[str], start: int, end: int) -> int:
+    """By how many lines a difference has to move up (or down, if negative) to be a whole item or field."""
+    for step in (1, -1):
+        by = 0
+        while start - by >= 0 and end - by <= len(lines):
+            if _is_block(lines[start - by : end - by]):
+                return by
+            leaving, entering = (end - by - 1, start - by - 1) if step > 0 else (start - by, end - by)
+            if not 0 <= entering < len(lines) or lines[leaving] != lines[entering]:
+                break
+            by += step
+    return 0
+
+
+def _is_block(lines: list[str]) -> bool:
+    first, *rest = [(len(line) - len(line.lstrip()), line.lstrip().startswith("- ")) for line in lines]
+    return all(indent > first[0] or (indent == first[0] and is_item >= first[1]) for indent, is_item in rest)
+
+
+def _repeated(lines: list[str]) -> list[str]:
+    """Lines with the mark of an item are repeated for each item."""
+    result: list[str] = []
+    for line in lines:
+        result += _wrapped([line], [f"range {_NAMESPACES}"] if _ITEM in line else [])
+    return result
+
+
+def _wrapped(lines: list[str], actions: list[str]) -> list[str]:
+    return [*(f"{{{{- {each} }}}}" for each in actions), *lines, *("{{- end }}" for _ in actions)]
+
+
+def _with_values(text: str) -> str:
+    text = text.replace(str(_NUMBER), "{{ $.Values.replicas }}")
+    text = re.sub(r"""['"]?@@namespace@@['"]?""", "{{ $.Release.Namespace }}", text)
+    text = re.sub(rf"""['"]{_ITEM}['"]""", "{{ . | quote }}", text).replace(_ITEM, "{{ . }}")
+    text = re.sub(r"""['"]@@(\w+)@@['"]""", r"{{ $.Values.\1 | quote }}", text)
+    return re.sub(r"@@(\w+)@@", r"{{ $.Values.\1 }}", text)
+
+
+def _with_pod_fields(text: str) -> str:
+    anchor = f"      serviceAccountName: {NAME}\n"
+    assert text.count(anchor) == 1
+    fields = "".join(
+        f"      {{{{- with $.Values.{name} }}}}\n      {name}:\n"
+        "        {{- toYaml . | nindent 8 }}\n      {{- end }}\n"
+        for name in _POD_FIELDS
+    )
+    return text.replace(anchor, anchor + fields)
+
+
+def _service_monitor() -> str:
+    labels = "".join(f"    {key}: {value}\n" for key, value in OURS.items())
+    return f"""{{{{- if $.Values.serviceMonitor.enabled }}}}
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {NAME}
+  namespace: {{{{ $.Release.Namespace }}}}
+  labels:
+{labels}    {{{{- with $.Values.serviceMonitor.labels }}}}
+    {{{{- toYaml . | nindent 4 }}}}
+    {{{{- end }}}}
+spec:
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: {METRICS}
+  endpoints:
+  - port: metrics
+{{{{- end }}}}
+"""
 
 
 def _chart() -> str:
@@ -85,22 +266,25 @@ def _chart() -> str:
 
 def _values() -> str:
     lines = []
-    for value, (field, words) in VALUES.items():
-        lines += [f"# {words}"] if words else []
+    for value, (field, comment) in VALUES.items():
+        lines += [f"# {comment}"] if comment else []
         lines.append(to_yaml({value: getattr(DEFAULTS, field)}).rstrip())
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + OTHER_VALUES
 
 
 def _readme() -> str:
     return f"""# vcjob: the Helm chart
 
-Written by `scripts/make_chart.py` from what `vcjob install` applies; change that, not these files.
+`scripts/make_chart.py` writes it from what `vcjob install` applies; change that, not these files.
 
     helm install vcjob charts/vcjob --namespace vcjob-system --create-namespace --set image=<registry>/{IMAGE}
 
-Unlike `vcjob install`, Helm does not look whether Volcano's own job controller is alive (the controller does, when it
-starts, and ends with the reason), never changes or removes the definitions in `crds/`, and does not label the namespace
-for PodSecurity (the pods are fit for `restricted`).
+Differences from `vcjob install`:
+
+- Helm does not check whether Volcano's own job controller is running. The controller does when it starts, and exits
+  with the reason.
+- Helm never changes or removes the definitions in `crds/`. After `helm uninstall`, `vcjob uninstall` removes them.
+- Helm does not label the namespace for Pod Security. The pods fulfil the level `restricted`.
 """
 
 

@@ -12,6 +12,7 @@ from vcjob.cli.main import main
 from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.objects.manifests import manifests
 from vcjob.cluster.install.objects.structural import fields, structural
+from vcjob.cluster.install.objects.workload import settings_of
 from vcjob.cluster.install.settings import MANAGED_BY, Settings
 from vcjob.spec.schema import job_schema
 
@@ -84,9 +85,11 @@ def test_no_role_has_a_wildcard_or_a_secret_of_others() -> None:
 
 
 def test_served_namespaces_keep_the_rights_there() -> None:
+    bound = {found["roleRef"]["name"] for found in by_kind("ClusterRoleBinding", namespaces=("a", "b"))}
     everywhere = {
         resource
         for found in by_kind("ClusterRole", namespaces=("a", "b"))
+        if found["metadata"]["name"] in bound
         for rule in found["rules"]
         for resource in rule["resources"]
         if set(rule["verbs"]) - {"get", "list", "watch"} and "resourceNames" not in rule
@@ -99,6 +102,20 @@ def test_served_namespaces_keep_the_rights_there() -> None:
     assert {("a", "vcjob-controller-jobs"), ("b", "vcjob-controller-jobs")} <= roles
     (hooks,) = by_kind("ValidatingWebhookConfiguration", namespaces=("a", "b"))
     assert hooks["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["a", "b"]
+
+
+def test_the_users_of_a_namespace_get_rights_through_the_clusters_own_roles() -> None:
+    roles = {found["metadata"]["name"]: found for found in by_kind("ClusterRole")}
+    for name, targets in (("vcjob-view", {"view", "edit", "admin"}), ("vcjob-edit", {"edit", "admin"})):
+        prefix = "rbac.authorization.k8s.io/aggregate-to-"
+        labels = roles[name]["metadata"]["labels"]
+        assert {key.removeprefix(prefix) for key in labels if key.startswith(prefix)} == targets
+    granted = {verb for rule in roles["vcjob-view"]["rules"] for verb in rule["verbs"]}
+    assert granted == {"get", "list", "watch"}
+    assert {name for rule in roles["vcjob-edit"]["rules"] for name in rule["resources"]} == {
+        "jobs",
+        "commands",
+    }
 
 
 def test_the_pods_are_restricted() -> None:
@@ -140,7 +157,8 @@ def test_the_webhooks_ask_about_jobs_alone_and_never_hold_them_up() -> None:
 
 def test_without_the_webhook_nothing_of_it_is_made() -> None:
     kinds = {found["kind"] for found in manifests(Settings(webhook=False))}
-    assert not kinds & {"Secret", "Service", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    assert not kinds & {"Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    assert [found["metadata"]["name"] for found in by_kind("Service", webhook=False)] == ["vcjob-metrics"]
     (deployment,) = by_kind("Deployment", webhook=False)
     assert "--no-webhook" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
@@ -164,6 +182,19 @@ def test_the_controller_understands_the_arguments_that_it_is_given() -> None:
         assert context.params["namespaces"] == ("a", "b")
         assert context.params["lease_namespace"] == "vcjob-system"
         assert not context.params["webhook"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(namespace="there", namespaces=("a", "b"), beside_volcano=True, webhook=False),
+        Settings(volcano_namespace="other"),
+    ],
+)
+def test_the_settings_of_an_installed_controller_can_be_read_back(settings: Settings) -> None:
+    (deployment,) = (found for found in manifests(settings) if found["kind"] == "Deployment")
+    assert settings_of(deployment) == settings
 
 
 def test_without_a_kubeconfig_it_says_so(

@@ -1,4 +1,4 @@
-"""What can be chosen about an installation, and the names and labels that it uses."""
+"""The settings of an installation, and the names and labels of its objects. Shared by everything in `install`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,27 @@ NAME = "vcjob-controller"
 IMAGE = f"vcjob:{__version__}"
 _DEFAULTS = ControllerOptions()
 NAMESPACE = _DEFAULTS.lease_namespace
-#: Our replicas are not told these: they take what a controller takes by itself.
+#: The manifests do not pass these: the controller's defaults are used.
 SERVICE, SECRET, LEASE = _DEFAULTS.service_name, _DEFAULTS.certificate_secret, _DEFAULTS.lease_name
 WEBHOOK_PORT = _DEFAULTS.webhook_port
 HEALTH_PORT, METRICS_PORT = _DEFAULTS.health_port, _DEFAULTS.metrics_port
-#: Of both webhook configurations.
+#: The name of both webhook configurations.
 CONFIGURATION = "vcjob-jobs"
+#: The Service for Prometheus.
+METRICS = "vcjob-metrics"
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
-OURS = {MANAGED_BY: "vcjob", "app.kubernetes.io/part-of": "vcjob"}
-#: Selects everything of ours.
-SELECTOR = f"{MANAGED_BY}=vcjob,app.kubernetes.io/part-of=vcjob"
-#: On a definition that was somebody else's before: it stays when we go.
+PART_OF = "app.kubernetes.io/part-of"
+OURS = {MANAGED_BY: "vcjob", PART_OF: "vcjob"}
+#: Selects every object of an installation.
+SELECTOR = f"{MANAGED_BY}=vcjob,{PART_OF}=vcjob"
+#: Annotation of a definition that belonged to somebody else before: uninstall keeps it.
 REPLACED = "vcjob.io/replaced"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What an administrator can choose about an installation."""
+
     namespace: str = NAMESPACE
     image: str = IMAGE
     image_pull_policy: str = "IfNotPresent"

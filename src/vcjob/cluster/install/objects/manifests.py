@@ -1,4 +1,4 @@
-"""Everything that an installation is, in the order of application."""
+"""All objects of an installation, in the order of application."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from vcjob.kube.api.resources import Document
 
 
 def manifests(settings: Settings) -> list[Document]:
-    """The definitions first, what runs last."""
+    """The definitions first, the Deployment last."""
     return [*crds.definitions(), namespace(settings), *controller_objects(settings)]
 
 
 def controller_objects(settings: Settings) -> list[Document]:
-    """All but the kinds and the namespace."""
+    """All but the definitions and the namespace."""
     hooks = webhook_objects(settings, POD_LABELS) if settings.webhook else []
     return [service_account(settings), *roles(settings), *hooks, *workload(settings)]

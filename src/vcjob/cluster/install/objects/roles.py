@@ -1,7 +1,8 @@
-"""What the controller may do: no wildcards, no Secret but its own, nothing that it does not use.
+"""The rights of the controller, and those that the cluster's roles `view`, `edit` and `admin` get for Jobs.
 
-Everything about Jobs stands in one list, which is granted in the whole cluster or in the served
-namespaces only. `tests/cluster/install/rights.txt` shows the sum as `kubectl auth can-i --list` does.
+The controller has no wildcard, no Secret but its own, and nothing that it does not use. Its rights for Jobs are
+granted in the whole cluster or in the served namespaces only. `tests/cluster/install/rights.txt` shows the sum as
+`kubectl auth can-i --list` does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from vcjob.kube.api.resources import (
 
 Rule = dict[str, list[str]]
 
-_LOOK = ["get", "list", "watch"]
+_READ = ["get", "list", "watch"]
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -30,7 +31,7 @@ def service_account(settings: Settings) -> Document:
 
 
 def roles(settings: Settings) -> list[Document]:
-    """Roles and their bindings to the controller's account."""
+    """Roles with their bindings to the controller's account, and the roles for users."""
     found = _granted(settings, NAME, settings.namespace, _own_rules(settings))
     found += _granted(settings, NAME, None, _cluster_rules(settings))
     if settings.namespaces:
@@ -38,23 +39,45 @@ def roles(settings: Settings) -> list[Document]:
             found += _granted(settings, f"{NAME}-jobs", namespace, job_rules())
     else:
         found += _granted(settings, f"{NAME}-jobs", None, job_rules())
+    return [*found, *user_roles()]
+
+
+def user_roles() -> list[Document]:
+    """Added by Kubernetes to its own roles `view`, `edit` and `admin`, so that a namespace's users may use Jobs."""
+    view = [
+        _rule("batch.volcano.sh", ["jobs", "jobs/status"], _READ),
+        _rule("bus.volcano.sh", ["commands"], _READ),
+        _rule("scheduling.volcano.sh", ["podgroups"], _READ),
+    ]
+    edit = [
+        _rule("batch.volcano.sh", ["jobs"], ["create", "update", "patch", "delete"]),
+        _rule("bus.volcano.sh", ["commands"], ["create", "delete"]),
+    ]
+    found = []
+    for name, rules, targets in (
+        ("vcjob-view", view, ("view", "edit", "admin")),
+        ("vcjob-edit", edit, ("edit", "admin")),
+    ):
+        role = _labelled(CLUSTER_ROLES.manifest(name, rules=rules))
+        role["metadata"]["labels"] |= {f"{_RBAC}/aggregate-to-{target}": "true" for target in targets}
+        found.append(role)
     return found
 
 
 def job_rules() -> list[Rule]:
-    """What the life of a Job takes, in every namespace that is served."""
+    """What the controller needs in every served namespace."""
     return [
-        _rule("batch.volcano.sh", ["jobs"], [*_LOOK, "delete"]),  # deleted when its time to live is over
+        _rule("batch.volcano.sh", ["jobs"], [*_READ, "delete"]),  # deleted after ttlSecondsAfterFinished
         _rule("batch.volcano.sh", ["jobs/status"], ["patch"]),
         # Where OwnerReferencesPermissionEnforcement is on, an owner that blocks its deletion needs this.
         _rule("batch.volcano.sh", ["jobs/finalizers"], ["update"]),
         _rule("bus.volcano.sh", ["commands"], ["list", "watch", "delete"]),
-        _rule("", ["pods"], [*_LOOK, "create", "patch", "delete"]),
-        _rule("", ["configmaps", "services"], [*_LOOK, "create", "patch", "delete"]),
-        _rule("", ["persistentvolumeclaims"], [*_LOOK, "create"]),
-        _rule("networking.k8s.io", ["networkpolicies"], [*_LOOK, "create", "patch", "delete"]),
-        _rule("scheduling.volcano.sh", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
-        _rule("scheduling.x-k8s.io", ["podgroups"], [*_LOOK, "create", "patch", "delete"]),
+        _rule("", ["pods"], [*_READ, "create", "patch", "delete"]),
+        _rule("", ["configmaps", "services"], [*_READ, "create", "patch", "delete"]),
+        _rule("", ["persistentvolumeclaims"], [*_READ, "create"]),
+        _rule("networking.k8s.io", ["networkpolicies"], [*_READ, "create", "patch", "delete"]),
+        _rule("scheduling.volcano.sh", ["podgroups"], [*_READ, "create", "patch", "delete"]),
+        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch", "delete"]),
         _rule("", ["events"], ["create", "list"]),  # why a pod that has its node does not start
     ]
 
@@ -66,12 +89,12 @@ def _own_rules(settings: Settings) -> list[Rule]:
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], LEASE),
     ]
     if settings.webhook:
-        rules.append(_rule("", ["secrets"], [*_LOOK, "update"], SECRET))
+        rules.append(_rule("", ["secrets"], [*_READ, "update"], SECRET))
     return rules
 
 
 def _cluster_rules(settings: Settings) -> list[Rule]:
-    """What belongs to no namespace, and what shows whether Volcano's own parts are alive."""
+    """Cluster-scoped objects, and what shows whether Volcano's own components are running."""
     rules = [
         _rule("scheduling.k8s.io", ["priorityclasses"], ["list", "watch"]),
         _rule("scheduling.volcano.sh", ["queues"], ["list", "watch"]),
@@ -84,7 +107,7 @@ def _cluster_rules(settings: Settings) -> list[Rule]:
         rules.append(_rule("", ["pods"], ["list", "watch"]))
     if settings.webhook:
         kinds = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
-        rules.append(_rule("admissionregistration.k8s.io", kinds, [*_LOOK, "patch"], CONFIGURATION))
+        rules.append(_rule("admissionregistration.k8s.io", kinds, [*_READ, "patch"], CONFIGURATION))
     return rules
 
 

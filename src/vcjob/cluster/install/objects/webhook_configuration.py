@@ -1,4 +1,4 @@
-"""How the API server asks us about Jobs: narrow rules, a short time limit, no effects."""
+"""The webhook configurations, their Service and Secret: Jobs only, a short timeout, no side effects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TIMEOUT_SECONDS = 5
 
 
 def webhook_objects(settings: Settings, selector: dict[str, str]) -> list[Document]:
-    """The Service, the empty Secret, and the two configurations; the controller fills in its CA."""
+    """The empty Secret, the Service and the two configurations; the controller adds its CA to them."""
     service = SERVICES.manifest(
         SERVICE,
         settings.namespace,
@@ -20,12 +20,12 @@ def webhook_objects(settings: Settings, selector: dict[str, str]) -> list[Docume
             "ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],
         },
     )
-    # Made empty here, so that the controller needs no right to create Secrets.
+    # Created empty here, so that the controller needs no right to create Secrets.
     secret = SECRETS.manifest(SECRET, settings.namespace, type="Opaque")
     mutating = MUTATING_WEBHOOKS.manifest(
         CONFIGURATION,
         webhooks=[
-            # Updates too: kubectl puts a list from the file in the place of the one with our defaults.
+            # Updates too: kubectl replaces the list with our defaults by the list from its file.
             {**_hook(settings, "mutate"), "reinvocationPolicy": "IfNeeded"},
         ],
     )

@@ -1,4 +1,7 @@
-"""How the controller runs: two replicas, non-root, on a read-only root, under restricted PodSecurity."""
+"""The Deployment of the controller and what it needs to run: namespace, priority, network policy, metrics Service.
+
+The pods fulfil Pod Security's level `restricted`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 from vcjob.cluster.install.settings import (
     HEALTH_PORT,
+    METRICS,
     METRICS_PORT,
     NAME,
     OURS,
@@ -18,12 +22,13 @@ from vcjob.kube.api.resources import (
     NETWORK_POLICIES,
     POD_DISRUPTION_BUDGETS,
     PRIORITY_CLASSES,
+    SERVICES,
     Document,
 )
 
 POD_LABELS = {"app.kubernetes.io/name": NAME}
 USER = 65532
-#: Above every Job, below the cluster's own parts.
+#: Above every Job, below the cluster's own components.
 PRIORITY = 900_000_000
 _STOP_SECONDS = 30
 
@@ -50,15 +55,26 @@ def workload(settings: Settings) -> list[Document]:
         POD_DISRUPTION_BUDGETS.manifest(
             NAME, settings.namespace, spec={"minAvailable": 1, "selector": {"matchLabels": POD_LABELS}}
         ),
+        SERVICES.manifest(METRICS, settings.namespace, spec=_metrics_service()),
         DEPLOYMENTS.manifest(NAME, settings.namespace, spec=_deployment(settings)),
     ]
     for document in found:
         document["metadata"]["labels"] = dict(OURS)
+        if document["kind"] == SERVICES.kind:
+            document["metadata"]["labels"]["app.kubernetes.io/name"] = METRICS
     return found
 
 
+def _metrics_service() -> Document:
+    return {
+        "type": "ClusterIP",
+        "selector": POD_LABELS,
+        "ports": [{"name": "metrics", "port": METRICS_PORT, "protocol": "TCP", "targetPort": "metrics"}],
+    }
+
+
 def arguments(settings: Settings) -> list[str]:
-    """The command line of a replica."""
+    """The command line of a replica (see `vcjob controller --help`)."""
     words = ["controller", f"--lease-namespace={settings.namespace}", f"--gang={settings.gang}"]
     words.append(f"--volcano-namespace={settings.volcano_namespace}")
     words.append(f"--log-level={settings.log_level}")
@@ -70,8 +86,24 @@ def arguments(settings: Settings) -> list[str]:
     return words
 
 
+def settings_of(deployment: Document) -> Settings:
+    """What an installed controller was started with: the inverse of `arguments`, for what others need to know."""
+    namespace = deployment["metadata"]["namespace"]
+    containers = ((deployment["spec"].get("template") or {}).get("spec") or {}).get("containers") or [{}]
+    words: list[str] = containers[0].get("args") or []
+    options = [word.partition("=") for word in words]
+    values = {name: value for name, _, value in options}
+    return Settings(
+        namespace=namespace,
+        namespaces=tuple(value for name, _, value in options if name == "--namespace"),
+        volcano_namespace=values.get("--volcano-namespace") or Settings().volcano_namespace,
+        beside_volcano="--beside-volcano" in values,
+        webhook="--no-webhook" not in values,
+    )
+
+
 def _network_policy(settings: Settings) -> Document:
-    """Nobody but the API server, the kubelet and Prometheus has anything to ask; what it asks is its own."""
+    """Ingress to the ports of the API server, the kubelet and Prometheus only; egress is not restricted."""
     ports = [HEALTH_PORT, METRICS_PORT, *([WEBHOOK_PORT] if settings.webhook else [])]
     return {
         "podSelector": {"matchLabels": POD_LABELS},
@@ -122,7 +154,7 @@ def _container(settings: Settings) -> Document:
         "image": settings.image,
         "imagePullPolicy": settings.image_pull_policy,
         "args": arguments(settings),
-        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - the one place that can be written
+        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - the only writable folder
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "startupProbe": _probe("/healthz", period=1, failures=60),
@@ -137,7 +169,7 @@ def _container(settings: Settings) -> Document:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a file system of its own
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a memory file system
     }
 
 
