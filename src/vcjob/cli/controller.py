@@ -13,45 +13,73 @@ _PORT = click.IntRange(0, 65535)
 @cluster_options
 @click.option(
     "-n", "--namespace", "namespaces", metavar="NAME", multiple=True,
-    help="Serve the Jobs of this namespace only; may be given several times.  [default: all]",
+    help="Serve Jobs of this namespace only; may be given several times.  [default: all]",
 )  # fmt: skip
 @gang_option
 @click.option(
-    "--scheduler", metavar="NAME", help="Who places pods that ask for Volcano's scheduler where it is not."
+    "--scheduler",
+    metavar="NAME",
+    help="schedulerName for pods that request `volcano` when its scheduler is not running.  "
+    "[default: the cluster's default scheduler]",
 )
 @volcano_namespace_option
-@click.option("--beside-volcano", is_flag=True, help="Run although Volcano's controller manager is alive.")
-@click.option("--workers", type=click.IntRange(1, 1000), default=16, show_default=True, help="Jobs at once.")
-@click.option("--lease-name", default="vcjob-controller", show_default=True, metavar="NAME")
+@click.option(
+    "--beside-volcano",
+    is_flag=True,
+    help="Run although Volcano's controller manager is running. Its job controller must be switched off.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1000),
+    default=16,
+    show_default=True,
+    help="Number of Jobs reconciled concurrently.",
+)
+@click.option(
+    "--lease-name",
+    default="vcjob-controller",
+    show_default=True,
+    metavar="NAME",
+    help="The Lease by which replicas elect their leader.",
+)
 @click.option(
     "--lease-namespace",
     default="vcjob-system",
     show_default=True,
     metavar="NAME",
-    help="The controller's own namespace: its Lease, its Service and its Secret are there.",
+    help="The controller's own namespace, with its Lease, Service and Secret.",
 )
 @click.option(
     "--webhook/--no-webhook",
     default=True,
     show_default=True,
-    help="Answer the API server's questions about Jobs.",
+    help="Serve the admission webhook.",
 )
 @click.option(
     "--host", default="", metavar="ADDRESS", help="Listen on this address only.  [default: every address]"
 )
-@click.option("--webhook-port", type=_PORT, default=8443, show_default=True)
-@click.option("--health-port", type=_PORT, default=8080, show_default=True)
-@click.option("--metrics-port", type=_PORT, default=8081, show_default=True)
+@click.option(
+    "--webhook-port", type=_PORT, default=8443, show_default=True, help="HTTPS port of the admission webhook."
+)
+@click.option(
+    "--health-port", type=_PORT, default=8080, show_default=True, help="HTTP port of /healthz and /readyz."
+)
+@click.option("--metrics-port", type=_PORT, default=8081, show_default=True, help="HTTP port of /metrics.")
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
+    help="The least severe log lines to write.",
 )
-@click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
 @click.option(
-    "--profile", metavar="FILE", help="Write where the time went to this file at the end (for pstats)."
+    "--log-format",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+    help="Format of the log lines on standard error.",
 )
+@click.option("--profile", metavar="FILE", help="Write a CPU profile (for pstats) to this file on exit.")
 def command(
     *,
     kubeconfig: str | None,
@@ -73,16 +101,12 @@ def command(
     log_format: str,
     profile: str | None,
 ) -> None:
-    """Serve the Jobs of a cluster: the controller, and the webhook that checks them.
+    """Run the controller for the Jobs of a cluster, and the webhook that checks them.
 
-    `vcjob install` runs this in the cluster. Any number of replicas may run: one of them leads, all of
-    them answer. Ends with SIGTERM.
+    `vcjob install` runs this in the cluster. Any number of replicas may run: one of them leads, all of them serve the
+    webhook. SIGTERM ends it gracefully.
     """
-    import msgspec
-
-    from vcjob.cluster.controller.options import ControllerOptions
     from vcjob.cluster.process.main import run
-    from vcjob.kube.config.config import load
 
     options = {
         "namespaces": namespaces or None,
@@ -102,4 +126,5 @@ def command(
         "log_json": log_format == "json",
         "profile": profile,
     }
-    run(load(kubeconfig, context), msgspec.convert(options, ControllerOptions))
+    if code := run(kubeconfig, context, options):
+        raise click.exceptions.Exit(code)

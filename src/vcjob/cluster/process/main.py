@@ -1,5 +1,9 @@
-"""The process behind `vcjob controller`: logs, health, metrics, the webhook on every replica, and the
-controller on the one that holds the Lease."""
+"""The process of `vcjob controller`: logging, health, metrics, the webhook on every replica, and the controller on the
+replica that holds the Lease.
+
+The CLI calls `run`. It knows every other package of `cluster`; none of them knows it. What makes serving impossible
+(`VcjobError`) is logged and becomes the exit code.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
+import msgspec
+
 from vcjob._version import __version__
 from vcjob.cluster.controller.controller import run_controller
 from vcjob.cluster.controller.options import ControllerOptions
@@ -21,41 +27,59 @@ from vcjob.cluster.process.json_logging import set_up_logging
 from vcjob.cluster.process.metrics import Metrics
 from vcjob.errors import VcjobError
 from vcjob.kube.api.client import Client
-from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.config.config import ClusterConfig, load
 from vcjob.kube.errors import KubeError
 from vcjob.kube.http.transport import Transport
 
 log = logging.getLogger(__name__)
 _RETRY_SECONDS = 2.0
-#: How long the webhook still answers after we were told to go: the API server hears of it a little later.
+#: How long the webhook still answers after SIGTERM: API servers learn only later that this replica has ended.
 _DRAIN_SECONDS = 2.0
+_TERMINATION_LOG = "/dev/termination-log"
 
 
-def run(config: ClusterConfig, options: ControllerOptions) -> None:
-    """Serve until SIGTERM or SIGINT."""
+def run(kubeconfig: str | None, context: str | None, chosen: dict[str, Any]) -> int:
+    """Serve until SIGTERM or SIGINT and return the exit code. The reason for an early end is logged.
+
+    `chosen` are fields of `ControllerOptions`.
+    """
+    options = msgspec.convert(chosen, ControllerOptions)
     set_up_logging(options.log_level, as_json=options.log_json)
-    # What was imported stays, and next to nothing that a controller drops hangs in a circle: to look for it less
+    # Imported objects live as long as the process, and the controller creates few reference cycles: collecting less
     # often saves a fifteenth of the CPU.
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)
     try:
+        config = load(kubeconfig, context)
         with _profiled(options.profile), asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(serve(config, options))
     except VcjobError as error:
-        if not options.log_json:
-            raise
-        log.critical("%s", error.message, extra={"hint": error.hint})  # as every other line, not as text
-        raise SystemExit(error.exit_code) from None
+        if options.log_json:
+            log.error("%s", error.message, extra={"hint": error.hint})
+        else:
+            log.error("%s%s", error.message, f" (hint: {error.hint})" if error.hint else "")
+        _write_termination_message(error)
+        return error.exit_code
+    return 0
+
+
+def _write_termination_message(error: VcjobError) -> None:
+    """Where the kubelet looks for the reason of a container's end; outside a pod there is no such file."""
+    try:
+        with open(_TERMINATION_LOG, "r+", encoding="utf-8") as file:
+            file.write(f"{error.message}\nhint: {error.hint}\n" if error.hint else f"{error.message}\n")
+    except OSError:
+        pass
 
 
 async def serve(config: ClusterConfig, options: ControllerOptions, stop: asyncio.Event | None = None) -> None:
-    """Serve until `stop` is set (by a signal, where none is given), or raise why that is not possible."""
+    """Serve until `stop` is set (by a signal, where none is given); raises `VcjobError` where that is not possible."""
     metrics, health = Metrics(), Health()
     if stop is None:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    log.info("vcjob %s serves the Jobs of %s", __version__, config.server)
+    log.info("vcjob %s serves Jobs of %s", __version__, config.server)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
             Client(config, transport=Transport(config, observer=metrics.requested))
@@ -65,17 +89,17 @@ async def serve(config: ClusterConfig, options: ControllerOptions, stop: asyncio
             await serve_metrics(metrics, host=options.host, port=options.metrics_port),
         ):
             stack.push_async_callback(server.close)
-        parts: list[Coroutine[Any, Any, None]] = [_look_at_kinds(client)]
+        parts: list[Coroutine[Any, Any, None]] = [_check_definition(client)]
         if options.webhook:
             health.waiting_for = "the webhook's certificate"
             parts.append(_webhook(client, options, health, stop))
-        await _first_end(run_controller(client, options, metrics=metrics, stop=stop), parts, stop)
+        await _run_until_main_ends(run_controller(client, options, metrics=metrics, stop=stop), parts, stop)
 
 
-async def _first_end(
+async def _run_until_main_ends(
     main: Coroutine[Any, Any, None], parts: Iterable[Coroutine[Any, Any, None]], stop: asyncio.Event
 ) -> None:
-    """Run all until `main` ends or one of the parts fails; then end the rest."""
+    """Run all until `main` ends or one of the parts fails; then end the others."""
     leading = asyncio.create_task(main)
     others = [asyncio.create_task(part) for part in parts]
     try:
@@ -85,7 +109,7 @@ async def _first_end(
             for task in done:
                 task.result()
         stop.set()
-        for task in waiting:  # the webhook answers for a little while yet
+        for task in waiting:  # the webhook still answers while it drains
             await task
     finally:
         for task in (leading, *others):
@@ -106,7 +130,7 @@ async def _webhook(client: Client, options: ControllerOptions, health: Health, s
         names=[service, f"{service}.cluster.local"],
         configurations=[CONFIGURATION],
     )
-    if not await _persevere(tls.start, "the webhook's certificate cannot be had yet", stop):
+    if not await _retry(tls.start, "cannot load or create the webhook's certificate", stop):
         return
     queues = QueueCache(client)
     server = await serve_webhook(
@@ -120,7 +144,7 @@ async def _webhook(client: Client, options: ControllerOptions, health: Health, s
         for task in keeping:
             if task.done():
                 task.result()
-        health.waiting_for = "its end"
+        health.waiting_for = "its end (it is draining)"
         await asyncio.sleep(_DRAIN_SECONDS)
     finally:
         stopping.cancel()
@@ -130,14 +154,14 @@ async def _webhook(client: Client, options: ControllerOptions, health: Health, s
         await server.close()
 
 
-async def _persevere(attempt: Callable[[], Awaitable[None]], words: str, stop: asyncio.Event) -> bool:
-    """Do it until it succeeds; False where we are to stop before that."""
+async def _retry(attempt: Callable[[], Awaitable[None]], problem: str, stop: asyncio.Event) -> bool:
+    """Call `attempt` until it succeeds; False where `stop` was set before."""
     while not stop.is_set():
         try:
             await attempt()
             return True
         except KubeError as error:
-            log.warning("%s: %s", words, error)
+            log.warning("%s: %s", problem, error)
         try:
             await asyncio.wait_for(stop.wait(), _RETRY_SECONDS)
         except TimeoutError:
@@ -145,13 +169,13 @@ async def _persevere(attempt: Callable[[], Awaitable[None]], words: str, stop: a
     return False
 
 
-async def _look_at_kinds(client: Client) -> None:
-    """Somebody may have put another definition of Jobs in the place of ours: then say so, once."""
+async def _check_definition(client: Client) -> None:
+    """Log a warning where somebody has replaced our definition of Jobs by another."""
     try:
         for note in await check_served(client):
             log.warning("%s", note)
     except KubeError as error:
-        log.warning("the definition of Jobs could not be looked at: %s", error)
+        log.warning("cannot check the definition of Jobs: %s", error)
 
 
 def _loop_factory() -> Any:
@@ -164,7 +188,7 @@ def _loop_factory() -> Any:
 
 @contextmanager
 def _profiled(file: str | None) -> Iterator[None]:
-    """Where the time goes, written for `python -m pstats` at the end."""
+    """Write a CPU profile for `python -m pstats` on exit."""
     if not file:
         yield
         return
