@@ -1,4 +1,4 @@
-"""Options of the verbs about clusters and the controller in them."""
+"""Options shared by the verbs that operate a cluster: install, uninstall, controller and doctor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def cluster_options(function: Function) -> Function:
     """`--kubeconfig` and `--context`, as kubectl has them."""
-    context = click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
+    context = click.option("--context", metavar="NAME", help="The context of the kubeconfig to use.")
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
@@ -26,12 +26,12 @@ gang_option = click.option(
     type=click.Choice(["auto", "none", "volcano", "coscheduling"]),
     default="auto",
     show_default=True,
-    help="Who places a Job's pods as one group.",
+    help="How a Job's pods are scheduled as one group.",
 )
 volcano_namespace_option = click.option(
     "--volcano-namespace",
     default="volcano-system",
     show_default=True,
     metavar="NAME",
-    help="Where Volcano's own parts live.",
+    help="The namespace of Volcano's own components.",
 )

@@ -1,4 +1,4 @@
-"""`vcjob doctor`: what can be run here, and what is missing."""
+"""`vcjob doctor`: what this machine and this cluster can run, and what is missing."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ _COLOURS = {"ok": "green", "note": "yellow", "missing": "red"}
 
 @click.command("doctor")
 @click.option(
-    "--on", "ground", type=click.Choice(["local", "cluster"]), help="Only this one.  [default: both]"
+    "--on",
+    "backend",
+    type=click.Choice(["local", "cluster"]),
+    help="Check this one only.  [default: both]",
 )
 @cluster_options
 @click.option(
-    "-n",
-    "--namespace",
-    default="vcjob-system",
-    show_default=True,
-    help="Where the controller is installed.",
+    "-n", "--namespace", help="The namespace in which Jobs shall run.  [default: that of the context]"
+)
+@click.option(
+    "--controller-namespace",
+    metavar="NAME",
+    help="Where the controller is installed.  [default: found in the cluster, else vcjob-system]",
 )
 @output_option(("table", "json"))
 def command(
-    *, ground: str | None, kubeconfig: str | None, context: str | None, namespace: str, output: str
+    *,
+    backend: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    controller_namespace: str | None,
+    output: str,
 ) -> None:
-    """Say what this machine and this cluster can run, and what is missing.
+    """Check what this machine and this cluster can run, and what is missing.
 
-    Changes nothing. Ends with 3 where the ground that was asked for cannot run Jobs; where none was named, a
-    missing cluster is no failure.
+    Changes nothing. The exit code is 3 where the backend of --on cannot run Jobs; without --on, a missing cluster
+    is no failure.
     """
     found: dict[str, list[Check]] = {}
-    if ground != "cluster":
+    if backend != "cluster":
         from vcjob.local.jobs.doctor import examine
 
         found["local"] = list(examine())
-    if ground != "local":
-        found["cluster"] = _cluster(kubeconfig, context, namespace)
+    if backend != "local":
+        found["cluster"] = _examine_cluster(kubeconfig, context, namespace, controller_namespace)
     _show(found, output)
-    judged = found[ground or "local"]
-    if any(check.standing == "missing" for check in judged):
+    if any(check.standing == "missing" for check in found[backend or "local"]):
         raise click.exceptions.Exit(BackendError.exit_code)
 
 
-def _cluster(kubeconfig: str | None, context: str | None, namespace: str) -> list[Check]:
-    import asyncio
-
-    from vcjob.cluster.install.doctor import examine
-    from vcjob.cluster.install.settings import Settings
+def _examine_cluster(*arguments: str | None) -> list[Check]:
+    from vcjob.cluster.install.commands import examine
     from vcjob.diagnosis.check import missing
-    from vcjob.kube.api.client import Client
-    from vcjob.kube.config.config import load
-
-    async def work() -> list[Check]:
-        async with Client(load(kubeconfig, context)) as client:
-            return [check async for check in examine(client, Settings(namespace=namespace))]
 
     try:
-        return asyncio.run(work())
+        return examine(*arguments)
     except BackendError as error:
         return [missing("cluster", error.message, error.hint)]
 
@@ -76,14 +76,14 @@ def _show(found: dict[str, list[Check]], output: str) -> None:
 
         from vcjob.cli.json_text import to_json
 
-        sys.stdout.write(to_json({ground: msgspec.to_builtins(checks) for ground, checks in found.items()}))
+        sys.stdout.write(to_json({backend: msgspec.to_builtins(checks) for backend, checks in found.items()}))
         return
     from vcjob.cli.style import Style
 
     style = Style(sys.stdout)
     titles = {"local": "This machine", "cluster": "The cluster"}
-    for number, (ground, checks) in enumerate(found.items()):
-        sys.stdout.write(f"{'' if not number else chr(10)}{style(titles[ground], 'bold')}\n")
+    for number, (backend, checks) in enumerate(found.items()):
+        sys.stdout.write(f"{'' if not number else chr(10)}{style(titles[backend], 'bold')}\n")
         for check in checks:
             standing = style(check.standing.ljust(7), _COLOURS[check.standing])
             sys.stdout.write(f"  {standing}  {check.topic}: {check.message}\n")

@@ -1,4 +1,4 @@
-"""`vcjob install`: the controller in a cluster."""
+"""`vcjob install`: installs or updates the controller in a cluster. Shares its output with `uninstall`."""
 
 from __future__ import annotations
 
@@ -20,41 +20,57 @@ _TABLE = "table"
 @click.command("install")
 @cluster_options
 @click.option(
-    "-n", "--namespace", default="vcjob-system", show_default=True, help="Where the controller lives."
+    "-n", "--namespace", default="vcjob-system", show_default=True, help="The namespace to install into."
 )
 @click.option("--image", metavar="IMAGE", help="The controller's image.  [default: vcjob:<this version>]")
-@click.option("--image-pull-secret", "image_pull_secrets", metavar="NAME", multiple=True)
-@click.option("--replicas", type=click.IntRange(1, 10), default=2, show_default=True)
+@click.option(
+    "--image-pull-secret",
+    "image_pull_secrets",
+    metavar="NAME",
+    multiple=True,
+    help="A Secret with credentials for the image's registry; may be given several times.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 10),
+    default=2,
+    show_default=True,
+    help="Number of replicas. One leads; all serve the webhook.",
+)
 @click.option(
     "--watch-namespace",
     "namespaces",
     metavar="NAME",
     multiple=True,
-    help="Serve, and have rights in, this namespace only; may be given several times.  [default: all]",
+    help="Serve Jobs of this namespace only, with rights limited to it; may be given several times.  [default: all]",
 )
 @gang_option
 @click.option(
     "--webhook/--no-webhook",
     default=True,
     show_default=True,
-    help="Have the API server ask about every Job.",
+    help="Have the API server check every Job with the admission webhook.",
 )
 @click.option(
     "--failure-policy",
     type=click.Choice(["Ignore", "Fail"]),
     default="Ignore",
     show_default=True,
-    help="What the API server does with a Job when no replica answers: take it (the controller checks it "
-    "then) or refuse it.",
+    help="What the API server does with a Job when no replica answers: accept it (the controller then checks it) or "
+    "refuse it.",
 )
 @volcano_namespace_option
-@click.option("--beside-volcano", is_flag=True, help="Install although Volcano's controllers are alive.")
+@click.option(
+    "--beside-volcano",
+    is_flag=True,
+    help="Install although Volcano's controller manager is running. Its job controller must be switched off.",
+)
 @click.option(
     "--replace-crds",
     is_flag=True,
-    help="Put our definitions in the place of another's (they stay when we go).",
+    help="Replace CustomResourceDefinitions of another program (uninstall does not remove them then).",
 )
-@click.option("--force-conflicts", is_flag=True, help="Take back fields that somebody else has changed.")
+@click.option("--force-conflicts", is_flag=True, help="Overwrite fields that another program has changed.")
 @click.option(
     "--wait",
     "wait_seconds",
@@ -62,7 +78,7 @@ _TABLE = "table"
     type=click.FloatRange(min=0),
     default=120.0,
     show_default=True,
-    help="How long to wait until the controller runs; 0: not at all.",
+    help="How long to wait until the controller runs; 0 does not wait.",
 )
 @output_option((_TABLE, "yaml", "json"))
 def command(
@@ -76,47 +92,36 @@ def command(
     output: str,
     **chosen: Any,
 ) -> None:
-    """Put the controller into a cluster, or bring it up to date.
+    """Install the controller in a cluster, or update it.
 
-    Run it again at any time: it changes what differs and nothing else, and running Jobs run on. With
-    `-o yaml` or `-o json` the manifests are printed and no cluster is asked.
+    It can be run again at any time: it changes only what differs, and running Jobs continue. Everything is checked
+    before anything is written. With `-o yaml` or `-o json` the manifests are printed and no cluster is contacted.
     """
     import msgspec
 
+    from vcjob.cluster.install.commands import install
     from vcjob.cluster.install.settings import IMAGE, Settings
 
     settings = msgspec.convert({"image": image or IMAGE, **chosen}, Settings)
     if output != _TABLE:
         _print(settings, output)
         return
-    report = _install(
-        settings,
+    report = install(
         kubeconfig,
         context,
+        settings,
         replace_crds=replace_crds,
         force=force_conflicts,
         wait_seconds=wait_seconds,
+        on_change=show_change,
+        progress=show_progress,
     )
-    show_report(report)
+    show_notes(report)
     changed = sum(change.outcome not in ("unchanged", "kept") for change in report.changes)
-    state = "and runs" if wait_seconds else "(its start was not waited for)"
+    state = "and runs" if wait_seconds else "(without waiting for its start)"
     sys.stdout.write(
         f"vcjob is installed in namespace {settings.namespace} {state}; {changed} objects changed\n"
     )
-
-
-def _install(settings: Settings, kubeconfig: str | None, context: str | None, **options: Any) -> Report:
-    import asyncio
-
-    from vcjob.cluster.install.apply import install
-    from vcjob.kube.api.client import Client
-    from vcjob.kube.config.config import load
-
-    async def work() -> Report:
-        async with Client(load(kubeconfig, context), field_manager="vcjob-install") as client:
-            return await install(client, settings, tell=show_change, **options)
-
-    return asyncio.run(work())
 
 
 def show_change(change: Change) -> None:
@@ -125,8 +130,13 @@ def show_change(change: Change) -> None:
         sys.stdout.flush()
 
 
-def show_report(report: Report) -> None:
-    """What the user should know beside the changes, which were told as they happened."""
+def show_progress(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def show_notes(report: Report) -> None:
+    """Warnings for the user; changes were printed as they happened."""
     for note in report.notes:
         sys.stderr.write(f"note: {note}\n")
 

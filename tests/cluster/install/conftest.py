@@ -1,4 +1,4 @@
-"""Clusters of their own for the tests of installing: what they install would be in the way of others."""
+"""Separate clusters for the tests of installing, because an installation concerns the whole cluster."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from tests.testbed.programs.builder import program
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CHART = Path(__file__).parents[3] / "charts/vcjob"
 GUIDE = Path(__file__).parents[2] / "guides/guide.en.yaml"
 Done = subprocess.CompletedProcess[str]
 
 
 class InstalledCluster:
-    """A cluster, and the two commands by which a user meets it."""
+    """A cluster, and the commands with which a user operates it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -48,8 +49,17 @@ class InstalledCluster:
             timeout=60,
         )
 
+    def helm(self, *arguments: str) -> Done:
+        return subprocess.run(
+            [str(program("helm")), *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
     def versions(self) -> dict[str, str]:
-        """The resource version of everything that an installation is."""
+        """The resource version of every object of an installation."""
         kinds = (
             "crd,ns,sa,roles,rolebindings,clusterroles,clusterrolebindings,secrets,services,deployments,pdb,"
             "netpol,priorityclasses,mutatingwebhookconfigurations,validatingwebhookconfigurations"

@@ -1,7 +1,9 @@
-"""Installing into clusters where somebody else is already."""
+"""Installing into clusters that have another installation, other definitions or changed objects."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.install.conftest import CRDS, GUIDE, JOBS, InstalledCluster
+from tests.cluster.install.conftest import CHART, CRDS, GUIDE, JOBS, InstalledCluster
 from tests.testbed.programs.builder import data
+from tests.testbed.images.catalog import VCJOB
 
 pytestmark = pytest.mark.cluster
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
@@ -82,7 +85,7 @@ def test_a_definition_with_fewer_fields_is_refused_and_can_be_replaced(ground: I
     assert done.returncode == 0, done.stderr
     assert ground.install("--wait", "0").returncode == 0
     gone = ground.vcjob("uninstall")
-    assert "took the place of another one and stays" in gone.stderr
+    assert "replaced another one and stays" in gone.stderr
     assert ground.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
 
 
@@ -96,6 +99,9 @@ def test_a_live_job_controller_of_volcanos_is_a_reason_to_refuse(ground: Install
     assert "--controllers=*,-job-controller" in refused.stderr
     assert ground.api.find("/api/v1/namespaces/vcjob-system") is None
     assert ground.install("--wait", "0", "--beside-volcano").returncode == 0
+    examined = ground.vcjob("doctor", "--on", "cluster", "-o", "json")
+    checks = {check["topic"]: check for check in json.loads(examined.stdout)["cluster"]}
+    assert (checks["others"]["standing"], "--beside-volcano" in checks["others"]["message"]) == ("ok", True)
     ground.api.delete(f"{LEASES}/vc-controller-manager")
     assert ground.install("--wait", "0").returncode == 0
 
@@ -104,7 +110,7 @@ def test_an_object_of_our_name_that_is_not_ours_is_left_alone(ground: InstalledC
     ground.api.create(f"{ROLES}/clusterroles", {"metadata": {"name": "vcjob-controller"}, "rules": []})
     refused = ground.install("--wait", "0")
     assert refused.returncode == 3
-    assert "ClusterRole vcjob-controller is there already" in refused.stderr
+    assert "ClusterRole vcjob-controller already exists" in refused.stderr
     assert ground.vcjob("uninstall").returncode == 0
     assert ground.api.get(f"{ROLES}/clusterroles/vcjob-controller")["rules"] is None
     ground.api.delete(f"{ROLES}/clusterroles/vcjob-controller")
@@ -129,19 +135,59 @@ def test_a_namespace_to_serve_must_be_there(ground: InstalledCluster) -> None:
 
 def test_a_second_home_is_refused(ground: InstalledCluster) -> None:
     assert ground.install("--wait", "0").returncode == 0
-    refused = ground.install("--wait", "0", "-n", "elsewhere")
-    assert refused.returncode == 3
-    assert "installed in namespace vcjob-system already" in refused.stderr
+    before = ground.versions()
+    for refused in (
+        ground.install("--wait", "0", "-n", "elsewhere"),
+        ground.vcjob("uninstall", "-n", "elsewhere"),
+    ):
+        assert refused.returncode == 3
+        assert "already installed in namespace vcjob-system" in refused.stderr
+    assert ground.versions() == before
 
 
-def test_a_change_by_somebody_else_is_told_and_can_be_taken_back(ground: InstalledCluster) -> None:
+def test_changes_by_others_are_reported_before_anything_is_written(ground: InstalledCluster) -> None:
     assert ground.install("--wait", "0").returncode == 0
     ground.kubectl("scale", "-n", "vcjob-system", "deploy/vcjob-controller", "--replicas=5")
+    ground.kubectl("delete", "-n", "vcjob-system", "pdb/vcjob-controller", "priorityclass/vcjob-controller")
+    before = ground.versions()
     refused = ground.install("--wait", "0")
     assert refused.returncode == 3
-    assert ".spec.replicas" in refused.stderr
+    assert "Deployment vcjob-controller: .spec.replicas" in refused.stderr
     assert "--force-conflicts" in refused.stderr
+    assert ground.versions() == before
     assert ground.install("--wait", "0", "--force-conflicts").returncode == 0
+    assert len(ground.versions()) == len(before) + 2
+
+
+def test_manifests_that_kubectl_applied_are_taken_over(ground: InstalledCluster) -> None:
+    manifests = ground.install("-o", "yaml").stdout
+    for _ in range(2):  # the namespace is needed before what is in it
+        applied = ground.kubectl("apply", "--server-side", "-f", "-", text=manifests)
+    assert applied.returncode == 0, applied.stderr
+    done = ground.install("--wait", "0")
+    assert done.returncode == 0, done.stderr
+    assert ground.install("--wait", "0").returncode == 0
+
+
+def test_an_installation_by_helm_is_left_to_helm(ground: InstalledCluster) -> None:
+    helm = ["--namespace", "vcjob-system", "vcjob"]
+    installed = ground.helm("install", *helm, str(CHART), "--create-namespace", "--set", f"image={VCJOB}")
+    assert installed.returncode == 0, installed.stderr
+    for verb, way in (("install", "helm upgrade vcjob"), ("uninstall", "helm uninstall vcjob")):
+        begun = time.monotonic()
+        refused = ground.vcjob(verb)
+        assert refused.returncode == 3, refused.stdout
+        assert time.monotonic() - begun < 20
+        assert "vcjob was installed by Helm (release vcjob in namespace vcjob-system)" in refused.stderr
+        assert way in refused.stderr
+    assert ground.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None
+    examined = ground.vcjob("doctor", "--on", "cluster", "-o", "json")
+    checks = {check["topic"]: check for check in json.loads(examined.stdout)["cluster"]}
+    assert checks["others"]["standing"] == "ok", checks["others"]
+    assert ground.helm("uninstall", *helm).returncode == 0
+    gone = ground.vcjob("uninstall")
+    assert gone.returncode == 0, gone.stderr
+    assert ground.api.find(f"{CRDS}/jobs.batch.volcano.sh") is None
 
 
 def test_somebody_without_rights_is_told_which_one_is_lacking(ground: InstalledCluster) -> None:

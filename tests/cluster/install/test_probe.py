@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from vcjob.cluster.install import probe
-from vcjob.cluster.install.probe import wait_for_webhook, webhook_answers
+from vcjob.cluster.install import probe, waiting
+from vcjob.cluster.install.probe import (
+    owner_references_work,
+    wait_for_owner_references,
+    wait_for_webhook,
+    webhook_answers,
+)
 from vcjob.cluster.install.settings import Settings
 from vcjob.kube.errors import ApiError, Forbidden
 
@@ -33,7 +38,7 @@ class Server:
 
 
 def waited(server: Server, **settings: Any) -> list[str]:
-    return asyncio.run(wait_for_webhook(server, Settings(**settings)))  # type: ignore[arg-type]
+    return asyncio.run(wait_for_webhook(server, Settings(**settings), lambda _: None))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("answer", "answers"), [(DENIED, True), (UNREACHED, False), (None, False)])
@@ -45,7 +50,7 @@ def test_only_a_refusal_of_its_own_is_an_answer(answer: Exception | None, answer
 
 def test_an_installation_waits_until_the_webhook_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(None, UNREACHED, DENIED)
-    monkeypatch.setattr(probe, "_PAUSE", 0.0)
+    monkeypatch.setattr(waiting, "_PAUSE", 0.0)
     assert waited(server) == []
     assert server.tried == [("vcjob-system", True)] * 3
 
@@ -57,7 +62,7 @@ def test_it_is_tried_where_it_is_asked() -> None:
 
 
 def test_a_webhook_that_never_answers_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_PATIENCE", 0.0)
+    monkeypatch.setattr(probe, "_SECONDS", 0.0)
     (note,) = waited(Server(None))
     assert "port 8443" in note
 
@@ -70,3 +75,39 @@ def test_without_a_webhook_nothing_is_tried() -> None:
     server = Server(None)
     assert waited(server, webhook=False) == []
     assert server.tried == []
+
+
+NO_MAPPING = Forbidden(
+    403,
+    server_message='configmaps "vcjob-install" is forbidden: cannot set blockOwnerDeletion in this case because '
+    "cannot find RESTMapping for APIVersion batch.volcano.sh/v1alpha1 Kind Job",
+)
+
+
+@pytest.mark.parametrize(("answer", "works"), [(None, True), (NO_MAPPING, False), (Forbidden(403), True)])
+def test_jobs_can_own_objects_once_the_api_server_maps_their_kind(
+    answer: Exception | None, works: bool
+) -> None:
+    server = Server(answer)
+    assert asyncio.run(owner_references_work(server, "here")) is works  # type: ignore[arg-type]
+    assert server.tried == [("here", True)]
+
+
+def test_an_installation_waits_until_a_job_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_PAUSE", 0.0)
+    server = Server(NO_MAPPING, NO_MAPPING, None)
+    notes = asyncio.run(wait_for_owner_references(server, Settings(), lambda _: None))  # type: ignore[arg-type]
+    assert (notes, len(server.tried)) == ([], 3)
+
+
+def test_a_wait_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "_PAUSE", 0.0)
+    answers = iter([False, False, True])
+    reports: list[str] = []
+
+    async def holds() -> bool:
+        return next(answers)
+
+    assert asyncio.run(waiting.wait_until(holds, "the pods to end", 60, reports.append))
+    assert reports == ["waiting for the pods to end (0 s of at most 60 s)"] * 2

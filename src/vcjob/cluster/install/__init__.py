@@ -1,10 +1,9 @@
-"""Putting the controller into a cluster, looking after it there, and taking it out again.
+"""Installs the controller in a cluster, checks it there, and removes it.
 
-- ``settings``    what can be chosen
-- ``structural``  our Job schema in the form that a CustomResourceDefinition wants
-- ``crds``        the kinds; ``served`` judges those that somebody else made
-- ``roles``       what the controller may do; ``workload`` how it runs; ``hooks`` how the API server asks it
-- ``manifests``   all of it, in the order of application
-- ``apply``       installs and upgrades; ``remove`` uninstalls; ``volcano`` looks who else is there
-- ``doctor``      says what a cluster can run and what is missing
+- ``commands``   entry points for the CLI; ``settings`` what can be chosen
+- ``objects``    everything that an installation consists of
+- ``apply``      installs and upgrades what ``intended`` wants, after ``conflicts`` found nothing against it
+- ``remove``     uninstalls; ``ownership`` knows what belongs to an installation, and whether Helm manages it
+- ``doctor``     checks what a cluster can run; ``crd_check``, ``probe``, ``rollout`` and ``volcano`` are its parts
+- ``waiting``    bounded waits with progress
 """

@@ -1,26 +1,25 @@
-"""Installing and upgrading: everything is looked at before anything is written, and applied by the server.
+"""Installs and upgrades the controller by server-side apply. Everything is checked before anything is written.
 
-What somebody else made is never touched: a definition that is not ours is kept, an object of one of our
-names without our label is a reason to refuse.
+The verb `vcjob install` calls `install`. What belongs to somebody else is never changed: a definition that is not
+ours is kept, an object of one of our names without our label is a reason to refuse (`BackendError`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from vcjob.cluster.install.crd_check import judge, notes_on, refuse_if_poor, was_replaced
+from vcjob.cluster.install.conflicts import check_conflicts, conflict_error, describe
+from vcjob.cluster.install.intended import Intended, intended_definitions, intended_objects
 from vcjob.cluster.install.objects import crds
-from vcjob.cluster.install.objects.manifests import controller_objects
-from vcjob.cluster.install.objects.workload import namespace as namespace_manifest
-from vcjob.cluster.install.probe import wait_for_webhook
+from vcjob.cluster.install.ownership import refuse_if_helm_manages_it, refuse_other_namespace
+from vcjob.cluster.install.probe import wait_for_owner_references, wait_for_webhook
 from vcjob.cluster.install.rollout import wait_for_rollout
-from vcjob.cluster.install.settings import MANAGED_BY, NAME, REPLACED, SELECTOR, Settings
-from vcjob.cluster.install.volcano import foreign_webhooks, look_for_volcano, note_on_webhooks
+from vcjob.cluster.install.settings import SELECTOR, Settings
+from vcjob.cluster.install.volcano import find_volcano, foreign_webhooks, warnings_about_webhooks
+from vcjob.cluster.install.waiting import Progress, wait_until
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import (
@@ -29,7 +28,6 @@ from vcjob.kube.api.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
-    NAMESPACES,
     NETWORK_POLICIES,
     POD_DISRUPTION_BUDGETS,
     PRIORITY_CLASSES,
@@ -41,14 +39,13 @@ from vcjob.kube.api.resources import (
     VALIDATING_WEBHOOKS,
     Document,
     Resource,
-    known,
 )
-from vcjob.kube.errors import Conflict, NotFound
+from vcjob.kube.errors import Conflict
 
 Outcome: TypeAlias = Literal["created", "changed", "unchanged", "kept", "removed"]
-Tell: TypeAlias = Callable[["Change"], None]
+OnChange: TypeAlias = Callable[["Change"], None]
 
-#: In the order in which they go: first what the API server asks, then what runs, then what it may do.
+#: In the order of removal: first what the API server calls, then what runs, then its rights.
 KINDS: tuple[Resource[Document], ...] = (
     MUTATING_WEBHOOKS,
     VALIDATING_WEBHOOKS,
@@ -68,7 +65,7 @@ _ESTABLISH_SECONDS = 30.0
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What became of one object."""
+    """What happened to one object."""
 
     kind: str
     name: str
@@ -78,24 +75,9 @@ class Change(msgspec.Struct, frozen=True):
         return f"{self.kind} {self.name}: {self.outcome}"
 
 
-class Intended(msgspec.Struct, frozen=True):
-    resource: Resource[Document]
-    body: Document
-    found: Document | None
-    keep: bool = False
-    force: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self.body["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str | None:
-        found: str | None = self.body["metadata"].get("namespace")
-        return found
-
-
 class Report(msgspec.Struct, frozen=True):
+    """All changes of one installation or removal, and warnings for the user."""
+
     changes: list[Change]
     notes: list[str]
 
@@ -107,105 +89,46 @@ async def install(
     replace_crds: bool = False,
     force: bool = False,
     wait_seconds: float | None = None,
-    tell: Tell = lambda _: None,
+    on_change: OnChange = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Report:
-    """Install, or bring an installation up to date. Jobs that run are not touched."""
-    schedulers = await look_for_volcano(client, settings)
-    schedulers.check_job_controller()
-    notes = note_on_webhooks(await foreign_webhooks(client))
-    intended = await _kinds(client, notes, replace=replace_crds)
-    intended += await _objects(client, settings)
+    """Install, or update an installation. Running Jobs are not affected."""
+    await refuse_if_helm_manages_it(client, "upgrade")
+    (await find_volcano(client, settings)).check_job_controller()
+    notes = warnings_about_webhooks(await foreign_webhooks(client))
+    intended, warnings = await intended_definitions(client, replace=replace_crds)
+    notes += warnings
+    await refuse_other_namespace(client, settings.namespace, "install")
+    intended += await intended_objects(client, settings)
+    if force:
+        intended = [each.forced() for each in intended]
+    else:
+        intended = await check_conflicts(client, intended)
     changes: list[Change] = []
 
-    def note(change: Change) -> None:
+    def record(change: Change) -> None:
         changes.append(change)
-        tell(change)
+        on_change(change)
 
     for each in intended:
-        note(await _apply(client, each, force=force))
-    await _wait_established(client)
+        record(await _apply(client, each))
+    await _wait_established(client, progress)
     for change in await _prune(client, settings, intended):
-        note(change)
+        record(change)
     if wait_seconds:
-        await wait_for_rollout(client, settings, wait_seconds)
-        notes += await wait_for_webhook(client, settings)
+        await wait_for_rollout(client, settings, wait_seconds, progress)
+        notes += await wait_for_webhook(client, settings, progress)
+        notes += await wait_for_owner_references(client, settings, progress)
     return Report(changes, notes)
 
 
-async def _kinds(client: Client, notes: list[str], *, replace: bool) -> list[Intended]:
-    intended: list[Intended] = []
-    for body in crds.definitions():
-        name = body["metadata"]["name"]
-        found = await _find(client, CUSTOM_RESOURCE_DEFINITIONS, name)
-        served = judge(name, found) if found else None
-        foreign = served is not None and served.whose == "theirs"
-        if foreign and not replace:
-            assert served is not None
-            refuse_if_poor(served)
-            notes += notes_on(served)
-        if found and (foreign or was_replaced(found)):
-            body["metadata"]["annotations"] = {REPLACED: "true"}
-        intended.append(
-            Intended(
-                CUSTOM_RESOURCE_DEFINITIONS,
-                body,
-                found,
-                keep=foreign and not replace,
-                force=foreign and replace,
-            )
-        )
-    return intended
-
-
-async def _objects(client: Client, settings: Settings) -> list[Intended]:
-    home = namespace_manifest(settings)
-    found = await _find(client, NAMESPACES, settings.namespace)
-    # A namespace that an administrator has made is the administrator's.
-    intended = [Intended(NAMESPACES, home, found, keep=found is not None and not is_ours(found))]
-    await _refuse_second_home(client, settings)
-    for name in settings.namespaces:
-        if await _find(client, NAMESPACES, name) is None:
-            raise BackendError(
-                f"there is no namespace {name} to serve", hint=f"`kubectl create namespace {name}`"
-            )
-    for body in controller_objects(settings):
-        resource = known(body["apiVersion"], body["kind"])
-        assert resource is not None
-        each = Intended(resource, body, None)
-        found = await _find(client, resource, each.name, each.namespace)
-        if found is not None and not is_ours(found):
-            raise BackendError(
-                f"{resource.kind} {each.name} is there already and was not made by `vcjob install`, so it is left alone",
-                hint="rename or delete it, or label it "
-                f"{MANAGED_BY}=vcjob if it may become part of the installation",
-            )
-        intended.append(msgspec.structs.replace(each, found=found))
-    return intended
-
-
-async def _refuse_second_home(client: Client, settings: Settings) -> None:
-    binding = await _find(client, CLUSTER_ROLE_BINDINGS, NAME)
-    for subject in (binding or {}).get("subjects") or []:
-        elsewhere = subject.get("namespace")
-        if elsewhere and elsewhere != settings.namespace:
-            raise BackendError(
-                f"vcjob is installed in namespace {elsewhere} already, and a cluster needs it once",
-                hint=f"upgrade it there (--namespace {elsewhere}), or `vcjob uninstall --namespace {elsewhere}` first",
-            )
-
-
-async def _apply(client: Client, each: Intended, *, force: bool) -> Change:
+async def _apply(client: Client, each: Intended) -> Change:
     if each.keep:
         return Change(each.resource.kind, each.name, "kept")
     try:
-        after = await client.apply(
-            each.resource, each.name, each.body, each.namespace, force=force or each.force
-        )
-    except Conflict as error:
-        raise BackendError(
-            f"{each.resource.kind} {each.name} was changed by somebody else: {error.server_message}",
-            hint="undo that change, make it an option of `vcjob install`, or take the fields back with --force-conflicts",
-        ) from error
+        after = await client.apply(each.resource, each.name, each.body, each.namespace, force=each.force)
+    except Conflict as error:  # changed since it was checked
+        raise conflict_error(describe(each, error)) from error
     if each.found is None:
         return Change(each.resource.kind, each.name, "created")
     same = _version(each.found) == _version(after)
@@ -213,10 +136,10 @@ async def _apply(client: Client, each: Intended, *, force: bool) -> Change:
 
 
 async def _prune(client: Client, settings: Settings, intended: list[Intended]) -> list[Change]:
-    """Remove what an earlier installation had and this one has not: rights above all."""
+    """Remove what an earlier installation had and this one has not: above all, rights."""
     wanted = {(each.resource.kind, each.namespace, each.name) for each in intended}
     removed: list[Change] = []
-    for kind, found in await ours(client, settings.namespace):
+    for kind, found in await installed_objects(client, settings.namespace):
         metadata = found["metadata"]
         key = (kind.kind, metadata.get("namespace"), metadata["name"])
         if key not in wanted and await client.delete(
@@ -226,7 +149,7 @@ async def _prune(client: Client, settings: Settings, intended: list[Intended]) -
     return removed
 
 
-async def ours(client: Client, namespace: str) -> list[tuple[Resource[Document], Document]]:
+async def installed_objects(client: Client, namespace: str) -> list[tuple[Resource[Document], Document]]:
     """Every object of the installation but definitions and namespace; roles may be in any namespace."""
     found: list[tuple[Resource[Document], Document]] = []
     for kind in KINDS:
@@ -236,34 +159,22 @@ async def ours(client: Client, namespace: str) -> list[tuple[Resource[Document],
     return found
 
 
-async def _wait_established(client: Client) -> None:
-    deadline = time.monotonic() + _ESTABLISH_SECONDS
+async def _wait_established(client: Client, progress: Progress) -> None:
     for name in crds.NAMES:
-        while not _is_established(await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)):
-            if time.monotonic() > deadline:
-                raise BackendError(
-                    f"the definition {name} is not accepted by the API server",
-                    hint=f"`kubectl describe crd {name}` says why",
-                )
-            await asyncio.sleep(0.2)
+
+        async def is_served(name: str = name) -> bool:
+            return _is_established(await client.get(CUSTOM_RESOURCE_DEFINITIONS, name))
+
+        if not await wait_until(is_served, f"the definition {name}", _ESTABLISH_SECONDS, progress):
+            raise BackendError(
+                f"the API server does not accept the definition {name}",
+                hint=f"`kubectl describe crd {name}` says why",
+            )
 
 
 def _is_established(definition: Document) -> bool:
     conditions: list[dict[str, Any]] = (definition.get("status") or {}).get("conditions") or []
     return any(found["type"] == "Established" and found["status"] == "True" for found in conditions)
-
-
-async def _find(
-    client: Client, resource: Resource[Document], name: str, namespace: str | None = None
-) -> Document | None:
-    try:
-        return await client.get(resource, name, namespace)
-    except NotFound:
-        return None
-
-
-def is_ours(found: Document) -> bool:
-    return ((found.get("metadata") or {}).get("labels") or {}).get(MANAGED_BY) == "vcjob"
 
 
 def _version(found: Document) -> str:

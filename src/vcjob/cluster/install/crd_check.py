@@ -1,4 +1,8 @@
-"""The definitions that a cluster serves: are they ours, and do they know every field that a Job may have?"""
+"""Checks the CustomResourceDefinitions that a cluster serves: who owns them, and which fields of a Job they lack.
+
+Used by install, by doctor and by the controller's start. Raises `BackendError` only in
+`refuse_if_fields_are_missing`; everything else is for the caller to report.
+"""
 
 from __future__ import annotations
 
@@ -8,56 +12,53 @@ import msgspec
 
 from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.objects.structural import fields
-from vcjob.cluster.install.settings import MANAGED_BY, REPLACED
+from vcjob.cluster.install.ownership import find, is_ours
+from vcjob.cluster.install.settings import REPLACED
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Document
-from vcjob.kube.errors import NotFound
 
-Whose: TypeAlias = Literal["nobody", "ours", "theirs"]
+Owner: TypeAlias = Literal["nobody", "vcjob", "other"]
 
 #: Fields of vcjob's own, which no definition of Volcano's has.
 EXTENSIONS = frozenset({"suspend", "activeDeadlineSeconds"})
-#: What lies below is Kubernetes' own, in many versions.
+#: Below these fields are Kubernetes' own types, which differ between versions.
 _NOT_BELOW = frozenset({"template", "volumeClaim"})
-_NAMED = 6
+_SHOWN = 6
 
 
-class Served(msgspec.Struct, frozen=True):
-    """One definition as the cluster has it."""
+class ServedDefinition(msgspec.Struct, frozen=True):
+    """One definition as the cluster has it; owner "nobody" where it does not exist."""
 
     name: str
-    whose: Whose
-    #: Fields of a Job's spec that it would drop in silence.
-    lacking: tuple[str, ...] = ()
+    owner: Owner
+    #: Fields of a Job's spec that the API server would silently drop.
+    missing: tuple[str, ...] = ()
 
     @property
-    def lacking_of_volcano(self) -> tuple[str, ...]:
-        return tuple(field for field in self.lacking if field not in EXTENSIONS)
+    def missing_of_volcano(self) -> tuple[str, ...]:
+        return tuple(field for field in self.missing if field not in EXTENSIONS)
 
 
-async def look(client: Client, name: str) -> Served:
-    try:
-        return judge(name, await client.get(CUSTOM_RESOURCE_DEFINITIONS, name))
-    except NotFound:
-        return Served(name, "nobody")
+async def read(client: Client, name: str) -> ServedDefinition:
+    found = await find(client, CUSTOM_RESOURCE_DEFINITIONS, name)
+    return ServedDefinition(name, "nobody") if found is None else check(name, found)
 
 
-def judge(name: str, found: Document) -> Served:
-    metadata = found.get("metadata") or {}
-    whose: Whose = "ours" if (metadata.get("labels") or {}).get(MANAGED_BY) == "vcjob" else "theirs"
+def check(name: str, found: Document) -> ServedDefinition:
+    owner: Owner = "vcjob" if is_ours(found) else "other"
     if name != crds.JOBS:
-        return Served(name, whose)
+        return ServedDefinition(name, owner)
     wanted = fields(crds.job_spec(), stop=_NOT_BELOW)
-    return Served(name, whose, tuple(sorted(wanted - _known(found))))
+    return ServedDefinition(name, owner, tuple(sorted(wanted - _known_fields(found))))
 
 
 def was_replaced(found: Document) -> bool:
-    """Whether it was somebody else's before it became ours."""
+    """Whether `--replace-crds` put our definition in the place of somebody else's."""
     return ((found.get("metadata") or {}).get("annotations") or {}).get(REPLACED) == "true"
 
 
-def _known(found: Document) -> set[str]:
+def _known_fields(found: Document) -> set[str]:
     for version in (found.get("spec") or {}).get("versions") or []:
         if version.get("name") == "v1alpha1":
             schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
@@ -66,35 +67,35 @@ def _known(found: Document) -> set[str]:
     return set()
 
 
-def refuse_if_poor(served: Served) -> None:
+def refuse_if_fields_are_missing(definition: ServedDefinition) -> None:
     """Raise where the cluster's definition of Jobs lacks fields of Volcano's own Job."""
-    missing = served.lacking_of_volcano
+    missing = definition.missing_of_volcano
     if missing:
         raise BackendError(
-            f"the definition {served.name} is not ours and lacks {_some(missing)}: "
-            "the API server would drop these fields in silence",
-            hint="update Volcano's definitions, or let ours take their place (they know all that Volcano's "
-            "do): `vcjob install --replace-crds`",
+            f"the definition {definition.name} is not vcjob's and lacks {_listed(missing)}: "
+            "the API server would silently drop these fields",
+            hint="update Volcano's definitions, or replace them by vcjob's, which have all fields of Volcano's: "
+            "`vcjob install --replace-crds`",
         )
 
 
 async def check_served(client: Client) -> list[str]:
-    """What a user should know about the definition of Jobs that is served now."""
-    served = await look(client, crds.JOBS)
-    if served.whose == "nobody":
-        return [f"the definition {crds.JOBS} is not there: `vcjob install` makes it"]
-    return notes_on(served)
+    """Warnings about the definition of Jobs that is served now."""
+    definition = await read(client, crds.JOBS)
+    if definition.owner == "nobody":
+        return [f"the definition {crds.JOBS} does not exist: `vcjob install` creates it"]
+    return warnings_about(definition)
 
 
-def notes_on(served: Served) -> list[str]:
-    if not served.lacking:
+def warnings_about(definition: ServedDefinition) -> list[str]:
+    if not definition.missing:
         return []
     return [
-        f"the definition {served.name} lacks {_some(served.lacking)}: Jobs that use them are refused by "
-        "vcjob's own client and lose them by kubectl; `vcjob install --replace-crds` adds them"
+        f"the definition {definition.name} lacks {_listed(definition.missing)}: vcjob refuses Jobs that use these "
+        "fields, and kubectl silently loses them; `vcjob install --replace-crds` adds them"
     ]
 
 
-def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(f"spec.{name}" for name in names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"spec.{name}" for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -1,4 +1,4 @@
-"""What a cluster can run, and what is missing."""
+"""Checks what a cluster can run and what is missing. Used by `vcjob doctor --on cluster`; changes nothing."""
 
 from __future__ import annotations
 
@@ -6,56 +6,73 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
-from vcjob.cluster.install.crd_check import look, notes_on
+from vcjob.cluster.install.crd_check import read, warnings_about
 from vcjob.cluster.install.objects import crds
+from vcjob.cluster.install.objects.workload import settings_of
+from vcjob.cluster.install.ownership import find, installed_namespace
 from vcjob.cluster.install.probe import REMEDY, webhook_answers
 from vcjob.cluster.install.rollout import is_rolled_out
-from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, Settings
-from vcjob.cluster.install.volcano import foreign_webhooks, look_for_volcano, note_on_webhooks
+from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, NAMESPACE, Settings
+from vcjob.cluster.install.volcano import find_volcano, foreign_webhooks, warnings_about_webhooks
 from vcjob.cluster.resources import JOBS
 from vcjob.diagnosis.check import Check, missing, note, ok
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import ACCESS_REVIEWS, DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
-from vcjob.kube.errors import Forbidden, KubeError, NotFound
+from vcjob.kube.errors import Forbidden, KubeError
 
-#: The oldest Kubernetes that is looked after: the newest four minors when this was released.
+#: The oldest supported Kubernetes: the newest four minors when this was released.
 OLDEST = (1, 32)
 _INSTALL = "`vcjob install`"
 
 
-async def examine(client: Client, settings: Settings) -> AsyncIterator[Check]:
-    """One check after the other. Raises only where there is no cluster to ask."""
+async def examine(
+    client: Client, namespace: str, controller_namespace: str | None = None
+) -> AsyncIterator[Check]:
+    """One check after the other; `namespace` is where Jobs shall run. Raises only where no cluster answers."""
     yield _version(await client.version(), client.config.server)
-    yield await _rights(client)
-    for topic, look_at in (
-        ("Jobs", _kinds),
+    yield await _rights(client, namespace)
+    settings = await installed_settings(client, controller_namespace)
+    for topic, check in (
+        ("Jobs", _definition),
         ("controller", _controller),
         ("webhook", _webhook),
         ("gang", _gang),
         ("others", _others),
     ):
         try:
-            yield await look_at(client, settings)
+            yield await check(client, settings, namespace)
         except Forbidden as error:
-            yield note(topic, f"cannot be seen by this account: {error.server_message}")
+            yield note(topic, f"this account may not see it: {error.server_message}")
         except KubeError as error:
             yield missing(topic, error.message, error.hint)
+
+
+async def installed_settings(client: Client, controller_namespace: str | None) -> Settings:
+    """How the controller was installed, as far as this account may see it; else the defaults."""
+    try:
+        where = controller_namespace or await installed_namespace(client) or NAMESPACE
+    except KubeError:
+        where = NAMESPACE
+    try:
+        return settings_of(await client.get(DEPLOYMENTS, NAME, where))
+    except KubeError:
+        return Settings(namespace=where)
 
 
 def _version(version: str, server: str) -> Check:
     try:
         found = tuple(int(part) for part in version.lstrip("v").split(".")[:2])
     except ValueError:
-        return note("cluster", f"{server} is of version {version}, which says nothing to us")
+        return note("cluster", f"{server} has an unknown version: {version}")
     if found < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        return note("cluster", f"{server} is Kubernetes {version}; nothing before {oldest} is tested")
+        return note("cluster", f"{server} is Kubernetes {version}; versions before {oldest} are not tested")
     return ok("cluster", f"{server} is Kubernetes {version}")
 
 
-async def _rights(client: Client) -> Check:
-    asked = {"group": JOBS.group, "resource": JOBS.plural, "verb": "create", "namespace": client.namespace}
+async def _rights(client: Client, namespace: str) -> Check:
+    asked = {"group": JOBS.group, "resource": JOBS.plural, "verb": "create", "namespace": namespace}
     answer = await client.create(
         ACCESS_REVIEWS,
         {
@@ -65,44 +82,44 @@ async def _rights(client: Client) -> Check:
         },
     )
     if (answer.get("status") or {}).get("allowed"):
-        return ok("rights", f"this account may create Jobs in namespace {client.namespace}")
+        return ok("rights", f"this account may create Jobs in namespace {namespace}")
     return missing(
         "rights",
-        f"this account may not create Jobs in namespace {client.namespace}",
-        f"ask for the right to create jobs.{JOBS.group}, or choose another namespace",
+        f"this account may not create Jobs in namespace {namespace}",
+        f"request the right to create jobs.{JOBS.group} (ClusterRole `edit` has it), or choose another namespace",
     )
 
 
-async def _kinds(client: Client, _: Settings) -> Check:
-    served = await look(client, crds.JOBS)
-    if served.whose == "nobody":
+async def _definition(client: Client, _: Settings, __: str) -> Check:
+    definition = await read(client, crds.JOBS)
+    if definition.owner == "nobody":
         return missing("Jobs", "this cluster does not know Jobs of batch.volcano.sh", _INSTALL)
-    whose = "ours" if served.whose == "ours" else "another's (Volcano's)"
-    for words in notes_on(served):
-        return note("Jobs", words)
-    return ok("Jobs", f"the definition of Jobs is {whose} and knows every field")
+    for warning in warnings_about(definition):
+        return note("Jobs", warning)
+    owner = "vcjob's" if definition.owner == "vcjob" else "another program's (Volcano's)"
+    return ok("Jobs", f"the definition of Jobs is {owner} and has every field")
 
 
-async def _controller(client: Client, settings: Settings) -> Check:
-    try:
-        deployment = await client.get(DEPLOYMENTS, NAME, settings.namespace)
-    except NotFound:
-        deployment = None
-    try:
-        lease = await client.get(LEASES, LEASE, settings.namespace)
-    except NotFound:
-        lease = {}
+async def _controller(client: Client, settings: Settings, namespace: str) -> Check:
+    deployment = await find(client, DEPLOYMENTS, NAME, settings.namespace)
+    lease = await find(client, LEASES, LEASE, settings.namespace) or {}
     spec: dict[str, Any] = lease.get("spec") or {}
     holder = spec.get("holderIdentity")
     leads = bool(holder) and _seconds_since(spec.get("renewTime")) < float(
         spec.get("leaseDurationSeconds") or 15
     )
+    if leads and settings.namespaces and namespace not in settings.namespaces:
+        return missing(
+            "controller",
+            f"does not serve namespace {namespace}: it serves {', '.join(settings.namespaces)} only",
+            f"choose one of these namespaces, or `vcjob install --watch-namespace {namespace}` with the others",
+        )
     if leads and (deployment is None or is_rolled_out(deployment)):
         return ok("controller", f"runs in namespace {settings.namespace}; {holder} leads")
     if leads:
         return note("controller", f"{holder} leads, but not every replica is available")
     if deployment is None:
-        return missing("controller", f"there is none in namespace {settings.namespace}", _INSTALL)
+        return missing("controller", f"is not installed in namespace {settings.namespace}", _INSTALL)
     return missing(
         "controller",
         "is installed, but none of its replicas leads",
@@ -116,41 +133,50 @@ def _seconds_since(moment: str | None) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
 
 
-async def _webhook(client: Client, _: Settings) -> Check:
-    try:
-        found = await client.get(MUTATING_WEBHOOKS, CONFIGURATION)
-    except NotFound:
-        return note("webhook", "off: bad Jobs are refused by the controller, after they were created")
+async def _webhook(client: Client, settings: Settings, namespace: str) -> Check:
+    found = await find(client, MUTATING_WEBHOOKS, CONFIGURATION)
+    if found is None:
+        return note("webhook", "off: the controller rejects bad Jobs after they were created")
     hooks = found.get("webhooks") or []
     if not all((hook.get("clientConfig") or {}).get("caBundle") for hook in hooks):
-        return missing("webhook", "has no certificate yet", "the controller makes it when it runs")
-    if await webhook_answers(client, client.namespace):
+        return missing("webhook", "has no certificate yet", "the controller creates it when it runs")
+    if settings.namespaces and namespace not in settings.namespaces:
+        return note("webhook", f"is not called for Jobs in namespace {namespace}")
+    if await webhook_answers(client, namespace):
         return ok("webhook", "answers the API server")
+    if any(hook.get("failurePolicy") == "Fail" for hook in hooks):
+        return missing(
+            "webhook",
+            "does not answer the API server, which refuses every Job until it does (failurePolicy Fail)",
+            REMEDY,
+        )
     return missing(
         "webhook",
-        "does not answer the API server: a Job that makes no sense was let through (as a trial, not stored)",
+        "does not answer the API server: a dry run of an invalid Job was accepted (failurePolicy Ignore)",
         REMEDY,
     )
 
 
-async def _gang(client: Client, settings: Settings) -> Check:
-    schedulers = await look_for_volcano(client, settings)
+async def _gang(client: Client, settings: Settings, _: str) -> Check:
+    schedulers = await find_volcano(client, settings)
     if schedulers.volcano_schedules:
-        return ok("gang", "Volcano's scheduler is alive: Jobs are placed as gangs")
+        return ok("gang", "Volcano's scheduler is running: it places Jobs as gangs")
     if schedulers.serves_coscheduling:
-        return ok("gang", "coscheduling is served: Jobs are placed as gangs")
+        return ok("gang", "the coscheduling plugin is available: it places Jobs as gangs")
     return note(
         "gang",
-        "no gang scheduler is alive: the pods of a Job are placed one by one, and one that cannot be placed says so",
+        "no gang scheduler is running: the pods of a Job are placed one by one, and a pod that cannot be placed is reported",
     )
 
 
-async def _others(client: Client, settings: Settings) -> Check:
-    schedulers = await look_for_volcano(client, settings)
+async def _others(client: Client, settings: Settings, _: str) -> Check:
+    schedulers = await find_volcano(client, settings)
     try:
         schedulers.check_job_controller()
     except BackendError as error:
         return missing("others", error.message, error.hint)
-    for words in note_on_webhooks(await foreign_webhooks(client)):
-        return note("others", words)
-    return ok("others", "no other controller looks after Jobs")
+    for warning in warnings_about_webhooks(await foreign_webhooks(client)):
+        return note("others", warning)
+    if settings.beside_volcano:
+        return ok("others", "installed with --beside-volcano: Volcano's job controller is not checked")
+    return ok("others", "no other controller handles Jobs")

@@ -1,23 +1,24 @@
-"""Whether the API server really asks our webhook: a Job that makes no sense is tried, and not stored."""
+"""Tries whether Jobs can run: dry-run requests that show whether the API server calls the webhook and knows Jobs.
+
+Used by install, which waits until both work, and by doctor. Nothing is stored in the cluster.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import time
-
-from vcjob.cluster.install.settings import Settings
+from vcjob.cluster.install.settings import NAME, Settings
+from vcjob.cluster.install.waiting import Progress, wait_until
 from vcjob.cluster.resources import JOBS
 from vcjob.kube.api.client import Client
+from vcjob.kube.api.resources import CONFIG_MAPS
 from vcjob.kube.errors import Forbidden, KubeError
 
 REMEDY = "the API server must reach the pods of Service vcjob-webhook on port 8443"
-#: New webhooks and addresses take the API server and the nodes a moment, not minutes.
-_PATIENCE = 30.0
-_PAUSE = 0.5
+#: New webhooks, addresses and definitions reach API servers and nodes within seconds.
+_SECONDS = 30.0
 
 
 async def webhook_answers(client: Client, namespace: str) -> bool:
-    """Whether our webhook objects to a Job that any schema would accept, tried as a dry run."""
+    """Whether our webhook refuses a Job that any schema would accept, in a dry run."""
     pod = {"containers": [{"name": "main", "image": "none"}]}
     spec = {
         "plugins": {"pytorch": ["--port=none"]},
@@ -33,19 +34,51 @@ async def webhook_answers(client: Client, namespace: str) -> bool:
     return False
 
 
-async def wait_for_webhook(client: Client, settings: Settings) -> list[str]:
+async def wait_for_webhook(client: Client, settings: Settings, progress: Progress) -> list[str]:
     """Return when it answers, or after a while with a note that it does not."""
     if not settings.webhook:
         return []
     namespace = settings.namespaces[0] if settings.namespaces else settings.namespace
-    deadline = time.monotonic() + _PATIENCE
     try:
-        while not await webhook_answers(client, namespace):
-            if time.monotonic() > deadline:
-                return [
-                    f"the webhook does not answer the API server yet, so bad Jobs are not refused at once: {REMEDY}"
-                ]
-            await asyncio.sleep(_PAUSE)
+        if await wait_until(
+            lambda: webhook_answers(client, namespace), "the webhook to answer", _SECONDS, progress
+        ):
+            return []
     except Forbidden:
-        pass  # this account may not try a Job
-    return []
+        return []  # this account may not create a Job
+    return [
+        f"the webhook does not answer the API server yet, so bad Jobs are not refused on creation: {REMEDY}"
+    ]
+
+
+async def owner_references_work(client: Client, namespace: str) -> bool:
+    """Whether the API server accepts an object that a Job owns.
+
+    Its admission plugin OwnerReferencesPermissionEnforcement learns new kinds only some seconds after they are
+    served; until then the controller could not create a single pod.
+    """
+    owner = {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "name": NAME,
+        "uid": NAME,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    body = CONFIG_MAPS.manifest("vcjob-install", namespace)
+    body["metadata"]["ownerReferences"] = [owner]
+    try:
+        await client.create(CONFIG_MAPS, body, namespace, dry_run=True)
+    except KubeError as error:
+        return "RESTMapping" not in error.message
+    return True
+
+
+async def wait_for_owner_references(client: Client, settings: Settings, progress: Progress) -> list[str]:
+    """Return when a Job can own objects, or after a while with a note that it cannot yet."""
+    namespace = settings.namespace
+    if await wait_until(
+        lambda: owner_references_work(client, namespace), "the API server to know Jobs", _SECONDS, progress
+    ):
+        return []
+    return ["the API server does not accept objects that Jobs own yet, so the first Job starts later"]

@@ -1,14 +1,17 @@
-"""Uninstalling: what is ours goes, what is anybody else's stays, and no Job is lost unless asked for."""
+"""Removes an installation. What belongs to somebody else stays, and Jobs stay unless their deletion is requested.
+
+The verb `vcjob uninstall` calls `uninstall`. Raises `BackendError` before anything is removed where Helm manages the
+installation or it is in another namespace.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import time
-
-from vcjob.cluster.install.apply import Change, Report, Tell, is_ours, ours
+from vcjob.cluster.install.apply import Change, OnChange, Report, installed_objects
 from vcjob.cluster.install.crd_check import was_replaced
 from vcjob.cluster.install.objects import crds
+from vcjob.cluster.install.ownership import find, is_ours, refuse_if_helm_manages_it, refuse_other_namespace
 from vcjob.cluster.install.settings import LEASE, SELECTOR
+from vcjob.cluster.install.waiting import Progress, wait_until
 from vcjob.cluster.resources import JOBS
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
@@ -26,13 +29,12 @@ from vcjob.kube.api.resources import (
     Resource,
     resource,
 )
-from vcjob.kube.errors import NotFound
 
-#: What shows that somebody else uses a namespace.
-_TELLING = (PODS, DEPLOYMENTS, SERVICES, CONFIG_MAPS, SECRETS, PERSISTENT_VOLUME_CLAIMS)
+#: Objects of these kinds show that somebody else uses a namespace.
+_FOREIGN_KINDS = (PODS, DEPLOYMENTS, SERVICES, CONFIG_MAPS, SECRETS, PERSISTENT_VOLUME_CLAIMS)
 #: Kubernetes puts these into every namespace.
-_EVERYWHERE = frozenset({"kube-root-ca.crt"})
-_GONE_SECONDS = 60.0
+_IN_EVERY_NAMESPACE = frozenset({"kube-root-ca.crt"})
+_WAIT_SECONDS = 60.0
 
 
 async def uninstall(
@@ -41,89 +43,88 @@ async def uninstall(
     *,
     delete_jobs: bool = False,
     keep_crds: bool = False,
-    tell: Tell = lambda _: None,
+    on_change: OnChange = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Report:
-    """Remove the installation. Definitions go only where they are ours and nothing of their kind is left."""
+    """Remove the installation. Definitions are removed only where they are ours and no object of their kind is left."""
+    await refuse_if_helm_manages_it(client, "uninstall")
+    await refuse_other_namespace(client, namespace, "uninstall")
     changes: list[Change] = []
     notes: list[str] = []
 
-    def note(change: Change) -> None:
+    def record(change: Change) -> None:
         changes.append(change)
-        tell(change)
+        on_change(change)
 
     if delete_jobs:
-        count = await _delete_jobs(client)
+        count = await _delete_jobs(client, progress)
         if count:
-            note(Change("Jobs", f"{count} in all", "removed"))
-    for kind, found in await ours(client, namespace):
+            record(Change("Jobs", f"{count} in all", "removed"))
+    for kind, found in await installed_objects(client, namespace):
         metadata = found["metadata"]
         if await client.delete(kind, metadata["name"], metadata.get("namespace"), uid=metadata["uid"]):
-            note(Change(kind.kind, metadata["name"], "removed"))
-    await _await_pods(client, namespace)
-    await _delete_lease(client, namespace)
+            record(Change(kind.kind, metadata["name"], "removed"))
+    await _wait_for_pods(client, namespace, progress)
+    await client.delete(LEASES, LEASE, namespace)
     for name in crds.NAMES:
-        if change := await _definition(client, name, notes, keep=keep_crds):
-            note(change)
-    if change := await _namespace(client, namespace, notes):
-        note(change)
+        if change := await _definition(client, name, notes, progress, keep=keep_crds):
+            record(change)
+    if change := await _namespace(client, namespace, notes, progress):
+        record(change)
     return Report(changes, notes)
 
 
-async def _delete_jobs(client: Client) -> int:
-    """Ask for the end of every Job, and wait until they are gone (their pods follow by themselves)."""
+async def _delete_jobs(client: Client, progress: Progress) -> int:
+    """Delete every Job and wait until they are gone (the garbage collector deletes their pods)."""
     if await client.discover(JOBS.api_version, JOBS.kind) is None:
         return 0
     found = await client.list(JOBS)
     for job in found:
         metadata = job["metadata"]
         await client.delete(JOBS, metadata["name"], metadata["namespace"], uid=metadata["uid"])
-    deadline = time.monotonic() + _GONE_SECONDS
-    while left := await client.list(JOBS):
-        if time.monotonic() > deadline:
-            raise BackendError(
-                f"{len(left)} Jobs do not end, {left[0]['metadata']['name']} for one",
-                hint="a finalizer of somebody else's may hold them; nothing else was removed",
-            )
-        await asyncio.sleep(0.2)
+
+    async def are_gone() -> bool:
+        return not await client.list(JOBS)
+
+    if not await wait_until(are_gone, f"{len(found)} Jobs to be deleted", _WAIT_SECONDS, progress):
+        left = await client.list(JOBS)
+        raise BackendError(
+            f"{len(left)} Jobs are still terminating, for example {left[0]['metadata']['name']}"
+            if left
+            else "the Jobs took too long to be deleted",
+            hint="another program's finalizer may hold them; nothing else was removed",
+        )
     return len(found)
 
 
-async def _delete_lease(client: Client, namespace: str) -> None:
-    try:
-        await client.delete(LEASES, LEASE, namespace)
-    except NotFound:
-        pass
+async def _wait_for_pods(client: Client, namespace: str, progress: Progress) -> None:
+    """Until the controller's pods have ended: then nothing of ours writes any more."""
+
+    async def are_gone() -> bool:
+        return not await client.list(PODS, namespace, labels=SELECTOR)
+
+    await wait_until(are_gone, "the controller's pods to end", _WAIT_SECONDS, progress)
 
 
-async def _await_pods(client: Client, namespace: str) -> None:
-    """The controller's pods have ended, so that nothing of ours is written any more."""
-    deadline = time.monotonic() + _GONE_SECONDS
-    while time.monotonic() < deadline:
-        if not await client.list(PODS, namespace, labels=SELECTOR):
-            return
-        await asyncio.sleep(0.2)
-
-
-async def _definition(client: Client, name: str, notes: list[str], *, keep: bool) -> Change | None:
-    try:
-        found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
-    except NotFound:
-        return None
-    if not is_ours(found):
+async def _definition(
+    client: Client, name: str, notes: list[str], progress: Progress, *, keep: bool
+) -> Change | None:
+    found = await find(client, CUSTOM_RESOURCE_DEFINITIONS, name)
+    if found is None or not is_ours(found):
         return None
     if keep:
         return Change("CustomResourceDefinition", name, "kept")
     if was_replaced(found):
-        notes.append(f"the definition {name} took the place of another one and stays")
+        notes.append(f"the definition {name} replaced another one and stays")
         return Change("CustomResourceDefinition", name, "kept")
     left = await client.list(_kind_of(found))
     if left:
-        words = "is 1 object" if len(left) == 1 else f"are {len(left)} objects"
+        count = "1 object of its kind exists" if len(left) == 1 else f"{len(left)} objects of its kind exist"
         way = "; `vcjob uninstall --delete-jobs` removes Jobs and definition" if name == crds.JOBS else ""
-        notes.append(f"the definition {name} stays, for there {words} of its kind{way}")
+        notes.append(f"the definition {name} stays because {count}{way}")
         return Change("CustomResourceDefinition", name, "kept")
     await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name, uid=found["metadata"]["uid"])
-    await _wait_gone(client, CUSTOM_RESOURCE_DEFINITIONS, name)
+    await _wait_gone(client, CUSTOM_RESOURCE_DEFINITIONS, name, progress)
     return Change("CustomResourceDefinition", name, "removed")
 
 
@@ -139,31 +140,25 @@ def _kind_of(definition: Document) -> Resource[Document]:
     )
 
 
-async def _namespace(client: Client, namespace: str, notes: list[str]) -> Change | None:
-    try:
-        found = await client.get(NAMESPACES, namespace)
-    except NotFound:
+async def _namespace(client: Client, namespace: str, notes: list[str], progress: Progress) -> Change | None:
+    found = await find(client, NAMESPACES, namespace)
+    if found is None or not is_ours(found):
         return None
-    if not is_ours(found):
-        return None
-    for kind in _TELLING:
+    for kind in _FOREIGN_KINDS:
         for item in await client.list(kind, namespace):
             name = item["metadata"]["name"]
-            if not is_ours(item) and name not in _EVERYWHERE:
+            if not is_ours(item) and name not in _IN_EVERY_NAMESPACE:
                 notes.append(
-                    f"the namespace {namespace} stays, for somebody else's {kind.kind} {name} is in it"
+                    f"the namespace {namespace} stays because it contains somebody else's {kind.kind} {name}"
                 )
                 return Change("Namespace", namespace, "kept")
     await client.delete(NAMESPACES, namespace, uid=found["metadata"]["uid"])
-    await _wait_gone(client, NAMESPACES, namespace)
+    await _wait_gone(client, NAMESPACES, namespace, progress)
     return Change("Namespace", namespace, "removed")
 
 
-async def _wait_gone(client: Client, kind: Resource[Document], name: str) -> None:
-    deadline = time.monotonic() + _GONE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            await client.get(kind, name)
-        except NotFound:
-            return
-        await asyncio.sleep(0.2)
+async def _wait_gone(client: Client, kind: Resource[Document], name: str, progress: Progress) -> None:
+    async def is_gone() -> bool:
+        return await find(client, kind, name) is None
+
+    await wait_until(is_gone, f"the {kind.kind} {name} to be deleted", _WAIT_SECONDS, progress)

@@ -1,4 +1,4 @@
-"""Who else is there: Volcano's own job controller and its webhooks."""
+"""Finds Volcano's own job controller, schedulers and webhooks in a cluster. Used by install and doctor; reads only."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import asyncio
 from vcjob.cluster.controller.cache.informers import wait_synced
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.schedulers import Schedulers
-from vcjob.cluster.install.settings import MANAGED_BY, Settings
+from vcjob.cluster.install.ownership import is_part_of_vcjob
+from vcjob.cluster.install.settings import Settings
 from vcjob.cluster.resources import JOB_GROUP
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import LEASES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Document
 
 
-async def look_for_volcano(client: Client, settings: Settings) -> Schedulers:
-    """What the controller itself would see of Volcano's parts, right now."""
+async def find_volcano(client: Client, settings: Settings) -> Schedulers:
+    """Volcano's components as the controller itself would see them now."""
     options = ControllerOptions(
         volcano_namespace=settings.volcano_namespace, beside_volcano=settings.beside_volcano
     )
-    await client.list(LEASES, settings.volcano_namespace)  # says at once where that is not allowed
+    await client.list(LEASES, settings.volcano_namespace)  # raises Forbidden at once; an informer would retry
     schedulers = Schedulers(client, options)
     following = [asyncio.create_task(informer.run()) for informer in schedulers.informers]
     try:
@@ -33,19 +34,16 @@ async def look_for_volcano(client: Client, settings: Settings) -> Schedulers:
 
 
 async def foreign_webhooks(client: Client) -> list[str]:
-    """The names of webhook configurations of others that are asked about Jobs."""
+    """The webhook configurations about Jobs that do not belong to vcjob, whoever installed it."""
     found: list[str] = []
     for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         for configuration in await client.list(kind):
-            metadata = configuration.get("metadata") or {}
-            if (metadata.get("labels") or {}).get(MANAGED_BY) != "vcjob" and _is_asked_about_jobs(
-                configuration
-            ):
-                found.append(f"{kind.kind} {metadata.get('name')}")
+            if not is_part_of_vcjob(configuration) and _concerns_jobs(configuration):
+                found.append(f"{kind.kind} {configuration['metadata']['name']}")
     return found
 
 
-def _is_asked_about_jobs(configuration: Document) -> bool:
+def _concerns_jobs(configuration: Document) -> bool:
     return any(
         JOB_GROUP in (rule.get("apiGroups") or []) and "jobs" in (rule.get("resources") or [])
         for hook in configuration.get("webhooks") or []
@@ -53,12 +51,12 @@ def _is_asked_about_jobs(configuration: Document) -> bool:
     )
 
 
-def note_on_webhooks(names: list[str]) -> list[str]:
+def warnings_about_webhooks(names: list[str]) -> list[str]:
     if not names:
         return []
     return [
-        f"other webhooks are asked about Jobs too ({', '.join(names)}). Volcano's judge by Volcano's rules before "
-        "ours are asked: they make `maxRetry: 0` a 3, do not know spec.suspend and spec.activeDeadlineSeconds, and "
-        "where Volcano's webhook does not answer, no Job can be created. Delete them if Volcano's job controller "
-        "is switched off for good"
+        f"other webhooks also handle Jobs ({', '.join(names)}). Volcano's apply Volcano's rules before vcjob's "
+        "webhook is called: they change `maxRetry: 0` to 3, do not know spec.suspend and "
+        "spec.activeDeadlineSeconds, and while Volcano's webhook does not answer, no Job can be created. Delete "
+        "them if Volcano's job controller is switched off permanently"
     ]
