@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.cluster.install.conftest import CHART, CRDS, GUIDE, JOBS, InstalledCluster
-from tests.testbed.programs.builder import data
 from tests.testbed.images.catalog import VCJOB
+from tests.testbed.programs.builder import data
 
 pytestmark = pytest.mark.cluster
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
