@@ -16,7 +16,7 @@ def no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def test_a_missing_cluster_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_cluster_is_reported_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
     assert "This machine" in said
@@ -24,14 +24,14 @@ def test_a_missing_cluster_is_told_and_is_no_failure(capsys: pytest.CaptureFixtu
     assert "hint: set KUBECONFIG" in said
 
 
-def test_it_is_a_failure_where_the_cluster_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_a_failure_with_on_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--on", "cluster", "-o", "json"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["cluster"]
     assert found["cluster"][0]["standing"] == "missing"
 
 
-def test_a_home_that_cannot_be_written_is_told(
+def test_a_home_that_cannot_be_written_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", "/proc/nowhere/vcjob")
@@ -40,17 +40,17 @@ def test_a_home_that_cannot_be_written_is_told(
     assert "/proc/nowhere/vcjob cannot be written" in capsys.readouterr().out
 
 
-def test_every_topic_of_the_machine_is_looked_at() -> None:
+def test_every_topic_of_the_machine_is_checked() -> None:
     assert [check.topic for check in doctor.examine({"PATH": ""})] == [
         "machine",
         "jobs",
-        "torch",
+        "python",
         "GPUs",
         "limits",
     ]
 
 
-def test_gpus_that_may_not_be_used_are_told(tmp_path: Path) -> None:
+def test_gpus_that_may_not_be_used_are_reported(tmp_path: Path) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\nexit 9\n")
     tool.chmod(0o755)
