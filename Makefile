@@ -30,6 +30,10 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	$(PIP) install -q --require-hashes -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/.pages: $(VENV)/.dev requirements/pages.txt
+	$(PIP) install -q --require-hashes -r requirements/pages.txt
+	@touch $@
+
 $(VENV)/.torch: $(VENV)/.run
 	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing PyTorch (about 3 GB, once) ...'; $(PIP) install -q torch numpy; }
 	@touch $@
@@ -41,11 +45,11 @@ demo: $(VENV)/.torch  ## the user guide's job, unmodified, as three real PyTorch
 	$(BIN)/vcjob validate examples/01-guide/job.yaml
 	$(BIN)/vcjob run examples/01-guide/job.yaml
 
-test: $(VENV)/.dev $(VENV)/.torch  ## real processes, real torch, and the real cluster if it is built already: minutes
+test: $(VENV)/.dev $(VENV)/.pages $(VENV)/.torch  ## real processes, real torch, and the real cluster if it is built already: minutes
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests local $(WORKERS)
 
-test-cluster: $(VENV)/.dev $(VENV)/.torch  ## builds a real Kubernetes and Volcano (once) and runs every cluster test
+test-cluster: $(VENV)/.dev $(VENV)/.pages $(VENV)/.torch  ## builds a real Kubernetes and Volcano (once) and runs every cluster test
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests cluster
 
