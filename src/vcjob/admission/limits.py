@@ -8,31 +8,58 @@ JSON value in any place: the schema has not been checked yet.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from vcjob.spec.problem import Path, Problem, error
 
-#: etcd stores objects of up to 1.5 MiB; the rest is for the status and the API server's own fields.
-MAX_BYTES = 1024 * 1024
-#: The status counts pods per task and must fit into etcd next to the spec. With the svc plugin every pod
-#: also gets two variables per task.
-MAX_TASKS = 2_000
-#: The names in all `dependsOn` together; they are followed at every decision.
-MAX_DEPENDENCIES = 10_000
-#: Kubernetes supports 150,000 pods in one cluster.
-MAX_REPLICAS = 150_000
-#: Policies of the Job or of one task: there are 255 exit codes and 8 events.
-MAX_POLICIES = 300
-#: Volumes of the Job: each is mounted in every container.
-MAX_VOLUMES = 100
-#: Containers and init containers of one pod: each gets every injected variable and every volume of the Job.
-MAX_CONTAINERS = 100
 
-#: Plugins of a Job, and arguments of one plugin; the built-in plugins know ten flags at most.
-MAX_PLUGINS = 50
-MAX_ARGUMENTS = 100
+class Limit(NamedTuple):
+    """One limit as the reference page shows it."""
+
+    what: str
+    number: int
+    reason: str
+
+
+#: All limits, for the page docs/reference/limits.md.
+LIMITS: list[Limit] = []
+
+
+def _limit(what: str, number: int, reason: str) -> int:
+    LIMITS.append(Limit(what, number, reason))
+    return number
+
+
+MAX_BYTES = _limit(
+    "Bytes of a Job as JSON, without its status",
+    1024 * 1024,
+    "etcd stores objects of up to 1.5 MiB; the rest is for the status and the API server's own fields.",
+)
+MAX_TASKS = _limit(
+    "Tasks of a Job",
+    2_000,
+    "The status counts pods per task and must fit into etcd next to the spec; the plugin `svc` also gives every"
+    " pod two variables per task.",
+)
+MAX_DEPENDENCIES = _limit(
+    "Names in all `dependsOn` of a Job together", 10_000, "They are followed at every decision about the Job."
+)
+MAX_REPLICAS = _limit(
+    "Pods of a Job (`replicas` of all tasks)",
+    150_000,
+    "Kubernetes supports 150,000 pods in one cluster.",
+)
+MAX_POLICIES = _limit("Policies of a Job or of one task", 300, "There are 255 exit codes and 8 events.")
+MAX_VOLUMES = _limit("`spec.volumes` of a Job", 100, "Each is mounted in every container.")
+MAX_CONTAINERS = _limit(
+    "Containers and init containers of one pod",
+    100,
+    "Each gets every variable that the plugins set and every volume of the Job.",
+)
+MAX_PLUGINS = _limit("Plugins of a Job", 50, "vcjob has three; the others come from installed packages.")
+MAX_ARGUMENTS = _limit("Arguments of one plugin", 100, "The built-in plugins know ten flags at most.")
 
 #: Problems that a caller gets to see; the last one says how many more there are.
 MAX_PROBLEMS = 100
