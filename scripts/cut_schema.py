@@ -35,13 +35,13 @@ NAME_PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
 def text(pattern: str, meaning: str) -> dict[str, Any]:
-    """A rule for text, said in words that follow "is not"."""
+    """A rule for text. The meaning is what a value is not, and after a colon what to write instead."""
     return {"pattern": f"^(?:{pattern})$", "description": meaning}
 
 
 DNS_LABEL = text(
     LABEL,
-    "a name of at most 63 lower-case letters, digits and `-`, beginning and ending with a letter or digit",
+    "a valid name: at most 63 lower-case letters, digits and `-`, beginning and ending with a letter or digit",
 )
 MAYBE_DNS_LABEL = text(f"({LABEL})?", str(DNS_LABEL["description"]))
 LABEL_KEY = text(rf"({SUBDOMAIN}/)?{NAME_PART}", "a label key such as `app` or `example.com/app`")
@@ -66,7 +66,7 @@ PORT_NAME = text(
     r"(?:(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?)?",
     "a port name: at most 15 lower-case letters, digits and single `-`, with at least one letter",
 )
-NO_COLON = text("[^:]+", "a path without `:`")
+NO_COLON = text("[^:]+", "a valid path: no `:` in it")
 HUGE_PAGES = text(r"|Memory|HugePages|HugePages-.+", "a medium: empty, Memory, or HugePages")
 
 PULL = ["Always", "IfNotPresent", "Never"]
@@ -115,7 +115,7 @@ FILE_MODE = {"minimum": 0, "maximum": 0o777}
 WEIGHT = {"minimum": 1, "maximum": 100}
 
 RULES: dict[str, dict[str, Any]] = {
-    "Container.image": text(r"\S(.*\S)?|", "an image name: it has a space before or after it"),
+    "Container.image": text(r"\S(.*\S)?|", "an image name: no spaces before or after it"),
     "Container.name": DNS_LABEL,
     "ContainerPort.containerPort": PORT,
     "ContainerPort.hostPort": {"minimum": 0, "maximum": 65535},

@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "there is no Job in it"),
+        ("", "the file contains no Job"),
         ("[" * 30_000, "nested deeper than"),
         (
             "a: &a [x, x]\nb: &b [*a, *a]\n"
@@ -135,7 +135,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(
             + "c: [\n",
             "not valid YAML",
         ),
-        ("kind: Deployment\n", "the kind `Deployment` has no place here"),
+        ("kind: Deployment\n", "the kind `Deployment` is not supported here"),
         ("kind: Job\napiVersion: batch/v1\n", "batch/v1"),
     ],
 )

@@ -62,7 +62,7 @@ def test_problems_of_all_documents_are_kept() -> None:
     assert len(load_text("kind: Pod\n---\nkind: Node\n---\n- x\n").problems) == 3
     doubled = load_text(JOB + "---\n" + JOB + "kind: Job\n").jobs[1].problems
     assert [problem.path for problem in doubled] == ["kind", "metadata.name"]
-    assert "a second Job named `j`" in doubled[1].message
+    assert "another Job in this file has the name `j`" in doubled[1].message
 
 
 def test_a_name_without_a_line_break_is_a_path() -> None:
@@ -81,7 +81,7 @@ def test_a_file_without_a_job_is_refused() -> None:
 def test_another_kind_is_refused_at_its_kind() -> None:
     problem = problem_of(load_text(JOB + "---\napiVersion: v1\nkind: Pod\n", "f"))
     assert (problem.path, problem.line, problem.column) == ("kind", 7, 1)
-    assert "`Pod` has no place here" in problem.message
+    assert "`Pod` is not supported here" in problem.message
     assert "ConfigMap" in problem.hint
 
 
@@ -145,7 +145,7 @@ def test_jobs_without_a_readable_name_are_kept_for_admission(metadata: str) -> N
 def test_two_config_maps_of_one_name_are_refused() -> None:
     one = "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n"
     bundle = load_text(JOB + one + one)
-    assert "a second ConfigMap named `c`" in problem_of(bundle).message
+    assert "another ConfigMap in this file has the name `c`" in problem_of(bundle).message
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def test_mappings_tuples_and_enumerations_are_plain_afterwards() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (datetime.date(2026, 1, 1), "a date cannot stand in a Job"),
-        (b"x", "a bytes cannot stand"),
-        ({1, 2}, "a set cannot stand"),
+        (datetime.date(2026, 1, 1), "a date is not allowed in a Job"),
+        (b"x", "a bytes is not allowed"),
+        ({1, 2}, "a set is not allowed"),
         (float("nan"), "infinity and NaN"),
         (float("inf"), "infinity and NaN"),
         (2**64, "64 bits"),
@@ -70,7 +70,7 @@ def test_half_a_character_in_a_key_is_refused_where_the_key_stands() -> None:
     document = Document.of({"a": {"\ud800": 1, "b": 2}})
     assert document.data == {"a": {"b": 2}}
     first = document.problems[0]
-    assert (first.path, first.hint) == ("a", "mend the text")
+    assert (first.path, first.hint) == ("a", "correct the text")
     assert "lone surrogate" in first.message
 
 

@@ -36,7 +36,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     error = refused(tmp_path)
     assert error.message == f"{tmp_path}: is a directory"
-    assert error.hint == "name a file in it"
+    assert error.hint == "give the path of a file"
 
 
 def test_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_an_impossible_path_is_refused(name: str, reason: str) -> None:
 
 def test_a_device_is_refused() -> None:
     error = refused("/dev/zero")
-    assert (error.message, error.hint) == ("/dev/zero: is a device", "name a file")
+    assert (error.message, error.hint) == ("/dev/zero: is a device", "give the path of a file")
 
 
 def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,10 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Path, "open", deny)
     error = refused(tmp_path / "x")
-    assert (error.message, error.hint) == (f"{tmp_path}/x: may not be read", "check the file's permissions")
+    assert (error.message, error.hint) == (
+        f"{tmp_path}/x: permission denied",
+        "check the permissions of the file",
+    )
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""What a file holds: Jobs, and the ConfigMaps, Secrets and volume claims that stand beside them."""
+"""The contents of a file: Jobs, and the ConfigMaps, Secrets and volume claims that they use.
+
+The SDK loads every source through `load`. Problems outside the Jobs are in `Bundle.problems`; each Job's
+document carries its own. Only what cannot be read as text at all raises SourceError.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +15,19 @@ from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Problem, error
 from vcjob.spec.source import load_documents, read_text
 from vcjob.spec.spelling import nearest
+from vcjob.spec.wording import show
 
 _COMPANIONS = {"ConfigMap": "config_maps", "Secret": "secrets", "PersistentVolumeClaim": "claims"}
 _KINDS = (KIND, *_COMPANIONS)
 
 
 class Bundle:
-    """The documents of one source, sorted by kind; the companions are found by their name.
+    """The documents of one source, sorted by kind; ConfigMaps, Secrets and claims are found by name.
 
     `problems` holds what is wrong outside the Jobs; each Job's document has its own.
     """
 
-    __slots__ = ("claims", "config_maps", "file", "jobs", "problems", "secrets")
+    __slots__ = ("_identities", "claims", "config_maps", "file", "jobs", "problems", "secrets")
 
     def __init__(self, file: str | None = None) -> None:
         self.file = file
@@ -31,6 +36,7 @@ class Bundle:
         self.secrets: dict[str, dict[str, Any]] = {}
         self.claims: dict[str, dict[str, Any]] = {}
         self.problems: list[Problem] = []
+        self._identities: set[tuple[str, str | None]] = set()
 
     def add(self, document: Document) -> None:
         kind, data = document.kind, document.data
@@ -38,19 +44,22 @@ class Bundle:
         if not isinstance(data, dict):
             problems += document.problems or [_no_mapping(data)]
         elif kind == KIND:
-            if any(_same_name(job, document) for job in self.jobs):
+            identity = _identity(document)
+            if identity in self._identities:
                 document.problems += document.locate([_second("Job", document.name)])
+            if document.name is not None:
+                self._identities.add(identity)
             self.jobs.append(document)
         elif kind in _COMPANIONS:
             from vcjob.spec import schema
 
             problems += document.problems
             problems += schema.check_companion(document)
-            shelf: dict[str, dict[str, Any]] = getattr(self, _COMPANIONS[kind])
-            if document.name in shelf:
+            by_name: dict[str, dict[str, Any]] = getattr(self, _COMPANIONS[kind])
+            if document.name in by_name:
                 problems.append(_second(kind, document.name))
             if document.name is not None:
-                shelf.setdefault(document.name, data)
+                by_name.setdefault(document.name, data)
         else:
             problems += document.problems
             if not any(problem.where[:1] == ("kind",) for problem in problems):
@@ -84,8 +93,8 @@ def bundle(documents: Iterable[Document], file: str | None = None) -> Bundle:
             Problem(
                 severity="error",
                 where=(),
-                message="there is no Job in it",
-                hint=f"begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`",
+                message="the file contains no Job" if file else "there is no Job in the source",
+                hint=f"start it with `apiVersion: {API_VERSION}` and `kind: {KIND}`",
                 file=file,
                 line=1 if file else None,
                 column=1 if file else None,
@@ -94,32 +103,33 @@ def bundle(documents: Iterable[Document], file: str | None = None) -> Bundle:
     return result
 
 
-def _same_name(one: Document, other: Document) -> bool:
-    def identity(document: Document) -> tuple[object, object]:
-        metadata = document.data.get("metadata") or {}
-        return (metadata.get("namespace"), document.name) if isinstance(metadata, dict) else (None, None)
-
-    return other.name is not None and identity(one) == identity(other)
+def _identity(document: Document) -> tuple[str, str | None]:
+    metadata = document.data.get("metadata")
+    return str(metadata.get("namespace")) if isinstance(metadata, dict) else "", document.name
 
 
 def _second(kind: str, name: str | None) -> Problem:
-    return error(("metadata", "name"), f"a second {kind} named `{name}` in one file", "give it another name")
+    return error(
+        ("metadata", "name"), f"another {kind} in this file has the name `{name}`", "rename one of them"
+    )
 
 
 def _no_mapping(data: object) -> Problem:
-    shown = "a list" if isinstance(data, list) else "text or a number"
-    return error((), f"a document must be a mapping, not {shown}", f"begin with `apiVersion: {API_VERSION}`")
+    shown = "a list" if isinstance(data, list) else "a text or a number"
+    return error(
+        (), f"a document must be a mapping, not {shown}", f"start it with `apiVersion: {API_VERSION}`"
+    )
 
 
 def _wrong_kind(data: dict[str, Any]) -> Problem:
     if "kind" not in data:
-        return error((), "`kind` is missing", f"write `kind: {KIND}`")
+        return error((), "`kind` is missing", f"add `kind: {KIND}`")
     kind = data["kind"]
     near = nearest(str(kind), _KINDS)
     if near and near != kind:
-        return error(("kind",), f"unknown kind `{kind}`", f"did you mean `{near}`?")
+        return error(("kind",), f"unknown kind `{show(kind)}`", f"did you mean `{near}`?")
     return error(
         ("kind",),
-        f"the kind `{kind}` has no place here",
-        f"a file holds Jobs; beside them {', '.join(_KINDS[1:])}",
+        f"the kind `{show(kind)}` is not supported here",
+        f"a file contains Jobs, and may contain {', '.join(_KINDS[1:])}",
     )

@@ -1,4 +1,8 @@
-"""One document of a file: plain data, and where each part of it stands."""
+"""One document of a file: plain data, and the position of each part in the file.
+
+The YAML reader makes documents from text, `Document.of` from Python data. Admission reads `data` and gives its
+problems to `locate`, which adds file, line and column.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ MIN_INTEGER = -(2**63)
 
 
 class Mark(Protocol):
-    """A 0-based place in a text, as the parser gives it."""
+    """A 0-based position in a text, as the parser gives it."""
 
     @property
     def line(self) -> int: ...
@@ -25,12 +29,12 @@ class Mark(Protocol):
     def column(self) -> int: ...
 
 
-# The places of a mapping's keys or a list's items: beside each mark, the places inside the value.
+# The positions of a mapping's keys or a list's items, each with the positions inside the value.
 Places: TypeAlias = "dict[str, tuple[Mark, Places]] | list[tuple[Mark, Places]] | None"
 
 
 class Document:
-    """Plain data (`data`), the file it came from, and what was wrong with its text (`problems`)."""
+    """Plain data (`data`), the file that it came from, and the problems of its text (`problems`)."""
 
     __slots__ = ("_places", "_start", "data", "file", "problems")
 
@@ -51,7 +55,7 @@ class Document:
 
     @classmethod
     def of(cls, data: object, *, file: str | None = None) -> Document:
-        """A document from Python data: a copy, with everything that JSON cannot say refused."""
+        """A document from Python data: a copy, with a problem for everything that JSON cannot express."""
         problems: list[Problem] = []
         return cls(_plain_copy(data, (), problems), file=file, problems=problems)
 
@@ -130,7 +134,9 @@ def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [_plain_copy(item, (*where, index), problems) for index, item in enumerate(value)]
     problems.append(
-        error(where, f"a {type(value).__name__} cannot stand in a Job", "use text, numbers, lists and dicts")
+        error(
+            where, f"a {type(value).__name__} is not allowed in a Job", "use text, numbers, lists and dicts"
+        )
     )
     return None
 
@@ -142,7 +148,9 @@ def _text_copy(text: str, where: Path, problems: list[Problem]) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        problems.append(error(where, "the text holds half a character (a lone surrogate)", "mend the text"))
+        problems.append(
+            error(where, "the text contains half a character (a lone surrogate)", "correct the text")
+        )
         return ""
     return text
 
@@ -154,7 +162,9 @@ def bad_key(where: Path, key: object) -> Problem:
 
 def too_deep(where: Path) -> Problem:
     return error(
-        where, f"nested deeper than {MAX_DEPTH} levels", "no Job needs that many levels: check the brackets"
+        where,
+        f"the document is nested deeper than {MAX_DEPTH} levels",
+        "check the brackets: no Job needs that many levels",
     )
 
 
@@ -164,5 +174,5 @@ def too_large(where: Path) -> Problem:
 
 def not_finite(where: Path) -> Problem:
     return error(
-        where, "infinity and NaN are no values of a Job", "write it in quotes if it is meant as text"
+        where, "infinity and NaN are not allowed in a Job", "write it in quotes if it is meant as text"
     )

@@ -20,7 +20,7 @@ _LARGEST = 2**63 - 1
 
 
 def nanoseconds(text: str) -> int:
-    """The duration in nanoseconds; ValueError says in plain words what is wrong."""
+    """The duration in nanoseconds; ValueError says what is wrong."""
     match = _WHOLE.fullmatch(text)
     if match is None:
         raise ValueError(f"`{text}` is not a duration")
@@ -33,7 +33,7 @@ def nanoseconds(text: str) -> int:
         if fraction:
             total += int(fraction) * scale // 10 ** len(fraction)
     if total > _LARGEST:
-        raise ValueError(f"`{text}` is too long a time")
+        raise ValueError(f"`{text}` is too long")
     return -total if sign == "-" else total
 
 

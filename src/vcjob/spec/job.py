@@ -1,8 +1,8 @@
 """The typed view of a Job.
 
-The raw document is kept beside the view (`Job.doc`): no field that a user wrote is ever lost, and pod
-templates stay plain dictionaries. The view is made after the schema check, so it never guesses: a field
-that is absent is `None` here, and an explicit `0` is `0`.
+`Job.doc` keeps the raw document: no field that a user wrote is ever lost, and pod templates stay plain
+dictionaries. The view is made after the schema check and has no defaults of its own: a field that is absent
+is `None` here, and an explicit `0` is `0`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Kubernetes' rules for names. Each check returns what is wrong, in words that follow the name, or None."""
+"""Kubernetes' rules for names. Each check returns what is wrong, as the end of a sentence that begins with
+the name, or None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A problem: what is wrong with a Job, where, and what to write instead."""
+"""A problem: what is wrong with a Job, where, and what to write instead.
+
+Every check yields problems and never raises for a bad Job. `error` and `warning` make them and keep their
+texts within a fixed length.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ MAX_STEP = 253
 
 
 def format_path(path: Sequence[Step]) -> str:
-    """`("spec", "tasks", 1, "name")` as people write it: `spec.tasks[1].name`.
+    """`("spec", "tasks", 1, "name")` as text: `spec.tasks[1].name`.
 
     A key that would read as several steps (a label with dots) is quoted in brackets.
     """
@@ -36,7 +40,7 @@ def format_path(path: Sequence[Step]) -> str:
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding about a Job. `where` is the place as steps; `path` is the same for people.
+    """One error or warning about a Job. `where` is the place as steps, `path` the same as text.
 
     `line` and `column` are 1-based and filled in from the file's positions where there is a file.
     """

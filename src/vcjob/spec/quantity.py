@@ -1,4 +1,4 @@
-"""Kubernetes quantities: `500m`, `2Gi`, `1e3`; exact, and written the way Kubernetes writes them."""
+"""Kubernetes quantities such as `500m`, `2Gi` and `1e3`: exact, and formatted the way Kubernetes does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BINARY_NAMES = ("", *_BINARY)
 _DECIMAL_NAMES = {power: name for name, power in _DECIMAL.items()}
 _TEXT = re.compile(r"([-+]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([KMGTPE]i)|([numkMGTPE])|[eE]([-+]?[0-9]+))?")
 _LARGEST = (2**63 - 1) * NANO
-# Digits and exponents beyond these say nothing that fits; they would only cost time.
+# Longer texts and larger exponents cannot be a valid amount; parsing them would only cost time.
 _LONGEST_TEXT = 200
 _LARGEST_EXPONENT = 60
 
@@ -61,7 +61,7 @@ class Quantity(msgspec.Struct, frozen=True):
 
 
 def parse(value: str | int | float) -> Quantity:
-    """A quantity from a manifest; ValueError says in plain words what is wrong."""
+    """A quantity from a manifest; ValueError says what is wrong."""
     text = value if isinstance(value, str) else str(value)
     match = _TEXT.fullmatch(text)
     if match is None or len(text) > _LONGEST_TEXT:

@@ -17,7 +17,7 @@ import msgspec
 from vcjob.spec.document import Document
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Path, Problem, error
-from vcjob.spec.wording import Failure, say
+from vcjob.spec.wording import Failure, say, show
 
 _OTHER_JOB = "batch/v1"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -41,7 +41,7 @@ class Examined(msgspec.Struct, frozen=True):
 
 
 def check(document: Document | dict[str, Any], *, allow_unknown: bool = False) -> list[Problem]:
-    """All problems of a Job's form, with their places where the document has a file."""
+    """All schema problems of a Job, with their places where the document has a file."""
     document = document if isinstance(document, Document) else Document.of(document)
     return document.locate(document.problems + examine(document.data, allow_unknown=allow_unknown).problems)
 
@@ -51,7 +51,9 @@ def check_companion(document: Document) -> list[Problem]:
     assert document.kind is not None
     problems = examine(document.data, document.kind).problems
     if document.name is None:
-        problems.append(error(("metadata",), "`metadata.name` is missing", "give it a name"))
+        problems.append(
+            error(("metadata",), "`metadata.name` is missing", "add `name: ...` under `metadata`")
+        )
     return problems
 
 
@@ -77,21 +79,21 @@ def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Exam
 
 
 def _identity(data: Any) -> list[Problem]:
-    """`apiVersion` and `kind` say what the document is; everything else follows from them."""
+    """Problems of `apiVersion` and `kind`, which the schema itself does not check."""
     if not isinstance(data, dict):
         return []
     problems = []
     version, kind = data.get("apiVersion"), data.get("kind")
     if isinstance(version, str) and version != API_VERSION:
-        hint = f"write `apiVersion: {API_VERSION}`"
-        known = (
-            "Kubernetes' own Job is another kind: it has no tasks"
+        what = (
+            "Kubernetes' own Job, which has no tasks"
             if version == _OTHER_JOB
-            else "not this Job's version"
+            else "not the version of a Volcano Job"
         )
-        problems.append(error(("apiVersion",), f"`{version}`: {known}", hint))
+        message = f"the apiVersion `{show(version)}` is {what}"
+        problems.append(error(("apiVersion",), message, f"write `apiVersion: {API_VERSION}`"))
     if isinstance(kind, str) and kind != KIND:
-        problems.append(error(("kind",), f"`{kind}` is not a Job", f"write `kind: {KIND}`"))
+        problems.append(error(("kind",), f"`{show(kind)}` is not a Job", f"write `kind: {KIND}`"))
     return problems
 
 
@@ -154,7 +156,7 @@ def _values(root: Any, most: int) -> int:
 
 
 def _steps(data: Any, path: list[str | int]) -> Path:
-    """The validator's path; it gives a key of digits as a number."""
+    """The validator's path as keys and indexes; the validator gives a key of digits as a number."""
     steps: list[str | int] = []
     for step in path:
         step = str(step) if isinstance(data, dict) else step

@@ -1,4 +1,7 @@
-"""Where a Job's text comes from: a file, standard input, or a string."""
+"""Reads the text of a Job from a file, standard input or a string.
+
+Raises SourceError with the name of the source where it cannot be read as text at all.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ def read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
     except FileNotFoundError:
         raise SourceError(f"{name}: no such file", hint="check the path") from None
     except IsADirectoryError:
-        raise SourceError(f"{name}: is a directory", hint="name a file in it") from None
+        raise SourceError(f"{name}: is a directory", hint="give the path of a file") from None
     except PermissionError:
-        raise SourceError(f"{name}: may not be read", hint="check the file's permissions") from None
+        raise SourceError(f"{name}: permission denied", hint="check the permissions of the file") from None
     except (OSError, ValueError) as bad:
         reason = getattr(bad, "strerror", None) or str(bad)
         raise SourceError(f"{name!r}: cannot be read: {reason}", hint="check the path") from None
@@ -39,7 +42,7 @@ def _read(path: FilePath, name: str) -> bytes:
     with path.open("rb") as file:
         mode = os.fstat(file.fileno()).st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            raise SourceError(f"{name}: is a device", hint="name a file")
+            raise SourceError(f"{name}: is a device", hint="give the path of a file")
         return file.read(MAX_BYTES + 1)
 
 
@@ -48,7 +51,7 @@ def decode(raw: bytes, name: str) -> str:
     if len(raw) > MAX_BYTES:
         raise SourceError(
             f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB",
-            hint="a Job is a few kilobytes; is this the right file?",
+            hint="a Job has a few kilobytes; check that this is the right file",
         )
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise SourceError(f"{name}: is UTF-16 text", hint="save it as UTF-8")
@@ -62,11 +65,11 @@ def decode(raw: bytes, name: str) -> str:
 
 
 def load_documents(text: str, name: str = "<text>") -> list[Document]:
-    """The documents of YAML or JSON text. What is wrong at a place stands in the document's `problems`."""
+    """The documents of YAML or JSON text. What is wrong with the text is in the `problems` of its document."""
     from vcjob.spec.yaml_reader import read_documents
 
     if len(text) > MAX_BYTES:
-        raise SourceError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB", hint="split it")
+        raise SourceError(f"{name}: larger than {MAX_BYTES // 1024 // 1024} MiB", hint="split the text")
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
         # JSON writes characters beyond U+FFFF as two escapes, YAML as one.

@@ -1,4 +1,4 @@
-"""What the YAML parser complains about, in plain words."""
+"""The YAML parser's errors as problems with a plain message and a hint."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import yaml
 
 from vcjob.spec.problem import Problem
 
-_WORDS = {
+_MESSAGES = {
     "mapping values are not allowed in this context": (
-        "a `:` stands where no value can begin",
-        "check the indentation of this line, and quote text that has `: ` in it",
+        "unexpected `:`",
+        "check the indentation of this line, and put text that contains `: ` in quotes",
     ),
     "did not find expected key": (
-        "a key was expected here",
-        "check the indentation: keys of one mapping start in one column",
+        "expected a key here",
+        "check the indentation: the keys of a mapping start in the same column",
     ),
     "did not find expected '-' indicator": (
-        "a list item (`- `) was expected here",
-        "check the indentation: items of one list start in one column",
+        "expected a list item (`- `) here",
+        "check the indentation: the items of a list start in the same column",
     ),
-    "could not find expected ':'": ("a key without `:`", "write `key: value`"),
+    "could not find expected ':'": ("a key has no `:`", "write `key: value`"),
     "found character that cannot start any token": (
-        "no value can begin with this character",
-        "indent with spaces, not with tabs; put text that begins with @ or ` into quotes",
+        "a value cannot start with this character",
+        "indent with spaces, not tabs, and put text that starts with @ or ` in quotes",
     ),
     "did not find expected ',' or ']'": (
         "a list `[` is not closed",
@@ -32,12 +32,12 @@ _WORDS = {
         "a mapping `{` is not closed",
         "end it with `}`, and put `,` between entries",
     ),
-    "found unexpected end of stream": ("the text ends too early", "close the quote or bracket"),
+    "found unexpected end of stream": ("the file ends unexpectedly", "close the quote or bracket"),
     "did not find expected node content": (
         "a value is missing here",
         "close the bracket, or write the value",
     ),
-    "found undefined tag handle": ("an unknown YAML tag", "take the tag (`!...!`) away"),
+    "found undefined tag handle": ("unknown YAML tag", "remove the tag (`!...!`)"),
 }
 
 
@@ -46,11 +46,11 @@ def syntax_problem(bad: yaml.YAMLError, name: str) -> Problem:
     message, hint = str(bad), "check that this is YAML or JSON text"
     if isinstance(bad, yaml.MarkedYAMLError) and bad.problem_mark is not None:
         line, column = bad.problem_mark.line + 1, bad.problem_mark.column + 1
-        message, hint = _WORDS.get(
+        message, hint = _MESSAGES.get(
             str(bad.problem), (str(bad.problem), "check this line and the one before it")
         )
         if bad.context_mark is not None and bad.context_mark.line + 1 != line:
-            message += f" (what it belongs to began on line {bad.context_mark.line + 1})"
+            message += f" (the surrounding block starts on line {bad.context_mark.line + 1})"
     return Problem(
         severity="error",
         where=(),

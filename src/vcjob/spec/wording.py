@@ -1,4 +1,8 @@
-"""A failed schema rule in plain words: what is wrong, and what to write instead."""
+"""Messages for failed schema rules: what is wrong, and what to write instead.
+
+`schema` calls `say` for each failure. Other checks use `show`, `describe` and `listed` to quote values that
+the author of a Job wrote: on one line, and never longer than a line.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import msgspec
 
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Path, Problem, error, format_path
-from vcjob.spec.spelling import nearest
+from vcjob.spec.spelling import did_you_mean, nearest
 
 _TYPES = {
     "string": "text",
@@ -39,7 +43,7 @@ _SHOWN_FIELDS = 12
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A rule that a value breaks: the value's place, the rule's place in the schema, and the validator's detail."""
+    """A schema rule that a value breaks: where the value is, where the rule is, and the validator's details."""
 
     where: Path
     rule: tuple[str, ...]
@@ -62,37 +66,44 @@ def say(failure: Failure, schema: dict[str, Any]) -> Iterator[Problem]:
         name = detail.property
         yield error((*where, name), f"`{name}` is missing", f"add `{name}: {_EXAMPLES.get(name, '...')}`")
     elif keyword == "falseSchema":  # a key that the pattern of allowed keys excludes
-        yield error(where, f"`{show(where[-1])}` is not {_meaning(schema, failure.rule[:-1])}")
+        yield error(where, *_misfit(where[-1], schema, failure.rule[:-1]))
     else:
         yield error(where, *_value(failure, schema))
 
 
 def _value(failure: Failure, schema: dict[str, Any]) -> tuple[str, str | None]:
-    """Message and hint for a value that is there but not right."""
+    """Message and hint for a value that exists but is not allowed."""
     detail, value = failure.detail, failure.value
     match failure.keyword:
         case "type":
             return _type(value, [name for name in detail.types if name != "null"])
         case "enum":
             options = [option for option in detail.options if option]
-            near = nearest(str(value), options)
-            hint = f"did you mean `{near}`?" if near else None
+            one_of = "use " + " or ".join(options[:2]) if len(options) <= 2 else "use one of these values"
+            hint = did_you_mean(str(value), options, one_of)
             return f"`{show(value)}` is not one of {', '.join(options)}", hint
         case "pattern":
-            meaning = _meaning(schema, failure.rule)
-            return f"`{show(value)}` is not {meaning}", None
+            return _misfit(value, schema, failure.rule)
         case "minimum":
-            return f"{value} is too small: it should be greater than or equal to {detail.limit}", None
+            message = f"{value} is too small: it should be greater than or equal to {detail.limit}"
+            return message, f"write {detail.limit} or more"
         case "maximum":
-            return f"{value} is too large: at most {detail.limit}", None
+            message = f"{value} is too large: it should be less than or equal to {detail.limit}"
+            return message, f"write {detail.limit} or less"
         case "minItems":
-            return "the list is empty: at least one item is needed", None
+            return "the list is empty: at least one item is required", "add an item"
         case "maxLength":
-            return (
-                f"is {len(value)} characters long; at most {detail.limit} are allowed",
-                "choose a shorter one",
-            )
+            return f"the value has {len(value)} characters; at most {detail.limit} are allowed", "shorten it"
     return f"`{show(value)}` is not allowed here ({failure.keyword})", None
+
+
+def _misfit(value: object, schema: dict[str, Any], rule: tuple[str, ...]) -> tuple[str, str | None]:
+    """Message and hint for text that does not match its pattern."""
+    meaning, _, form = _meaning(schema, rule).partition(": ")
+    if form:
+        return f"`{show(value)}` is not {meaning}", f"use {form}"
+    meaning, _, examples = meaning.partition(" such as ")
+    return f"`{show(value)}` is not {meaning}", f"write it like {examples}" if examples else None
 
 
 def _type(value: Any, wanted: list[str]) -> tuple[str, str | None]:
@@ -105,7 +116,7 @@ def _type(value: Any, wanted: list[str]) -> tuple[str, str | None]:
     elif isinstance(value, str) and _loses_quotes(value, wanted):
         hint = f"write it without quotes: {value}"
     elif value is None:
-        hint = "write a value, or take the line away"
+        hint = "write a value, or remove the line"
     else:
         hint = _HINTS.get(wanted[0])
     return message, hint
@@ -119,26 +130,25 @@ def _loses_quotes(value: str, wanted: list[str]) -> bool:
 
 def _unknown(where: Path, name: str, schema: dict[str, Any]) -> Problem:
     known = fields(schema, where)
-    near = nearest(name, known)
-    if near:
+    if near := nearest(name, known):
         hint = f"did you mean `{near}`?"
-    elif place := _home(where, name, schema):
-        hint = f"it belongs {place}"
+    elif place := _right_place(where, name, schema):
+        hint = f"move it to {place}"
     elif 0 < len(known) <= _SHOWN_FIELDS:
-        hint = f"known here: {', '.join(sorted(known))}"
+        hint = f"the known fields are {', '.join(sorted(known))}"
     else:
-        hint = "take it away, or let unknown fields pass with --allow-unknown"
+        hint = "remove it, or pass --allow-unknown to accept unknown fields"
     return error((*where, name), f"unknown field `{show(name)}`", hint)
 
 
-def _home(where: Path, name: str, schema: dict[str, Any]) -> str | None:
-    """Where a field that stands in the wrong place belongs: further out, or one step further in."""
+def _right_place(where: Path, name: str, schema: dict[str, Any]) -> str | None:
+    """Where a misplaced field belongs: further out, or one level further in."""
     for length in range(len(where) - 1, -1, -1):
         if name in fields(schema, where[:length]):
-            return f"to `{format_path(where[:length])}`" if length else "to the top of the document"
+            return f"`{format_path(where[:length])}`" if length else "the top level of the document"
     for inner in fields(schema, where):
         if name in fields(schema, (*where, inner)):
-            return f"into `{inner}`"
+            return f"`{format_path((*where, inner))}`"
     return None
 
 

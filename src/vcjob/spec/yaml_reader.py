@@ -1,8 +1,8 @@
-"""YAML text into documents, by one walk over the parser's events.
+"""Reads YAML text into documents, by one walk over the parser's events.
 
-The walk makes data and places at once, and bounds depth, size and alias expansion as it goes: nothing is
-composed first (the C composer overflows its stack on deeply nested brackets), and an alias is a bounded
-copy, so a file can neither crash nor fill the process, and no two parts of a Job share an object.
+The walk makes data and positions together, and bounds depth, size and alias expansion: nothing is composed
+first (the C composer overflows its stack on deeply nested brackets), and an alias is a bounded copy. So a file
+can neither crash the process nor fill its memory, and no two parts of a Job share an object.
 """
 
 from __future__ import annotations
@@ -39,24 +39,25 @@ from vcjob.spec.document import (
 )
 from vcjob.spec.problem import Problem, error
 from vcjob.spec.syntax import syntax_problem
+from vcjob.spec.wording import show
 
 MAX_NODES = 1_000_000
 MAX_ALIASED_NODES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 _SCALAR_TAGS = {"int": (int,), "float": (float, int), "bool": (bool,), "null": (type(None),)}
-# What YAML does not allow as it stands; the parser would name it by a byte offset only.
+# Characters that YAML does not allow; the parser would report them by a byte offset only.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Stop(Exception):
-    """Reading cannot go on; what was wrong is already among the problems."""
+    """Reading cannot continue; the cause is already among the problems."""
 
 
 def read_documents(text: str, name: str) -> list[Document]:
-    """All documents of `text`. What is wrong with the text stands in the `problems` of its document."""
+    """All documents of `text`. What is wrong with the text is in the `problems` of its document."""
     if found := _FORBIDDEN.search(text):
         return [Document(None, file=name, problems=[_control_character(text, found.start(), name)])]
     loader = _Loader(text)
@@ -129,7 +130,10 @@ class _Walk:
                 result = self.sequence(depth + 1)
             self.nodes += len(result[0])
             if self.nodes > MAX_NODES:
-                self.stop(event, error(tuple(self.path), f"more than {MAX_NODES} values", "split the file"))
+                self.stop(
+                    event,
+                    error(tuple(self.path), f"the file has more than {MAX_NODES} values", "split the file"),
+                )
         if event.anchor is not None:
             self.open_anchors.discard(event.anchor)
             self.anchors[event.anchor] = result
@@ -163,7 +167,11 @@ class _Walk:
                 first = places[key][0].line + 1
                 self.add(
                     event,
-                    error(tuple(path), f"`{key}` is given twice; first on line {first}", "keep one of them"),
+                    error(
+                        tuple(path),
+                        f"`{show(key)}` is set twice; the first time on line {first}",
+                        "remove one of them",
+                    ),
                 )
             else:
                 data[key] = value
@@ -190,7 +198,7 @@ class _Walk:
         return data, places
 
     def key(self, event: Any, depth: int) -> str | None:
-        """A key as text; None, and a problem, where it cannot be one."""
+        """A key as text; None, with a problem, where it cannot be a key."""
         if type(event) is ScalarEvent:
             value: Any = event.value if event.implicit[1] else self.scalar(event)
         else:
@@ -216,7 +224,9 @@ class _Walk:
             short = tag.removeprefix(_TAG)
             self.add(
                 event,
-                error(tuple(self.path), f"`{text}` is marked !!{short} but is none", "take the mark away"),
+                error(
+                    tuple(self.path), f"`{show(text)}` is tagged !!{short} but is not one", "remove the tag"
+                ),
             )
             return None
         return self.checked(event, value)
@@ -236,7 +246,7 @@ class _Walk:
             value, places = self.anchors[name]
             return self.copied(event, value, depth), places
         if name in self.open_anchors:
-            message, hint = f"the alias `*{name}` stands inside its own anchor", "write the values out"
+            message, hint = f"the alias `*{name}` is used inside its own anchor", "write the values out"
         else:
             message, hint = (
                 f"the alias `*{name}` has no anchor `&{name}` before it",
@@ -269,7 +279,7 @@ class _Walk:
             if not isinstance(source, dict):
                 self.add(
                     event,
-                    error(tuple(self.path), "`<<` merges mappings only", "point it at an anchored mapping"),
+                    error(tuple(self.path), "`<<` can merge mappings only", "use an alias of a mapping"),
                 )
                 continue
             for key, item in source.items():
@@ -281,8 +291,8 @@ class _Walk:
         shown = "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
         return error(
             tuple(self.path),
-            f"the YAML tag `{shown}` is not understood",
-            "take it away; plain YAML needs none",
+            f"the YAML tag `{shown}` is not supported",
+            "remove the tag",
         )
 
     def add(self, event: Any, problem: Problem) -> None:
@@ -309,7 +319,7 @@ def _control_character(text: str, index: int, name: str) -> Problem:
     return Problem(
         severity="error",
         where=(),
-        message=f"the character U+{ord(text[index]):04X} cannot stand in YAML",
+        message=f"the character U+{ord(text[index]):04X} is not allowed in YAML",
         hint="remove it, or write it as an escape inside double quotes",
         file=name,
         line=len(before),
