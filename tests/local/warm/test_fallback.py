@@ -183,6 +183,15 @@ def test_nothing_is_imported_from_the_folder_of_the_run(make: Make, monkeypatch:
         "os.environ['OMP_NUM_THREADS'] = '1'",
         'os.environ.setdefault("MKL_NUM_THREADS", "1")',
         "os.putenv('LD_X', '1')",
+        "os.environ.update({'A': '1', 'OMP_NUM_THREADS': '1'})",
+        "os.environ.update(OMP_NUM_THREADS='1')",
+        "os.environ |= {'OMP_NUM_THREADS': '1'}",
+        "os.environ |= dict(OMP_NUM_THREADS='1')",
+        "env = os.environ\nenv['OMP_NUM_THREADS'] = '1'",
+        "from os import environ\nenviron['OMP_NUM_THREADS'] = '1'",
+        "os.environb[b'OMP_NUM_THREADS'] = b'1'",
+        "for name in ('OMP_NUM_THREADS',):\n    os.environ[name] = '1'",
+        "chosen = {'OMP_NUM_THREADS': '1'}\nos.environ.update(chosen)",
     ],
 )
 def test_a_program_that_sets_such_a_variable_itself_starts_the_plain_way(
@@ -192,7 +201,61 @@ def test_a_program_that_sets_such_a_variable_itself_starts_the_plain_way(
     running = warm.start(PYTHON, "p.py")
     assert not isinstance(running.child, WarmChild)
     assert running.wait().out == "hello\n"
-    assert "by itself" in said[0]
+    assert "p.py sets" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "files"),
+    [
+        ("import helper", {"helper.py": ""}),
+        ("import json, helper as h", {"helper.py": ""}),
+        ("from package import helper", {"package/__init__.py": None, "package/helper.py": ""}),
+        ("from package.helper import x", {"package/__init__.py": None, "package/helper.py": ""}),
+        ("import package.helper", {"package/__init__.py": "", "package/helper.py": None}),
+        ("from package import (\n    a,\n    helper)", {"package/__init__.py": "a = 1", "package/helper.py": ""}),
+        ("import first", {"first.py": "from package import second", "package/__init__.py": "from . import second",
+                          "package/second.py": "from .third import x", "package/third.py": ""}),
+        ("def later():\n    import helper\nlater()", {"helper.py": ""}),
+    ],
+)  # fmt: skip
+def test_a_module_of_the_program_that_sets_such_a_variable_starts_the_plain_way(
+    warm: Starter, plain: Starter, said: list[str], program: str, files: dict[str, str | None]
+) -> None:
+    """As in a fresh start: the variable acts, because it is set before the library is imported."""
+    for name, before in files.items():
+        (warm.folder / name).parent.mkdir(exist_ok=True)
+        sets = (
+            ""
+            if before is None or before
+            else "import os\nos.environ.update({'OMP_NUM_THREADS': '1'})\nx = 1\n"
+        )
+        (warm.folder / name).write_text(f"{before or ''}\n{sets}")
+    (warm.folder / "p.py").write_text(f"{program}\nimport os\nprint(os.environ['OMP_NUM_THREADS'])")
+    running = warm.start(PYTHON, "p.py", threads=2)
+    assert not isinstance(running.child, WarmChild)
+    assert running.wait() == plain.run(PYTHON, "p.py", threads=2)
+    assert "sets OMP_NUM_THREADS" in said[0]
+
+
+def test_a_module_that_is_run_with_m_is_read_too(warm: Starter, said: list[str]) -> None:
+    (warm.folder / "package").mkdir()
+    (warm.folder / "package" / "__main__.py").write_text("from . import helper\nprint('hello')")
+    (warm.folder / "package" / "helper.py").write_text("import os\nos.environ.update(TORCH_X='1')")
+    running = warm.start(PYTHON, "-m", "package")
+    assert not isinstance(running.child, WarmChild) and running.wait().out == "hello\n"
+    assert "helper.py sets TORCH_X" in said[0]
+
+
+def test_reading_the_modules_of_a_program_leaves_nothing_behind(warm: Starter, said: list[str]) -> None:
+    """Our own look at the program imports modules; the program must find its own of the same name."""
+    (warm.folder / "ast.py").write_text("mine = True")
+    (warm.folder / "helper.py").write_text(
+        "import os\nos.environ['MASTER_ADDR'] = 'x'\nos.environ.update(A='1')"
+    )
+    (warm.folder / "p.py").write_text("import helper, ast\nprint(ast.mine)")
+    running = warm.start(PYTHON, "p.py")
+    assert isinstance(running.child, WarmChild), said
+    assert running.wait().out == "True\n"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from vcjob.diagnosis.check import Check, missing, note, ok
+from vcjob.errors import StoreError
 from vcjob.local.machine.gpus import has_nvidia, list_gpus
 from vcjob.local.pod.limits import usable_limits
+from vcjob.local.run import locks
 from vcjob.local.run.caller import caller_environment
 from vcjob.local.run.home import home_folder
 
@@ -52,9 +54,15 @@ def _home() -> Check:
     place = folder
     while not os.path.exists(place):
         place = os.path.dirname(place)
-    if os.access(place, os.W_OK | os.X_OK):
-        return ok("jobs", f"kept in {folder}")
-    return missing("jobs", f"{folder} cannot be written", "set VCJOB_HOME to a folder of yours")
+    try:
+        locks.check_supported(place)
+    except StoreError as error:
+        return missing(
+            "jobs",
+            f"{folder} cannot be used: {error.message}",
+            error.hint or "set VCJOB_HOME to a folder of yours",
+        )
+    return ok("jobs", f"kept in {folder}")
 
 
 def _python(env: Mapping[str, str]) -> Check:
@@ -84,7 +92,9 @@ def _python(env: Mapping[str, str]) -> Check:
 
 def _gpus(env: Mapping[str, str]) -> Check:
     if not has_nvidia(env):
-        return note("GPUs", "none: there is no nvidia-smi; jobs that ask for nvidia.com/gpu wait as Pending")
+        return note(
+            "GPUs", "none: there is no nvidia-smi; `vcjob run` rejects Jobs that request nvidia.com/gpu"
+        )
     found = list_gpus(env)
     if not found:
         return missing(

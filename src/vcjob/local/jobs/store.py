@@ -247,7 +247,7 @@ def _entries(folder: str) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise StoreError(f"the job store cannot be read: {folder}: {error.strerror}") from error
+        raise files.cannot_read(folder, error) from error
 
 
 def _rename_away(folder: str) -> None:

@@ -137,7 +137,7 @@ class _Watch:
             self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
             if (
                 self._descriptor >= 0
-                and libc.inotify_add_watch(self._descriptor, folder.encode(), self._MOVED_TO) < 0
+                and libc.inotify_add_watch(self._descriptor, os.fsencode(folder), self._MOVED_TO) < 0
             ):
                 self.close()
 

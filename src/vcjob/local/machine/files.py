@@ -9,11 +9,11 @@ from typing import TypeVar
 import msgspec
 
 from vcjob.errors import RunDamaged, StoreError
+from vcjob.local.machine.folders import make_private, owner_hint
 
 T = TypeVar("T")
 
 PRIVATE_FILE = 0o600
-PRIVATE_FOLDER = 0o700
 
 
 def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:
@@ -40,7 +40,28 @@ def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:
 
 
 def write_json(path: str, value: object, *, durable: bool = True) -> None:
-    write_atomic(path, msgspec.json.encode(value), durable=durable)
+    write_atomic(path, encode(value), durable=durable)
+
+
+def encode(value: object) -> bytes:
+    """JSON; names and values that are no UTF-8 (a path, an environment variable) are kept, as escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(value)).encode()
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError:
+        if b"\\ud" not in data:
+            raise
+        import json
+
+        return msgspec.convert(json.loads(data), kind)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -59,7 +80,7 @@ def append_line(path: str, value: object) -> None:
         try:
             size = os.fstat(descriptor).st_size
             torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-            write_all(descriptor, (b"\n" if torn else b"") + msgspec.json.encode(value) + b"\n")
+            write_all(descriptor, (b"\n" if torn else b"") + encode(value) + b"\n")
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -76,14 +97,10 @@ def sync_folder(folder: str) -> None:
 
 def make_folder(path: str) -> None:
     """Make a folder that only its owner may enter; parents that are missing are made in the same way."""
-    parent = os.path.dirname(path)
-    if parent and not os.path.isdir(parent):
-        make_folder(parent)
     try:
-        os.mkdir(path, PRIVATE_FOLDER)
+        make_private(path)
     except OSError as error:
-        if not os.path.isdir(path):
-            raise cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
 def read_bytes(path: str) -> bytes | None:
@@ -94,7 +111,7 @@ def read_bytes(path: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoreError(f"the job store cannot be read: {path}: {error.strerror}") from error
+        raise cannot_read(path, error) from error
 
 
 def read_json(path: str, kind: type[T]) -> T | None:
@@ -102,8 +119,8 @@ def read_json(path: str, kind: type[T]) -> T | None:
     if data is None:
         return None
     try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode(data, kind)
+    except (ValueError, msgspec.DecodeError) as error:
         raise RunDamaged(f"the job store is damaged: {path}: {error}") from error
 
 
@@ -116,8 +133,8 @@ def read_lines(path: str, kind: type[T]) -> tuple[list[T], int]:
     damaged = 0
     for line in filter(None, (read_bytes(path) or b"").split(b"\n")[:-1]):
         try:
-            found.append(msgspec.json.decode(line, type=kind))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            found.append(decode(line, kind))
+        except (ValueError, msgspec.DecodeError):
             damaged += 1
     return found, damaged
 
@@ -133,4 +150,20 @@ def cannot_write(path: str, error: OSError) -> StoreError:
         errno.EEXIST: "set VCJOB_HOME to a folder, not a file",
     }
     reason = error.strerror or str(error)
-    return StoreError(f"the job store cannot be written: {path}: {reason}", hint=hints.get(error.errno or 0))
+    hint = _permission_hint(path, error) or hints.get(error.errno or 0)
+    return StoreError(f"the job store cannot be written: {path}: {reason}", hint=hint)
+
+
+def cannot_read(path: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"the job store cannot be read: {path}: {error.strerror or error}", hint=_permission_hint(path, error)
+    )
+
+
+def _permission_hint(path: str, error: OSError) -> str | None:
+    if error.errno not in (errno.EACCES, errno.EPERM):
+        return None
+    try:
+        return owner_hint(path)
+    except OSError:
+        return None

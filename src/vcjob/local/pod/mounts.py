@@ -58,7 +58,9 @@ def enter_mounts(mounts: Iterable[Mount]) -> None:
         os.close(source)
         if mount.read_only:
             flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY
-            checked(libc.mount(None, mount.target.encode(), None, flags, None), f"read-only {mount.target}")
+            checked(
+                libc.mount(None, os.fsencode(mount.target), None, flags, None), f"read-only {mount.target}"
+            )
 
 
 def _private_namespace() -> None:
@@ -144,20 +146,20 @@ def _overlay(folder: str) -> None:
         os.mkdir(upper)
         os.mkdir(work)
         os.chmod(upper, os.stat(folder).st_mode & 0o7777)
-        layers = f"lowerdir={folder},upperdir={upper},workdir={work}".encode()
-        checked(libc.mount(b"vcjob", folder.encode(), b"overlay", 0, layers), f"overlay over {folder}")
+        layers = os.fsencode(f"lowerdir={folder},upperdir={upper},workdir={work}")
+        checked(libc.mount(b"vcjob", os.fsencode(folder), b"overlay", 0, layers), f"overlay over {folder}")
     finally:
         checked(libc.umount2(_SCRATCH.encode(), _MNT_DETACH), "scratch for an overlay")
 
 
 def _new_tmpfs(target: str, size: int) -> None:
     options = f"mode=1777,size={size}" if size else "mode=1777"
-    checked(libc.mount(b"tmpfs", target.encode(), b"tmpfs", 0, options.encode()), f"tmpfs at {target}")
+    checked(libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", 0, options.encode()), f"tmpfs at {target}")
 
 
 def _bind(source: str, target: str) -> None:
     flags = _MS_BIND | _MS_REC
-    checked(libc.mount(source.encode(), target.encode(), None, flags, None), f"mount {target}")
+    checked(libc.mount(os.fsencode(source), os.fsencode(target), None, flags, None), f"mount {target}")
 
 
 def _write(path: str, text: str) -> None:

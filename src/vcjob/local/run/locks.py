@@ -59,11 +59,24 @@ def is_held(path: str, *, shared: bool = False) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise StoreError(f"the job store cannot be read: {path}: {error.strerror}") from error
+        raise files.cannot_read(path, error) from error
     try:
         return not _flock(descriptor, (fcntl.LOCK_EX if shared else fcntl.LOCK_SH) | fcntl.LOCK_NB, path)
     finally:
         os.close(descriptor)
+
+
+def check_supported(folder: str) -> None:
+    """Raise StoreError where the file system of an existing folder has no locks."""
+    import tempfile
+
+    try:
+        descriptor, path = tempfile.mkstemp(prefix=".vcjob-", dir=folder)
+        os.unlink(path)
+    except OSError as error:
+        raise files.cannot_write(folder, error) from error
+    _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
+    os.close(descriptor)
 
 
 def _open(path: str) -> int:

@@ -10,8 +10,10 @@ This module is loaded before anything else, so it loads nothing itself.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vcjob.errors import BackendError
@@ -43,6 +45,9 @@ class PrestartedSupervisor:
                     *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(_LOCK + 1)),
                 ],
                 setsid=True,
+                # A caller may ignore or block some: SIGCHLD ignored would hide the end of every pod.
+                setsigmask=(),
+                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
             )
         except OSError as error:
             self._socket.close()
@@ -64,7 +69,8 @@ class PrestartedSupervisor:
     def close(self) -> None:
         if self._socket.fileno() >= 0:
             self._socket.close()
-            os.waitpid(self._pid, 0)  # it has left a fork behind, first thing, and ended
+            with suppress(ChildProcessError):  # a caller that ignores SIGCHLD: the kernel has collected it
+                os.waitpid(self._pid, 0)  # it has left a fork behind, first thing, and ended
 
 
 def wait_for_run() -> str | None:

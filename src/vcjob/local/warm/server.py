@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import signal
@@ -26,6 +25,8 @@ import msgspec
 
 from vcjob.errors import BackendError
 from vcjob.local.machine import files, process
+from vcjob.local.machine.folders import PRIVATE_FOLDER
+from vcjob.local.run import locks
 from vcjob.local.run.home import home_folder
 from vcjob.local.warm import spawn
 from vcjob.local.warm.environment import lasting
@@ -83,8 +84,8 @@ def start(folder: str, recipe: spawn.Recipe, *, idle: float = IDLE_SECONDS) -> S
     """
     _make_private(folder)
     key = key_of(recipe.interpreter, recipe.options, recipe.env)
-    with open(os.path.join(folder, "lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = locks.hold(os.path.join(folder, "lock"))
+    try:
         found = next((info for info in servers(folder) if info.key == key), None)
         if found and set(recipe.imports) - set(spawn.DEFAULT_IMPORTS) <= set(found.modules):
             answer = ask(os.path.join(folder, f"{key}.sock"), {"ask": None})
@@ -93,6 +94,8 @@ def start(folder: str, recipe: spawn.Recipe, *, idle: float = IDLE_SECONDS) -> S
         if found:
             stop(folder, found)
         return _start(folder, key, recipe, idle)
+    finally:
+        os.close(lock)
 
 
 def _start(folder: str, key: str, recipe: spawn.Recipe, idle: float) -> ServerInfo:
@@ -212,7 +215,7 @@ def _short(path: str) -> Any:
 def _make_private(folder: str) -> None:
     files.make_folder(folder)
     with contextlib.suppress(PermissionError):
-        os.chmod(folder, files.PRIVATE_FOLDER)
+        os.chmod(folder, PRIVATE_FOLDER)
     _check_private(folder)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import select
@@ -12,8 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vcjob.errors import StoreError
-from vcjob.local.machine import files
+from vcjob.local.machine.folders import make_private
 from vcjob.local.warm.zygote import protocol
 
 #: What nearly every rank imports first; a name that is not installed is left out.
@@ -98,10 +96,7 @@ def start(
 
     Raises OSError where the interpreter cannot be run.
     """
-    try:
-        files.make_folder(empty)
-    except StoreError as error:
-        raise OSError(errno.EACCES, error.message) from error
+    make_private(empty)
     control, theirs = socket.socketpair()
     log = os.memfd_create("vcjob-warm", os.MFD_CLOEXEC)
     config: dict[str, Any] = {

@@ -26,11 +26,6 @@ INJECTED = re.compile(
     r"|PET_.*|VC_.*|VK_TASK_INDEX|VCJOB_.*)"
 )
 
-_ASSIGNED = re.compile(
-    rb"""environ\s*\[\s*["'](\w+)["']\s*\]\s*=(?!=)"""
-    rb"""|(?:environ\s*(?:\.setdefault\(|\.update\(\s*\{)|putenv\()\s*["'](\w+)["']"""
-)
-
 
 class ReadNames(dict[bytes, bytes]):
     """Stands in for the data of os.environ while modules are imported: remembers which names they asked for."""
@@ -157,15 +152,6 @@ class Loaded:
         return not (
             isinstance(file, str) and os.path.realpath(file).startswith(os.path.realpath(folder) + os.sep)
         )
-
-
-def sets_before_import(source: bytes) -> str | None:
-    """A variable that the program sets for itself and that would have to be set before the imports we have done."""
-    for match in _ASSIGNED.finditer(source):
-        name = (match.group(1) or match.group(2)).decode()
-        if ACTS_AT_START.fullmatch(name):
-            return name
-    return None
 
 
 def _identity(path: str) -> tuple[int, int, int]:

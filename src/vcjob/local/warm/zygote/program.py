@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import title
-from .loaded import Loaded, sets_before_import
+from .loaded import ACTS_AT_START, Loaded
 from .threads import VARIABLE
 
 
@@ -44,28 +44,34 @@ def check(rank: Rank, loaded: Loaded, threads: int | None = None) -> Rank:
         raise Refusal(f"{differs} is not as it was when the imports were done, and acts only then")
     if rank.kind == "module":
         folder = os.getcwd()
-        found = (
-            importlib.machinery.PathFinder.find_spec(rank.target, [folder])
-            if "." not in rank.target
-            else None
-        )
-        path = found.origin if found else None
     else:
-        path = rank.target
-        if not os.path.exists(path) or path.endswith(".pyc"):
+        if not os.path.exists(rank.target) or rank.target.endswith(".pyc"):
             raise Refusal("")  # the plain way says what is wrong, as Python does
-        folder = os.path.dirname(os.path.realpath(path))
+        folder = os.path.dirname(os.path.realpath(rank.target))
     hidden = loaded.hidden(folder)
     if hidden:
         raise Refusal(f"{hidden} in {folder} has the name of a module that is already loaded")
-    if path and os.path.isfile(path):
-        with open(path, "rb") as file:
-            name = sets_before_import(file.read())
-        if name:
-            raise Refusal(
-                f"{os.path.basename(path)} sets {name} by itself, which acts only before the imports"
-            )
+    _check_settings(rank, folder)
     return rank
+
+
+def _check_settings(rank: Rank, folder: str) -> None:
+    """Refuse a program that sets, for itself, what acts only before the imports."""
+    before = set(sys.modules)
+    from . import environment_scan
+
+    try:
+        folders = environment_scan.own_folders(folder)
+        files = [rank.target]
+        if rank.kind == "module":
+            files = environment_scan.files_of_module(rank.target, folders)
+        setting = environment_scan.first_setting(files, folders, ACTS_AT_START)
+    finally:
+        for name in set(sys.modules) - before:
+            del sys.modules[name]  # the program must not find what only we have imported
+    if setting:
+        file, name = setting
+        raise Refusal(f"{os.path.basename(file)} sets {name}, which acts only before the imports")
 
 
 def become(rank: Rank) -> None:
