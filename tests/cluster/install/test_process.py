@@ -1,4 +1,4 @@
-"""`vcjob controller` as a process beside the cluster, and what it and `install` say to bad input."""
+"""`vcjob controller` as a process outside the cluster, and how it and `install` report bad input."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cluster.install.conftest import CRDS, InstalledCluster
+from vcjob.kube.controller.lease import LeaseSettings
 
 pytestmark = pytest.mark.cluster
 Start = Callable[..., "Process"]
@@ -75,7 +77,7 @@ def start(bare: InstalledCluster, tmp_path: Path) -> Iterator[Start]:
         process.process.wait(10)
 
 
-def test_a_cluster_without_the_kinds_is_told_with_the_way_out(bare: InstalledCluster) -> None:
+def test_a_cluster_without_the_definitions_is_reported_with_a_hint(bare: InstalledCluster) -> None:
     bare.api.create("/api/v1/namespaces", {"metadata": {"name": "vcjob-system"}})
     done = bare.vcjob("controller", "--no-webhook", "--health-port=0", "--metrics-port=0")
     assert done.returncode == 3
@@ -90,7 +92,7 @@ def test_a_cluster_without_the_kinds_is_told_with_the_way_out(bare: InstalledClu
     assert standings["cluster"] == "ok"
 
 
-def test_it_serves_and_ends_in_good_order(bare: InstalledCluster, start: Start) -> None:
+def test_it_serves_and_hands_over_on_sigterm(bare: InstalledCluster, start: Start) -> None:
     assert bare.install("--wait", "0").returncode == 0
     first = start()
     first.wait_ready()
@@ -112,6 +114,26 @@ def test_it_serves_and_ends_in_good_order(bare: InstalledCluster, start: Start) 
     assert bare.api.get(LEASE)["spec"]["holderIdentity"] == ""
 
 
+def test_a_killed_leader_is_replaced_within_ten_seconds(bare: InstalledCluster, start: Start) -> None:
+    assert bare.install("--wait", "0").returncode == 0
+    first = start("--no-webhook")
+    first.wait_ready()
+    bare.api.wait(LEASE, _held_by(first), 30, "held by the first")
+    second = start("--no-webhook")
+    second.wait_ready()
+    first.process.kill()
+    killed = time.monotonic()
+    bare.api.wait(LEASE, _held_by(second), 30, "held by the second")
+    limits = LeaseSettings()
+    slack = 3.0  # of a busy machine
+    assert time.monotonic() - killed < limits.lease_seconds + 1.2 * limits.retry_seconds + slack
+    assert limits.lease_seconds + 1.2 * limits.retry_seconds < 10
+
+
+def _held_by(process: Process) -> Callable[[Any], bool]:
+    return lambda seen: bool(seen) and f"_{process.process.pid}_" in seen["spec"].get("holderIdentity", "")
+
+
 def test_a_definition_that_somebody_put_in_place_of_ours_is_noticed(
     bare: InstalledCluster, start: Start
 ) -> None:
@@ -128,7 +150,7 @@ def test_a_definition_that_somebody_put_in_place_of_ours_is_noticed(
     assert "suspend" in found["properties"]["spec"]["properties"]
 
 
-def test_a_taken_port_is_told(bare: InstalledCluster) -> None:
+def test_a_port_in_use_is_reported(bare: InstalledCluster) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -139,9 +161,7 @@ def test_a_taken_port_is_told(bare: InstalledCluster) -> None:
 
 
 @pytest.mark.parametrize("verb", ["install", "uninstall", "controller"])
-def test_bad_credentials_and_contexts_are_told_in_a_sentence(
-    bare: InstalledCluster, tmp_path: Path, verb: str
-) -> None:
+def test_bad_credentials_and_contexts_are_reported(bare: InstalledCluster, tmp_path: Path, verb: str) -> None:
     document = json.loads(bare.cluster.kubeconfig.read_text())
     document["users"][0]["user"] = {"token": "expired"}
     stale = tmp_path / "kubeconfig"

@@ -36,9 +36,9 @@ def steady_clock() -> float:
 class LeaseSettings(msgspec.Struct, frozen=True):
     """Timing of an election: ValueError unless retry < renew < lease."""
 
-    lease_seconds: float = 15.0  # others may take over this long after the last renewal they observed
-    renew_seconds: float = 10.0  # the holder stops this long after it requested its last successful renewal
-    retry_seconds: float = 2.0  # between attempts
+    lease_seconds: float = 8.0  # others may take over this long after the last renewal they observed
+    renew_seconds: float = 5.0  # the holder stops this long after it requested its last successful renewal
+    retry_seconds: float = 1.0  # between attempts
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_seconds < self.renew_seconds < self.lease_seconds:
