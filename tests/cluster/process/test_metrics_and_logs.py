@@ -1,4 +1,4 @@
-"""What the controller counts and logs."""
+"""The metrics and the log lines of the controller's process."""
 
 from __future__ import annotations
 
@@ -44,6 +44,29 @@ def test_the_time_to_all_pods_is_summed() -> None:
     metrics.all_pods(3.0)
     assert sample(metrics, "vcjob_seconds_to_all_pods_count") == 2
     assert sample(metrics, "vcjob_seconds_to_all_pods_sum") == 23.0
+
+
+def test_reviews_are_counted_by_purpose_and_status() -> None:
+    metrics = Metrics()
+    for status in (200, 200, 413):
+        metrics.reviewed("validate", status, 0.002)
+    counted = "vcjob_webhook_requests_total"
+    assert sample(metrics, counted, purpose="validate", status="200") == 2
+    assert sample(metrics, counted, purpose="validate", status="413") == 1
+    assert sample(metrics, "vcjob_webhook_request_seconds_count", purpose="validate") == 3
+
+
+def test_the_expiry_of_the_certificate_is_shown() -> None:
+    metrics = Metrics()
+    metrics.certificate_expires(1_900_000_000.0)
+    assert sample(metrics, "vcjob_webhook_certificate_expiry_timestamp_seconds") == 1_900_000_000.0
+
+
+def test_counters_have_no_second_series_with_their_creation_time() -> None:
+    metrics = Metrics()
+    metrics.requested("create", "pods", 201, 0.01)
+    metrics.reviewed("mutate", 200, 0.01)
+    assert b"_created" not in metrics.render()
 
 
 def test_causes_of_restarts_never_grow_without_end() -> None:

@@ -76,7 +76,7 @@ class Webhook:
 
 
 @asynccontextmanager
-async def webhooks() -> AsyncIterator[Serve]:
+async def webhooks(observe: server.Observe = lambda *_: None) -> AsyncIterator[Serve]:
     now = datetime.now(UTC)
     authority = make_authority(now)
     pair = issue(authority, ["127.0.0.1"], now)
@@ -85,7 +85,9 @@ async def webhooks() -> AsyncIterator[Serve]:
     served: list[Webhook] = []
 
     async def begin(**limits: Any) -> Webhook:
-        serving = await serve_webhook(context, host="127.0.0.1", port=0, limits=Limits(**limits))
+        serving = await serve_webhook(
+            context, host="127.0.0.1", port=0, limits=Limits(**limits), observe=observe
+        )
         trust = ssl.create_default_context(cadata=authority.certificate.decode())
         served.append(Webhook(serving, trust))
         return served[-1]
@@ -290,6 +292,20 @@ async def test_a_fault_of_ours_shows_no_traceback(
     assert status == 500
     assert b"secret" not in said
     assert "secret detail" in caplog.text
+
+
+async def test_every_review_is_observed_with_its_status() -> None:
+    seen: list[tuple[str, int, bool]] = []
+
+    def observe(purpose: str, status: int, seconds: float) -> None:
+        seen.append((purpose, status, seconds >= 0))
+
+    async with webhooks(observe) as serve:
+        webhook = await serve()
+        await webhook.post("/mutate", review(guide()))
+        await webhook.post("/validate", b"nonsense")
+        await webhook.post("/validate", b" " * (LARGEST_BODY + 1))
+    assert seen == [("mutate", 200, True), ("validate", 400, True), ("validate", 413, True)]
 
 
 async def test_no_bytes_bring_it_down(webhook: Webhook) -> None:

@@ -139,6 +139,16 @@ async def test_replicas_that_start_together_serve_one_certificate(api: FakeApi) 
     assert len({replica._served for replica in replicas}) == 1
 
 
+async def test_the_expiry_of_the_served_certificate_is_reported(api: FakeApi) -> None:
+    expiries: list[float] = []
+    async with Client(ClusterConfig(server=api.url, source=Fixed())) as client:
+        replica = keeper(client, on_served=expiries.append)
+        await replica.start()
+        await replica.settle()
+    (expiry,) = expiries
+    assert expiry == pytest.approx((datetime.now(UTC) + SERVER_LIFE).timestamp(), abs=60)
+
+
 async def test_an_empty_secret_that_install_made_is_filled(api: FakeApi) -> None:
     await api.put("secrets", "tls", metadata={"labels": {"kept": "yes"}})
     async with Client(ClusterConfig(server=api.url, source=Fixed())) as client:

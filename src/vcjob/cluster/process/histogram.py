@@ -1,5 +1,7 @@
-"""A histogram for Prometheus that counts with plain numbers: the library's own, with a lock for each bucket, took a
-twentieth of the controller's processor time."""
+"""A histogram for Prometheus that counts with plain numbers.
+
+The library's own histogram locks for each bucket and took a twentieth of the controller's CPU time. Used by `metrics`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 
 
 class Histogram(Collector):
-    """By the values of one label, if it has one. All is counted in one thread; a look from another may miss the latest."""
+    """A histogram with at most one label. It is updated on one thread; a scrape from another may miss the latest value."""
 
     def __init__(self, name: str, help: str, buckets: tuple[float, ...], label: str = "") -> None:
         self._name, self._help, self._label = name, help, label
@@ -36,7 +38,7 @@ class Histogram(Collector):
 
 
 class Counted:
-    """How many there were up to each bound, and the sum of all."""
+    """The number of values up to each bound, and their sum."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 

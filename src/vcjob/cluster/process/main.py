@@ -92,7 +92,7 @@ async def serve(config: ClusterConfig, options: ControllerOptions, stop: asyncio
         parts: list[Coroutine[Any, Any, None]] = [_check_definition(client)]
         if options.webhook:
             health.waiting_for = "the webhook's certificate"
-            parts.append(_webhook(client, options, health, stop))
+            parts.append(_webhook(client, options, health, metrics, stop))
         await _run_until_main_ends(run_controller(client, options, metrics=metrics, stop=stop), parts, stop)
 
 
@@ -117,7 +117,9 @@ async def _run_until_main_ends(
         await asyncio.gather(leading, *others, return_exceptions=True)
 
 
-async def _webhook(client: Client, options: ControllerOptions, health: Health, stop: asyncio.Event) -> None:
+async def _webhook(
+    client: Client, options: ControllerOptions, health: Health, metrics: Metrics, stop: asyncio.Event
+) -> None:
     from vcjob.cluster.webhook.queues import QueueCache
     from vcjob.cluster.webhook.server import serve_webhook
     from vcjob.cluster.webhook.tls import WebhookTls
@@ -129,12 +131,17 @@ async def _webhook(client: Client, options: ControllerOptions, health: Health, s
         namespace=options.lease_namespace,
         names=[service, f"{service}.cluster.local"],
         configurations=[CONFIGURATION],
+        on_served=metrics.certificate_expires,
     )
     if not await _retry(tls.start, "cannot load or create the webhook's certificate", stop):
         return
     queues = QueueCache(client)
     server = await serve_webhook(
-        tls.context, host=options.host, port=options.webhook_port, queues=queues.current
+        tls.context,
+        host=options.host,
+        port=options.webhook_port,
+        queues=queues.current,
+        observe=metrics.reviewed,
     )
     keeping = [asyncio.create_task(tls.run()), asyncio.create_task(queues.run())]
     stopping = asyncio.create_task(stop.wait())

@@ -1,13 +1,14 @@
-"""What the controller counts, for Prometheus.
+"""The metrics of the controller's process, for Prometheus.
 
-Few label sets, and none that grows with users: no Job, namespace or pod is ever a label.
+No label holds the name of a Job, namespace or pod, so the number of series does not grow with users. The controller,
+its client and the webhook call one method per event; `health` renders the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
@@ -17,15 +18,16 @@ from vcjob.cluster.process.histogram import Counted, Histogram
 from vcjob.lifecycle.status import Phase
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+disable_created_metrics()  # a second series for every counter, which no query needs
 
 _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SLOW = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-#: Causes are reasons of the lifecycle; a policy can name any exit code, and those are one cause together.
+#: A policy can name any exit code as a cause; further causes are counted together as "Other".
 _CAUSES_KEPT = 32
 
 
 class _Phases(Collector):
-    """How many Jobs are in each phase: asked for when somebody looks, so that it is never out of step."""
+    """The number of Jobs in each phase, counted when it is scraped."""
 
     def __init__(self) -> None:
         self.count: Callable[[], Mapping[str, int]] = dict
@@ -39,11 +41,11 @@ class _Phases(Collector):
 
 
 class Metrics:
-    """Hears what the controller does (see `telemetry.Telemetry`) and what its client asks for."""
+    """Implements `telemetry.Telemetry` for the controller, and observes its client and the webhook."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        Gauge("vcjob_build_info", "The version that runs", ["version"], registry=registry).labels(
+        Gauge("vcjob_build_info", "The running version", ["version"], registry=registry).labels(
             __version__
         ).set(1)
         self._phases = _Phases()
@@ -51,27 +53,48 @@ class Metrics:
         self._transitions = Counter(
             "vcjob_job_transitions", "Phases that Jobs entered", ["phase"], registry=registry
         )
-        reconciles = Histogram("vcjob_reconcile_seconds", "One look at one Job", _QUICK, "outcome")
+        reconciles = Histogram(
+            "vcjob_reconcile_seconds", "Duration of one reconcile of a Job", _QUICK, "outcome"
+        )
         self._done = reconciles.of("done")
         self._failed = reconciles.of("failed")
-        waits = Histogram("vcjob_queue_wait_seconds", "How long Jobs stood in the queue", _QUICK)
+        waits = Histogram(
+            "vcjob_queue_wait_seconds", "Time that a Job waited in the queue before its reconcile", _QUICK
+        )
         self._waits = waits.of()
-        self._depth = Gauge("vcjob_queue_depth", "Jobs that stand in the queue", registry=registry)
+        self._depth = Gauge("vcjob_queue_depth", "Jobs that wait in the queue", registry=registry)
         self._requests = Counter(
             "vcjob_api_requests",
-            "Requests to the API server; status 0 is no answer",
+            "Requests to the API server; status 0 means no response",
             ["verb", "resource", "status"],
             registry=registry,
         )
         self._request_seconds = Histogram(
-            "vcjob_api_request_seconds", "How long the API server took to answer", _QUICK, "verb"
+            "vcjob_api_request_seconds", "Time that the API server took to respond", _QUICK, "verb"
         )
         all_pods = Histogram(
-            "vcjob_seconds_to_all_pods", "From the creation of a Job to that of its last pod", _SLOW
+            "vcjob_seconds_to_all_pods",
+            "Time from the creation of a Job to the creation of its last pod",
+            _SLOW,
         )
         self._all_pods = all_pods.of()
         for times in (reconciles, waits, self._request_seconds, all_pods):
             registry.register(times)
+        self._webhook_requests = Counter(
+            "vcjob_webhook_requests",
+            "Requests to the admission webhook, by HTTP status",
+            ["purpose", "status"],
+            registry=registry,
+        )
+        self._webhook_seconds = Histogram(
+            "vcjob_webhook_request_seconds", "Time to answer a request to the webhook", _QUICK, "purpose"
+        )
+        registry.register(self._webhook_seconds)
+        self._certificate_expiry = Gauge(
+            "vcjob_webhook_certificate_expiry_timestamp_seconds",
+            "When the served certificate of the webhook expires; 0 while none is served",
+            registry=registry,
+        )
         self._restarts = Counter(
             "vcjob_restarts", "Restarts of Jobs, tasks and pods", ["cause"], registry=registry
         )
@@ -80,13 +103,13 @@ class Metrics:
         self._leads = Gauge("vcjob_leader", "1 where this replica holds the Lease", registry=registry)
 
     def render(self) -> bytes:
-        """All of it in Prometheus' text format (`CONTENT_TYPE`). Takes milliseconds: off the loop, please."""
+        """All metrics in Prometheus' text format (`CONTENT_TYPE`). Takes milliseconds: call it on a thread."""
         return generate_latest(self.registry)
 
     # The controller
 
     def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
-        """Who knows how many Jobs are in which phase."""
+        """`count` returns the number of Jobs in each phase."""
         self._phases.count = count
 
     def leads(self, leading: bool) -> None:
@@ -114,10 +137,20 @@ class Metrics:
             self._causes.add(cause)
         self._restarts.labels(cause or "Unknown").inc()
 
+    # The webhook
+
+    def reviewed(self, purpose: str, status: int, seconds: float) -> None:
+        """A request to `/mutate` or `/validate` was answered."""
+        self._webhook_requests.labels(purpose, str(status)).inc()
+        self._webhook_seconds.of(purpose).observe(seconds)
+
+    def certificate_expires(self, at: float) -> None:
+        self._certificate_expiry.set(at)
+
     # The client: `Transport(config, observer=metrics.requested)`
 
     def requested(self, verb: str, resource: str, status: int, seconds: float) -> None:
-        # Looking a label set up costs more than counting: each is looked up once.
+        # Finding a label set costs more than counting, so each is found once.
         known = self._asked.get((verb, resource, status))
         if known is None:
             is_stream = verb == "watch" or resource == "pods/log"

@@ -1,5 +1,6 @@
-"""The admission webhook: `validate`'s own checks, asked by the API server.
+"""The admission webhook: the API server calls it for every Job, and it applies the checks of `vcjob validate`.
 
-- ``review``   one AdmissionReview in, one out; pure
-- ``server``   the TLS server around it
+- ``server``        the HTTPS server; ``review`` answers one AdmissionReview (pure)
+- ``queues``        the cluster's Queues, for the checks
+- ``tls``           the certificate in its Secret, renewed; ``certificates`` creates them (pure)
 """

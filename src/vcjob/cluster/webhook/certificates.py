@@ -1,6 +1,6 @@
-"""A certificate authority of our own, and certificates from it. Pure: PEM in, PEM out.
+"""A certificate authority for the webhook, and certificates issued by it. Pure: PEM in, PEM out.
 
-The `cryptography` package is needed here and nowhere else (the extra `cluster`).
+Only this module needs the package `cryptography` (the extra `cluster`); without it the import raises `BackendError`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Pair(msgspec.Struct, frozen=True):
     key: bytes
 
     def __repr__(self) -> str:
-        return "Pair(...)"  # no key ever stands in a log
+        return "Pair(...)"  # no key is ever written to a log
 
 
 def make_authority(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    # The moment is in the name, so that two of ours in one bundle can be told apart.
+    # The name contains the time, so that two CAs in one bundle can be distinguished.
     name = x509.Name(
         [x509.NameAttribute(NameOID.COMMON_NAME, f"vcjob webhook CA {now:%Y-%m-%d %H:%M:%S.%f}")]
     )
@@ -61,7 +61,7 @@ def make_authority(now: datetime) -> Pair:
 
 
 def issue(authority: Pair, names: Sequence[str], now: datetime) -> Pair:
-    """A server's certificate for DNS names and IP addresses."""
+    """A server certificate for DNS names and IP addresses."""
     signer = _load_key(authority.key)
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -85,14 +85,18 @@ def made_at(certificate: bytes) -> datetime:
 
 
 def is_due(certificate: bytes, now: datetime) -> bool:
-    """Whether two thirds of its life have passed (or none has begun: a clock went far back)."""
+    """Whether two thirds of its lifetime have passed (or it is not valid yet: the clock was set back)."""
     found = x509.load_pem_x509_certificate(certificate)
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     return now < begins or now >= begins + (ends - begins) * 2 / 3
 
 
+def expires_at(certificate: bytes) -> datetime:
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
 def has_expired(certificate: bytes, now: datetime) -> bool:
-    return now >= x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+    return now >= expires_at(certificate)
 
 
 def covers(certificate: bytes, names: Sequence[str]) -> bool:
@@ -116,7 +120,7 @@ def is_from(certificate: bytes, authority: bytes) -> bool:
 
 
 def belong_together(pair: Pair) -> bool:
-    """Whether the key is the certificate's own; anything that is no PEM is not."""
+    """Whether the key belongs to the certificate; False for anything that is not PEM."""
     try:
         return (
             x509.load_pem_x509_certificate(pair.certificate).public_key() == _load_key(pair.key).public_key()
@@ -126,7 +130,7 @@ def belong_together(pair: Pair) -> bool:
 
 
 def split_bundle(bundle: bytes) -> list[bytes]:
-    """The certificates of a bundle, one PEM each; empty where it cannot be read."""
+    """The certificates of a bundle, one PEM each; empty where it is damaged."""
     try:
         return [
             found.public_bytes(serialization.Encoding.PEM)
@@ -163,7 +167,7 @@ def _signed(
 def _load_key(key: bytes) -> ec.EllipticCurvePrivateKey:
     found = serialization.load_pem_private_key(key, password=None)
     if not isinstance(found, ec.EllipticCurvePrivateKey):
-        raise ValueError("not a key of ours")  # noqa: TRY004 - unfit content, like all else that loading it refuses
+        raise ValueError("not an elliptic curve key")  # noqa: TRY004 - bad content, as other errors of loading
     return found
 
 

@@ -1,4 +1,4 @@
-"""The cluster's Queues, as far as a Job's admission needs them."""
+"""A cache of the cluster's Queues for the admission of Jobs. `process.main` runs it; the webhook reads it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from vcjob.kube.controller.informer import Informer
 from vcjob.kube.errors import KubeError
 
 QUEUES = resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
-_LOOK_AGAIN = 60.0
+_DISCOVERY_SECONDS = 60.0
 
 
 class QueueCache:
+    """Queues by name, followed by a watch. Without Queues in the cluster, or while the watch fails, it has none."""
+
     def __init__(self, client: Client) -> None:
         self._client = client
         self._informer: Informer[Document] | None = None
 
     def current(self) -> Queues | None:
-        """The Queues by name; None where there are none, or where what we know of them may be old."""
+        """The Queues by name; None where there are none or the cache may be stale."""
         informer = self._informer
         if informer is None or not informer.synced.is_set() or informer.last_error is not None:
             return None
         return {queue["metadata"]["name"]: queue for queue in informer} or None
 
     async def run(self) -> None:
-        """Follow them until cancelled, from when the cluster knows such a kind."""
-        while not await self._served():  # noqa: ASYNC110 - the event is on the server
-            await asyncio.sleep(_LOOK_AGAIN)
+        """Watch Queues until cancelled, once the cluster serves this kind."""
+        while not await self._is_served():  # noqa: ASYNC110 - the event is on the server
+            await asyncio.sleep(_DISCOVERY_SECONDS)
         self._informer = Informer(self._client, QUEUES)
         await self._informer.run()
 
-    async def _served(self) -> bool:
+    async def _is_served(self) -> bool:
         try:
             return await self._client.discover(QUEUES.api_version, QUEUES.kind) is not None
         except KubeError:

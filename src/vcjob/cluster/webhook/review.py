@@ -1,6 +1,7 @@
-"""One AdmissionReview in, one out: defaults as a patch, problems as a refusal, warnings as warnings.
+"""Answers one AdmissionReview with another: defaults as a patch, errors as a refusal, warnings as warnings.
 
-Pure, and without effects: a dry run gets the same answer as a real one.
+Pure: a dry run gets the same answer as a real request. The server calls `answer`; it raises `Malformed` for a body
+that is not an AdmissionReview of a Job.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from vcjob.spec.problem import Problem
 Purpose: TypeAlias = Literal["mutate", "validate"]
 
 API_VERSION = "admission.k8s.io/v1"
-#: More problems than this are counted, not told: an answer has to stay readable.
+#: Further problems are only counted: a response must stay readable.
 MOST_PROBLEMS = 50
 #: The API server cuts a longer warning off, and drops warnings beyond 4096 characters in all.
 LONGEST_WARNING = 256
@@ -29,7 +30,7 @@ _LONGEST_NAME = 253
 
 
 class Malformed(Exception):
-    """The body is no AdmissionReview about a Job; the message says why."""
+    """The body is not an AdmissionReview of a Job; the message says why."""
 
 
 class _Kind(msgspec.Struct):
@@ -76,7 +77,7 @@ def _read(body: bytes) -> _Request:
         raise Malformed(f"this is a {review.kind} of {review.api_version}, not an AdmissionReview of v1")
     kind = review.request.kind
     if (kind.group, kind.kind) != (JOB_GROUP, KIND):
-        raise Malformed(f"this webhook looks at Jobs of {JOB_GROUP}, not at {kind.kind} of {kind.group}")
+        raise Malformed(f"this webhook reviews Jobs of {JOB_GROUP}, not {kind.kind} of {kind.group}")
     return review.request
 
 
@@ -96,23 +97,23 @@ def _respond(request: _Request, purpose: Purpose, queues: Queues | None) -> dict
     if not admission.valid:
         return {**response, "allowed": False, "status": _refusal(request, admission)}
     if purpose == "mutate":
-        if _is_going(request.object):
+        if _is_terminating(request.object):
             return response
         patch = json_patch(request.object, {**admission.doc, "metadata": request.object.get("metadata", {})})
         if patch:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
-    elif warnings := _warnings(admission.problems):  # told once: both webhooks see every Job
+    elif warnings := _warnings(admission.problems):  # only here: both webhooks review every Job
         response["warnings"] = warnings
     return response
 
 
-def _is_going(document: dict[str, Any]) -> bool:
+def _is_terminating(document: dict[str, Any]) -> bool:
     return bool((document.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def _with_namespace(document: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """The Job as it will be stored; what is no mapping is left for the checks to say so."""
+    """The Job as it will be stored; metadata of a wrong type is left to the checks."""
     metadata = document.get("metadata")
     if namespace and isinstance(metadata, dict) and not metadata.get("namespace"):
         return {**document, "metadata": {**metadata, "namespace": namespace}}
@@ -121,9 +122,9 @@ def _with_namespace(document: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 def _refusal(request: _Request, admission: Admission) -> dict[str, Any]:
     errors = [problem for problem in admission.problems if problem.severity == "error"]
-    told = [_sentence(problem) for problem in errors[:MOST_PROBLEMS]]
-    left = len(errors) - len(told)
-    lines = [f"- {where}: {words}" if where else f"- {words}" for where, words in told]
+    shown = [_path_and_text(problem) for problem in errors[:MOST_PROBLEMS]]
+    left = len(errors) - len(shown)
+    lines = [f"- {path}: {text}" if path else f"- {text}" for path, text in shown]
     if left:
         lines.append(f"- and {left} more")
     count = "one problem" if len(errors) == 1 else f"{len(errors)} problems"
@@ -138,7 +139,7 @@ def _refusal(request: _Request, admission: Admission) -> dict[str, Any]:
             "name": request.name or _name(request.object),
             # kubectl prints these, one a line.
             "causes": [
-                {"reason": "FieldValueInvalid", "field": where, "message": words} for where, words in told
+                {"reason": "FieldValueInvalid", "field": path, "message": text} for path, text in shown
             ],
         },
     }
@@ -150,26 +151,25 @@ def _name(document: dict[str, Any] | None) -> str:
     return name[:_LONGEST_NAME] if isinstance(name, str) else ""
 
 
-def _sentence(problem: Problem) -> tuple[str, str]:
-    words = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
-    return problem.path, words
+def _path_and_text(problem: Problem) -> tuple[str, str]:
+    return problem.path, f"{problem.message} ({problem.hint})" if problem.hint else problem.message
 
 
 def _warnings(problems: list[Problem]) -> list[str]:
-    told: list[str] = []
+    found: list[str] = []
     room = _MOST_WARNING_TEXT
     for problem in problems:
         if problem.severity != "warning":
             continue
-        where, words = _sentence(problem)
-        text = f"{where}: {words}" if where else words
+        path, text = _path_and_text(problem)
+        text = f"{path}: {text}" if path else text
         if len(text) > LONGEST_WARNING:
             text = text[: LONGEST_WARNING - 1] + "…"
         room -= len(text)
         if room < 0:
             break
-        told.append(text)
-    return told
+        found.append(text)
+    return found
 
 
 def _encode(response: dict[str, Any]) -> bytes:

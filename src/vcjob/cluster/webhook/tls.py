@@ -1,9 +1,9 @@
-"""The webhook's TLS: made, stored, shared by all replicas and renewed without a restart.
+"""The webhook's TLS certificate: created, stored, shared by all replicas and renewed without a restart.
 
-One Secret holds the CA and the server's certificate. Any replica may write it; the API server's
-conflict check lets one of them win and the others take what stands there. The webhook configurations
-always trust every CA of the Secret, and a new CA is trusted for a while before it signs anything, so
-that no call fails in between.
+One Secret holds the CA and the server's certificate. Any replica may write it; the API server's conflict check lets
+one of them win, and the others use what is stored. The webhook configurations always trust every CA of the Secret,
+and a new CA is trusted for a while before it signs anything, so that no call fails in between. Used by
+`process.main`; errors of the API server are raised by `start` and logged and retried by `run`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from vcjob.cluster.webhook.certificates import (
     Pair,
     belong_together,
     covers,
+    expires_at,
     has_expired,
     is_due,
     is_from,
@@ -44,7 +45,7 @@ RETRY_SECONDS = 5.0
 
 
 class TlsState(msgspec.Struct, frozen=True):
-    """What the Secret holds."""
+    """The content of the Secret."""
 
     bundle: bytes  # every CA to be trusted, the newest first
     authority_key: bytes  # of the newest
@@ -59,7 +60,7 @@ class TlsState(msgspec.Struct, frozen=True):
 
 
 def next_state(state: TlsState | None, names: Sequence[str], now: datetime) -> TlsState | None:
-    """The state that ought to follow `state`, or None where it may stay. Pure."""
+    """The state that must replace `state`, or None where nothing has to change. Pure."""
     authorities = [found for found in state.authorities if not has_expired(found, now)] if state else []
     if state is None or not authorities or not belong_together(Pair(authorities[0], state.authority_key)):
         authority = make_authority(now)
@@ -86,7 +87,7 @@ def _wants_new_server(server: Pair, authorities: list[bytes], names: Sequence[st
 
 
 class WebhookTls:
-    """Keeps `context` fit to serve. `await start()`, then `run()` in a task."""
+    """Keeps a valid certificate in `context`. `await start()`, then `run()` in a task."""
 
     def __init__(
         self,
@@ -97,7 +98,9 @@ class WebhookTls:
         names: Sequence[str],
         configurations: Sequence[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_served: Callable[[float], None] = lambda _: None,
     ) -> None:
+        """`names` are those of the Service; `on_served` gets the expiry (epoch seconds) of each certificate served."""
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._client = client
@@ -106,19 +109,20 @@ class WebhookTls:
         self._names = list(names)
         self._configurations = configurations
         self._now = now
+        self._on_served = on_served
         self._served: Pair | None = None
 
     async def start(self) -> None:
-        """Have a certificate to serve, made by us or by another replica."""
+        """Load a certificate, or create it unless another replica does."""
         while True:
             try:
                 await self.settle()
             except Conflict:
-                continue  # another replica was faster: take what stands there
+                continue  # another replica was faster: load what it stored
             return
 
     async def run(self) -> None:
-        """Follow the Secret and the calendar until cancelled."""
+        """React to changes of the Secret and renew certificates in time, until cancelled."""
         changed = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers():
@@ -134,7 +138,7 @@ class WebhookTls:
                 try:
                     await self.settle()
                 except KubeError as error:
-                    log.warning("the webhook's certificate could not be looked after: %s", error)
+                    log.warning("cannot check or renew the webhook's certificate: %s", error)
                     pause = RETRY_SECONDS
                 try:
                     await asyncio.wait_for(changed.wait(), pause)
@@ -142,7 +146,7 @@ class WebhookTls:
                     pass
 
     def _informers(self) -> list[Informer[Document]]:
-        """The Secret, and the configurations: one that is made or overwritten later must trust us too."""
+        """Of the Secret and the configurations: one that is created or overwritten later must trust our CA too."""
         places: list[tuple[Resource[Document], str, str | None]] = [(SECRETS, self._secret, self._namespace)]
         places += [(kind, name, None) for kind in CONFIGURATIONS for name in self._configurations]
         return [
@@ -151,7 +155,7 @@ class WebhookTls:
         ]
 
     async def settle(self) -> None:
-        """One round: read, renew if due, have it trusted, serve it."""
+        """One round: read the Secret, renew what is due, update the configurations, serve the certificate."""
         try:
             found: Document | None = await self._client.get(SECRETS, self._secret, self._namespace)
         except NotFound:
@@ -162,12 +166,13 @@ class WebhookTls:
             await self._store(found, following)
             state = following
         assert state is not None
-        await self._have_trusted(state.bundle)
+        await self._trust(state.bundle)
         if state.server != self._served:
             load_pair(
                 self.context, state.server.certificate, state.server.key
             )  # new handshakes use it at once
             self._served = state.server
+            self._on_served(expires_at(state.server.certificate).timestamp())
 
     async def _store(self, found: Document | None, state: TlsState) -> None:
         content = {
@@ -186,8 +191,8 @@ class WebhookTls:
         except AlreadyExists as error:
             raise Conflict(409, server_message=error.server_message) from error
 
-    async def _have_trusted(self, bundle: bytes) -> None:
-        """Put the bundle into our webhook configurations, those that are there."""
+    async def _trust(self, bundle: bytes) -> None:
+        """Write the CA bundle into those of our webhook configurations that exist."""
         wanted = base64.b64encode(bundle).decode()
         for kind in CONFIGURATIONS:
             for name in self._configurations:
@@ -202,7 +207,7 @@ class WebhookTls:
 
 
 def _read(secret: Document | None) -> TlsState | None:
-    """The state in a Secret; None where it holds none that can be read."""
+    """The state in a Secret; None where there is none or it is damaged."""
     data = (secret or {}).get("data") or {}
     try:
         parts = [
