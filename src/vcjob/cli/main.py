@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "status": ("vcjob.cli.status", "Show a job: its phase, its reason, every rank."),
     "wait": ("vcjob.cli.wait", "Wait for the end of a job."),
     "logs": ("vcjob.cli.logs", "Show what the ranks wrote, each line with its rank."),
+    "exec": ("vcjob.cli.exec", "Run a command next to a rank, in its environment."),
     "events": ("vcjob.cli.events", "Show what happened to a job."),
     "suspend": ("vcjob.cli.suspend", "End the pods of a job but keep it, to be resumed."),
     "resume": ("vcjob.cli.resume", "Start the pods of a suspended job again."),

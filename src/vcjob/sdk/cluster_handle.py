@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster_connection import ClusterConnection
 from vcjob.sdk.cluster_pods import failure_report, pod_state
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.sdk.pod_choice import choose_container
 from vcjob.spec.job import Job
 from vcjob.wellknown import reasons
 
@@ -202,6 +203,32 @@ class ClusterHandle(Handle):
             # Before the controller does it: a kubelet that has begun to wait may not be hurried any more.
             self._kill()
         self._act("stop")
+
+    def exec(
+        self,
+        command: Sequence[str],
+        *,
+        rank: int | None = None,
+        task: str | None = None,
+        index: int | None = None,
+        container: str | None = None,
+    ) -> int:
+        from vcjob.cluster.client.pod_exec import run_in_pod
+        from vcjob.sdk.terminal import raw_terminal, terminal_size
+
+        pod, chosen = choose_container(self, rank, task, index, container)
+        with raw_terminal() as tty:
+            return self._connection.loop.call(
+                run_in_pod(
+                    self._connection.jobs,
+                    pod.name,
+                    self.namespace,
+                    chosen.name,
+                    command,
+                    tty=tty,
+                    size=terminal_size,
+                )
+            )
 
     def delete(self) -> None:
         """Have it go, with its pods and their logs."""

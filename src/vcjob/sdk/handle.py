@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Protocol
 
@@ -253,6 +253,21 @@ class Handle(ABC):
         self._act("stop")
         if now:
             self._kill()
+
+    @abstractmethod
+    def exec(
+        self,
+        command: Sequence[str],
+        *,
+        rank: int | None = None,
+        task: str | None = None,
+        index: int | None = None,
+        container: str | None = None,
+    ) -> int:
+        """Run a command next to a rank, with this program's standard streams, and return its exit code.
+
+        It sees the rank's environment, files and mounts. Where the job has one running pod, none need be named.
+        """
 
     @abstractmethod
     def delete(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -21,6 +21,7 @@ from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.events import as_event
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.sdk.pod_choice import choose_container
 from vcjob.wellknown import reasons
 
 _NOTED = (
@@ -160,6 +161,20 @@ class LocalHandle(Handle):
             time.sleep(0.01)
 
     # Actions
+
+    def exec(
+        self,
+        command: Sequence[str],
+        *,
+        rank: int | None = None,
+        task: str | None = None,
+        index: int | None = None,
+        container: str | None = None,
+    ) -> int:
+        from vcjob.local.pod.enter import run_in_container
+
+        pod, chosen = choose_container(self, rank, task, index, container)
+        return run_in_container(pod, chosen, command)
 
     def delete(self) -> None:
         """End it at once if it runs, and remove it with its logs: the newest run with the earlier ones, an earlier alone."""

@@ -42,9 +42,13 @@ class Shell:
         self._environment = {**os.environ, "KUBECONFIG": str(ground.cluster.kubeconfig), "NO_COLOR": "1"}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "vcjob.cli.main", *words, "--on", "cluster"]
+        return self.start_exact(*words, "--on", "cluster", "-n", self.ground.namespace)
+
+    def start_exact(self, *words: str) -> subprocess.Popen[str]:
+        """The same with the words as they are, for verbs whose last words are a command."""
         return subprocess.Popen(
-            [*command, "-n", self.ground.namespace],
+            [sys.executable, "-m", "vcjob.cli.main", *words],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

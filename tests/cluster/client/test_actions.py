@@ -117,3 +117,12 @@ def test_run_of_a_job_that_is_made_suspended_waits_until_it_is_resumed(shell: Sh
     ran = finish(running)
     assert ran.code == 0
     assert f"continue with `vcjob resume later --on cluster -n {shell.ground.namespace}`" in ran.err
+
+
+def test_a_command_runs_next_to_a_rank(shell: Shell) -> None:
+    assert shell("run", "-d", shell.file(job("inside", task("a", container(SLEEP), replicas=2)))).code == 0
+    shell.ground.wait_phase("inside", "Running")
+    words = ["exec", "inside", "--on", "cluster", "-n", shell.ground.namespace, "--task", "a", "--index", "1"]
+    ran = shell.start_exact(*words, "--", "sh", "-c", "hostname; exit 7")
+    assert finish(ran) == (7, "inside-a-1\n", "")
+    assert shell("delete", "inside").code == 0

@@ -1,7 +1,7 @@
 """An HttpClient built on aiohttp, for servers that are reached through a proxy.
 
-The only module that uses aiohttp's client. It translates every failure of aiohttp into a TransportError with the
-same meaning as those of `PooledClient`.
+Apart from `websocket` the only module that uses aiohttp's client. It translates every failure of aiohttp into a
+TransportError with the same meaning as those of `PooledClient`.
 """
 
 from __future__ import annotations

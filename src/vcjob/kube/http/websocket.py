@@ -1,0 +1,48 @@
+"""A WebSocket to the API server, for subresources that carry a stream in both directions (`exec`).
+
+One connection per call, with the same server, proxy, TLS and credentials as every other request. A refusal is an
+ApiError with the server's own message where it sent one; no answer is Unreachable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.errors import Status, Unreachable, api_error
+from vcjob.kube.http.base import CONNECT_TIMEOUT
+from vcjob.kube.http.identity import Identity
+
+
+@asynccontextmanager
+async def open_websocket(
+    config: ClusterConfig, target: str, protocols: Sequence[str]
+) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """The socket; `protocols` are the subprotocols that the caller speaks, the preferred one first."""
+    identity = Identity(config)
+    identity.update(await config.source.get())
+    timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
+    async with aiohttp.ClientSession(timeout=timeouts, cookie_jar=aiohttp.DummyCookieJar()) as session:
+        try:
+            socket = await session.ws_connect(
+                URL(config.server + target, encoded=True),
+                protocols=protocols,
+                headers=CIMultiDict(identity.headers("")),
+                ssl=identity.tls or True,
+                server_hostname=config.server_name,
+                proxy=config.proxy,
+                heartbeat=20.0,
+                max_msg_size=0,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            status = Status(message=f"{error.status} {error.message}", code=error.status)
+            raise api_error(error.status, status, verb="exec", path=target.partition("?")[0]) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(f"the API server {config.server} cannot be reached: {error}") from error
+        async with socket:
+            yield socket

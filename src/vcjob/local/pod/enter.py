@@ -1,0 +1,78 @@
+"""Running a command next to a rank of this machine: in its environment, its folder and its mounts.
+
+`vcjob exec` uses it through the SDK. The command has the marks of the run in its environment, so that it ends with the
+pod, as a command in a container does. Linux only: elsewhere the environment of a process cannot be read reliably.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from vcjob.errors import BackendError
+from vcjob.local.machine import process
+from vcjob.local.pod.mounts import checked, libc
+from vcjob.report.podstate import ContainerState, PodState
+from vcjob.wellknown import environment
+
+_NAMESPACES = (("user", 0x10000000), ("mnt", 0x00020000))
+
+
+def run_in_container(pod: PodState, container: ContainerState, command: Sequence[str]) -> int:
+    """The exit code of the command (128 + N after signal N); its streams are this process's own."""
+    if sys.platform != "linux":
+        raise BackendError("a command can be run next to a rank on Linux only")
+    pid, started = container.pid, container.pid_start
+    if pid is None or started is None or not process.is_same(pid, started):
+        raise BackendError(f"the container {container.name!r} of {pod.name} is not running")
+    try:
+        env = _environment(pid)
+        namespaces = [
+            (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY), flag)
+            for name, flag in _NAMESPACES
+            if _differs(pid, name)
+        ]
+        # Held open: their paths mean something else on the other side.
+        root, cwd = (os.open(f"/proc/{pid}/{name}", os.O_PATH) for name in ("root", "cwd"))
+    except OSError as error:
+        raise BackendError(f"the process of {pod.name} cannot be entered: {error}") from error
+    if env.get(environment.POD_UID) != pod.uid:
+        raise BackendError(
+            f"{pod.name} was forked from a warm process, and its environment cannot be read",
+            hint="run the job without --warm",
+        )
+
+    def enter() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for descriptor, flag in namespaces:
+            checked(libc.setns(descriptor, flag), "enter namespace")
+        if namespaces:
+            os.chdir(root)
+            os.chroot(".")
+        os.chdir(cwd)
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command
+    try:
+        code = subprocess.call(list(command), env=env, preexec_fn=enter)
+    except FileNotFoundError as error:
+        raise BackendError(f"command {command[0]!r}: not found in {pod.name}") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BackendError(f"command {command[0]!r} cannot be run in {pod.name}: {error}") from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for descriptor in (*(descriptor for descriptor, _ in namespaces), root, cwd):
+            os.close(descriptor)
+    return 128 - code if code < 0 else code
+
+
+def _environment(pid: int) -> dict[str, str]:
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        pairs = [entry.partition(b"=") for entry in file.read().split(b"\0") if entry]
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def _differs(pid: int, namespace: str) -> bool:
+    return os.readlink(f"/proc/{pid}/ns/{namespace}") != os.readlink(f"/proc/self/ns/{namespace}")
