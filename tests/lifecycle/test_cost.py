@@ -1,7 +1,9 @@
-"""One pod event costs the same at 100 pods and at 10,000: function calls are counted, no clock is read."""
+"""The cost of decisions, in function calls: constant for one pod event, linear in tasks, Commands and pods."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
 from collections.abc import Callable
 
@@ -10,10 +12,11 @@ import pytest
 
 from tests.lifecycle.simulation import START, job, task
 from vcjob.lifecycle.decide import decide
-from vcjob.lifecycle.observed import Observed
+from vcjob.lifecycle.observed import Command, Observed
 from vcjob.lifecycle.pod import Failure, PodFact
 from vcjob.lifecycle.status import Status
-from vcjob.lifecycle.step import CreatePods, KillPods
+from vcjob.lifecycle.step import CreatePods, DeleteCommand, KillPods
+from vcjob.spec.job import Job
 
 POLICIES = [
     {"event": "PodPending", "action": "AbortJob", "timeout": "1h"},
@@ -98,3 +101,117 @@ def test_restarting_ten_thousand_pods_is_one_step_of_one_range():
 def test_creating_ten_thousand_pods_is_one_step_of_one_range():
     first = decide(job(task("worker", 10_000)), Status(), Observed(), START)
     assert [str(s.indexes) for s in first.steps if isinstance(s, CreatePods)] == ["0-9999"]
+
+
+SIZES = (10, 100, 1_000, 10_000)
+
+
+def exponent(counts: list[int]) -> float:
+    """The slope of a line through log(count) over log(size): 1 is linear."""
+    xs, ys = [math.log(size) for size in SIZES], [math.log(count) for count in counts]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    covariance = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys))
+    return covariance / sum((x - mean_x) ** 2 for x in xs)
+
+
+def chain_of_tasks(size: int) -> Job:
+    tasks = [task("t0", 1)]
+    tasks += [task(f"t{n}", 1, dependsOn={"name": [f"t{n - 1}"]}) for n in range(1, size)]
+    return job(*reversed(tasks))
+
+
+def layers_of_tasks(size: int) -> Job:
+    layers = [[f"l{layer}-{place}" for place in range(5)] for layer in range(size // 5)]
+    tasks = [task(name, 1) for name in layers[0]]
+    for below, layer in itertools.pairwise(layers):
+        tasks += [task(name, 1, dependsOn={"name": below, "iteration": "any"}) for name in layer]
+    return job(*reversed(tasks))
+
+
+def tasks_alone(size: int) -> Job:
+    return job(*(task(f"t{n}", 1) for n in range(size)))
+
+
+@pytest.mark.parametrize(
+    ("make", "phase"),
+    [
+        (chain_of_tasks, "Failed"),
+        (layers_of_tasks, "Succeeded"),
+        (layers_of_tasks, "Failed"),
+        (tasks_alone, "Running"),
+        (tasks_alone, "Failed"),
+        (tasks_alone, "gone"),
+    ],
+)
+def test_the_work_grows_no_faster_than_the_tasks(make: Callable[[int], Job], phase: str) -> None:
+    """First decision, then one after the pods that it created changed: all of them, in every task."""
+    counts = []
+    for size in SIZES:
+        the_job, observed = make(size), Observed()
+        status = Status()
+
+        def two_decisions() -> None:
+            nonlocal status
+            decision = decide(the_job, status, observed, START)
+            for step in decision.steps:
+                if isinstance(step, CreatePods):
+                    for index in step.indexes:
+                        observed.put(PodFact(step.task, index, f"{step.task}-{index}", ready=True))
+            status = decide(the_job, decision.status, observed, START).status
+            for pod in list(observed.pods.values()):
+                if phase == "gone":
+                    observed.drop(pod.uid)
+                else:
+                    observed.put(msgspec.structs.replace(pod, phase=phase, since=START))
+            status = decide(the_job, status, observed, START + 1).status
+
+        counts.append(calls(two_decisions))
+    assert exponent(counts) <= 1.1, counts
+
+
+@pytest.mark.parametrize("actions", [("Dance",), ("RestartJob",), ("AbortJob", "ResumeJob")])
+def test_the_work_grows_no_faster_than_the_commands(actions: tuple[str, ...]) -> None:
+    counts = []
+    for size in SIZES:
+        the_job, observed, status = job(maxRetry=5), Observed(), Status()
+        for number in range(size):
+            observed.commands[f"c{number}"] = Command(f"c{number}", actions[number % len(actions)])
+
+        def execute_all() -> None:
+            nonlocal status
+            while observed.commands:
+                decision = decide(the_job, status, observed, START)
+                status = decision.status
+                for step in decision.steps:
+                    if isinstance(step, DeleteCommand):
+                        del observed.commands[step.uid]
+
+        counts.append(calls(execute_all))
+    assert exponent(counts) <= 1.1, counts
+
+
+def test_one_decision_executes_a_bounded_number_of_commands() -> None:
+    counts = []
+    for size in (1_000, 10_000):
+        observed = Observed()
+        observed.commands = {f"c{n}": Command(f"c{n}", "ResumeJob") for n in range(size)}
+        counts.append(calls(lambda: decide(job(), Status(), observed, START)))
+    assert counts[1] <= counts[0] + 20
+
+
+def test_the_work_grows_no_faster_than_the_pods() -> None:
+    counts = []
+    for size in SIZES:
+        the_job, observed = job(task("worker", size), policies=POLICIES), Observed()
+        status = decide(the_job, Status(), observed, START).status
+
+        def all_pods() -> None:
+            nonlocal status
+            for phase in ("Running", "Succeeded"):
+                for index in range(size):
+                    observed.put(PodFact("worker", index, f"u{index}", phase=phase, since=START + index))
+                status = decide(the_job, status, observed, START + size).status
+
+        counts.append(calls(all_pods))
+        assert status.phase == "Completed"
+    assert exponent(counts) <= 1.1, counts

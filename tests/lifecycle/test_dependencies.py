@@ -41,7 +41,7 @@ def test_running_but_not_ready_does_not_count():
     world.set("b", 0, "Running", ready=False)
     world.settle()
     assert created(world) == {"a", "b"}
-    assert world.status.state.message.endswith("c waits for what it depends on")
+    assert world.status.state.message.endswith("c waits for the tasks that it depends on")
 
 
 def test_a_dependency_needs_its_min_available():
@@ -185,3 +185,45 @@ def test_a_dependency_that_did_its_least_lets_the_next_task_begin():
     world.settle()
     world.all("Succeeded")
     assert world.settle().phase is Phase.COMPLETED
+
+
+def layered(layers: int, width: int = 4, iteration: str = "all") -> Simulation:
+    """Each task depends on every task of the layer below; the top layer comes first."""
+    tasks = []
+    for layer in reversed(range(layers)):
+        below = [f"l{layer - 1}-{place}" for place in range(width)] if layer else []
+        depends_on = {"dependsOn": {"name": below, "iteration": iteration}} if below else {}
+        tasks += [task(f"l{layer}-{place}", 1, **depends_on) for place in range(width)]
+    return Simulation(job(*tasks))
+
+
+@pytest.mark.parametrize("iteration", ["all", "any"])
+def test_layers_of_tasks_start_one_after_the_other(iteration: str) -> None:
+    world = layered(14, iteration=iteration)
+    for layer in range(14):
+        world.settle()
+        assert {name.split("-")[0] for name, _ in world.live()} == {f"l{layer}"}
+        world.all("Succeeded")
+    assert world.settle().phase is Phase.COMPLETED
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_long_chain_of_tasks_gets_a_status_and_fails_when_its_start_does(first: bool) -> None:
+    names = [f"t{number}" for number in range(10_000)]
+    tasks = [task(names[0], 1)]
+    tasks += [task(name, 1, dependsOn={"name": [names[place]]}) for place, name in enumerate(names[1:])]
+    world = Simulation(job(*(tasks if first else reversed(tasks))))
+    world.tick()
+    assert (world.phase, set(world.attempts())) == ("Pending", {"t0-0"})
+    assert "and 9994 more" in world.status.state.message
+    world.set("t0", 0, "Failed", 1)
+    world.tick()
+    assert (world.phase, world.status.state.reason) == ("Failed", "DependencyFailed")
+    assert len(world.status.state.message) < 300
+
+
+def test_tasks_in_a_cycle_fail_the_job_instead_of_the_decision() -> None:
+    """Admission rejects cycles; a Job that was stored without admission may still have one."""
+    tasks = task("a", 1, dependsOn={"name": ["b"]}), task("b", 1, dependsOn={"name": ["a"]})
+    world = Simulation(job(*tasks))
+    assert world.settle().state.reason == "DependencyFailed"

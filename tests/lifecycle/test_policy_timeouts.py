@@ -130,3 +130,52 @@ def test_a_gang_that_comes_together_again_cancels_the_timeout():
     assert world.wake_at == START + 60
     world.observed.gang_broken = False
     assert world.settle().holding == {}
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_policy_that_waits_acts_although_the_last_pods_have_ended(replicas: int) -> None:
+    restart = policy("PodFailed", "RestartJob", timeout="30s")
+    world = Simulation(job(task("worker", replicas), policies=[restart])).running()
+    for index in range(replicas):
+        world.set("worker", index, "Failed", 1)
+        world.now += 1
+    assert world.settle().phase is Phase.RUNNING
+    assert world.wake_at == START + 30
+    world.now = START + 30
+    world.settle()
+    assert (world.phase, world.status.retry_count, len(world.live())) == ("Pending", 1, replicas)
+
+
+def test_a_completed_task_restarts_the_job_after_the_timeout_although_all_pods_succeeded() -> None:
+    world = Simulation(job(policies=[policy("TaskCompleted", "RestartJob", timeout="30s")])).running()
+    world.all("Succeeded")
+    assert world.settle().phase is Phase.RUNNING
+    world.now += 30
+    assert world.settle().phase is Phase.PENDING
+    assert set(world.attempts().values()) == {1}
+
+
+def test_a_policy_that_waits_acts_although_a_dependency_has_failed() -> None:
+    tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]})
+    world = Simulation(job(*tasks, policies=[policy("PodFailed", "RestartJob", timeout="30s")]))
+    world.settle()
+    world.set("a", 0, "Failed", 1)
+    assert world.settle().phase is Phase.PENDING
+    world.now += 30
+    world.settle()
+    assert (world.phase, world.status.retry_count) == ("Pending", 1)
+
+
+def test_a_policy_without_effect_does_not_keep_the_job_from_ending() -> None:
+    world = Simulation(job(policies=[policy("PodFailed", "ResumeJob", timeout="30s")])).running()
+    world.all("Failed")
+    assert world.settle().phase is Phase.FAILED
+
+
+def test_min_success_completes_the_job_although_a_policy_waits() -> None:
+    restart = policy("PodFailed", "RestartJob", timeout="30s")
+    world = Simulation(job(policies=[restart], minSuccess=1)).running()
+    world.set("worker", 0, "Failed", 1)
+    world.settle()
+    world.set("worker", 1, "Succeeded")
+    assert world.settle().phase is Phase.COMPLETED

@@ -334,6 +334,8 @@ class Life(RuleBasedStateMachine):
                 elif not pod.done:
                     self.change(uid, phase="Running", ready=True)
             world.now += 1
+            if world.wake_at is not None and all(pod.done for pod in self.truth.values()):
+                world.now = max(world.now, world.wake_at)  # only a policy's timeout is left to wait for
         assert world.status.phase in FINAL or not world.job.replicas, self.path
         if world.status.phase in FINAL:
             assert all(pod.done for pod in self.truth.values())

@@ -56,7 +56,7 @@ def test_a_resume_command_is_refused_while_the_spec_suspends():
     world.command("ResumeJob")
     world.settle()
     assert (world.phase, world.events[-1].reason) == ("Aborted", "CommandRefused")
-    assert world.events[-1].message == "ResumeJob is not done: spec.suspend is true"
+    assert world.events[-1].message == "ResumeJob was rejected: spec.suspend is true"
 
 
 def test_resume_while_pods_are_still_ending_waits_for_them():
@@ -139,3 +139,89 @@ def test_a_command_that_is_carried_out_is_not_called_refused(actions):
         world.command(action)
         world.settle()
     assert "CommandRefused" not in [event.reason for event in world.events]
+
+
+def test_restarts_before_a_quick_resume_do_not_hide_those_after_it() -> None:
+    """The pods of before are still terminating when the Job is resumed; their restarts are not those of the new ones."""
+    worker = task("worker", 2, policies=[{"event": "TaskFailed", "action": "TerminateJob", "timeout": "1h"}])
+    world = Simulation(job(worker)).running()
+    world.set("worker", 0, "Running", restarts=3)
+    world.command("AbortJob")
+    world.tick()
+    world.command("ResumeJob")
+    world.tick()
+    world.running()
+    assert (world.status.handled, world.status.holding) == ((), {})
+    world.set("worker", 0, "Running", restarts=3)
+    world.settle()
+    world.now += 3600
+    assert world.settle().phase is Phase.TERMINATED
+
+
+def test_restarts_of_pods_that_had_succeeded_before_a_resume_count_no_longer() -> None:
+    worker = task("worker", 2, policies=[{"event": "TaskFailed", "action": "AbortJob"}])
+    world = Simulation(job(worker)).running()
+    world.set("worker", 0, "Succeeded", restarts=3)
+    assert world.settle().phase is Phase.ABORTED
+    world.command("ResumeJob")
+    world.settle()
+    world.running()
+    world.set("worker", 1, "Running", restarts=2)
+    assert world.settle().phase is Phase.RUNNING
+    world.set("worker", 1, "Running", restarts=3)
+    assert world.settle().phase is Phase.ABORTED
+
+
+def test_a_task_that_completes_again_after_it_grew_fires_again() -> None:
+    worker = task("worker", 2, policies=[{"event": "TaskCompleted", "action": "AbortJob"}])
+    world = Simulation(job(worker, task("other", 1))).running()
+    world.all("Succeeded", "worker")
+    assert world.settle().phase is Phase.ABORTED
+    world.command("ResumeJob")
+    world.settle()
+    world.running()
+    world.scale(worker=3)
+    world.settle()
+    world.all("Succeeded", "worker")
+    assert world.settle().phase is Phase.ABORTED
+
+
+def test_many_commands_are_executed_in_bounded_portions_and_none_is_lost() -> None:
+    world = Simulation(job()).running()
+    for number in range(950):
+        world.command("Dance", f"c-{number}")
+    world.command("TerminateJob", "last")
+    rounds = 0
+    while world.observed.commands:
+        rounds += 1
+        decision = world.tick()
+        assert len([step for step in decision.steps if isinstance(step, DeleteCommand)]) <= 100
+        assert world.wake_at == (world.now if world.observed.commands else None)
+    assert rounds == 10
+    assert [event.reason for event in world.events].count("CommandRefused") == 950
+    assert world.settle().phase is Phase.TERMINATED
+
+
+def test_commands_wait_where_the_backend_cannot_delete_those_that_were_executed() -> None:
+    world = Simulation(job()).running()
+    for number in range(1500):
+        world.command("Dance", f"c-{number}")
+    for _ in range(30):
+        world.persist(world.decide())
+    assert len(world.status.commands) == 1000
+    assert world.wake_at is None
+    world.settle()
+    while world.observed.commands:
+        world.settle()
+    assert len(world.status.commands) <= 100
+
+
+def test_commands_that_alternate_between_suspend_and_resume_are_all_executed() -> None:
+    world = Simulation(job()).running()
+    for _ in range(40):
+        world.command("AbortJob")
+        world.command("ResumeJob")
+    world.settle()
+    assert world.observed.commands == {}
+    actions = [event.message.split(": ")[1] for event in world.events if event.reason == "ExecuteAction"]
+    assert actions.count("AbortJob was requested") == actions.count("ResumeJob was requested") == 40

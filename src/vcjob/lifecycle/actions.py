@@ -102,15 +102,13 @@ def _resume(context: DecisionContext, cause: Cause) -> bool:
     if context.phase not in _SUSPENDED or (context.rules.suspend and cause.source != "spec"):
         return False
     # What succeeded is not run again; what made the job abort must not abort it once more.
-    context.save_tasks(
-        {
-            name: next_attempt(state.memory, context.rules.tasks[name].every_index - state.succeeded)
-            for name, state in context.tasks.items()
-        }
-    )
-    held = tuple(event for event in task_events(context) if event not in context.status.handled)
+    memories = {}
+    for name, state in context.tasks.items():
+        memory = next_attempt(state.memory, context.rules.tasks[name].every_index - state.succeeded)
+        memories[name] = msgspec.structs.replace(memory, kept=state.succeeded)
+    context.save_tasks(memories)
     context.update(
-        handled=context.status.handled + held,
+        handled=tuple(f"TaskCompleted/{name}" for name in context.tasks if context.is_completed(name)),
         suspended_by="",
         ready_tasks=(),
         shape=context.rules.shape,
@@ -159,8 +157,8 @@ def fail_if_out_of_runs(context: DecisionContext) -> bool:
 def _restart_all(context: DecisionContext) -> None:
     context.save_tasks(
         {
-            name: next_attempt(state.memory, context.rules.tasks[name].every_index)
-            for name, state in context.tasks.items()
+            name: next_attempt(context.status.memory(name), context.rules.tasks[name].every_index)
+            for name in context.tasks
         }
     )
     context.update(
@@ -169,11 +167,8 @@ def _restart_all(context: DecisionContext) -> None:
 
 
 def _restart_target(context: DecisionContext, action: str, cause: Cause) -> None:
-    context.save_tasks(
-        {cause.task: next_attempt(context.tasks[cause.task].memory, target(context, action, cause))}
-    )
-    fired = (f"TaskCompleted/{cause.task}", f"TaskFailed/{cause.task}")
-    context.update(handled=tuple(event for event in context.status.handled if event not in fired))
+    memory = context.status.memory(cause.task)
+    context.save_tasks({cause.task: next_attempt(memory, target(context, action, cause))})
 
 
 def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
@@ -190,18 +185,6 @@ def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
     return found
 
 
-def task_events(context: DecisionContext) -> list[str]:
-    """The events of whole tasks that hold now, handled or not."""
-    held = []
-    for name, state in context.tasks.items():
-        task = context.rules.tasks[name]
-        if task.replicas and len(state.succeeded) >= task.replicas:
-            held.append(f"TaskCompleted/{name}")
-        if state.restarts >= task.max_restarts:
-            held.append(f"TaskFailed/{name}")
-    return held
-
-
 def _history_entry(context: DecisionContext, action: str, cause: Cause) -> HistoryEntry:
     whole = action in (RESTART, RESUME) or not cause.task
     return HistoryEntry(
@@ -212,6 +195,6 @@ def _history_entry(context: DecisionContext, action: str, cause: Cause) -> Histo
         version=context.status.version,
         retry=context.status.retry_count,
         task="" if whole else cause.task,
-        indexes="" if whole else str(target(context, action, cause)),
+        indexes="" if whole else target(context, action, cause).summary(),
         culprit=cause.culprit,
     )

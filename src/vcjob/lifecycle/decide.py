@@ -9,7 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from vcjob.lifecycle.decision import Decision
-from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
+from vcjob.lifecycle.decision_context import ACTIVE, MESSAGE_BYTES, DecisionContext
+from vcjob.lifecycle.dependencies import ready_tasks
+from vcjob.lifecycle.descriptions import join_names, shorten
 from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.phases import complete_on_min_success, sync
@@ -17,9 +19,12 @@ from vcjob.lifecycle.policy_actions import apply_policies
 from vcjob.lifecycle.status import Condition, Phase, Status
 from vcjob.lifecycle.steps import CREATING, missing, steps
 from vcjob.lifecycle.task_state import mark_begun
-from vcjob.lifecycle.user_requests import apply_user_requests
+from vcjob.lifecycle.user_requests import apply_user_requests, record_commands, take_commands
 from vcjob.spec.job import Job
 from vcjob.wellknown import reasons
+
+#: Passes over the tasks that one decision makes at most; a decision that needs more continues in the next.
+PASSES_PER_DECISION = 16
 
 
 def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision:
@@ -32,12 +37,20 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
     if problem is not None:
         return _paused(context, problem)
     _begin(context)
-    while context.changed:
-        context.changed, context.wake_at = False, None
-        context.update_tasks()
+    more_commands = take_commands(context)
+    for _ in range(PASSES_PER_DECISION):
+        context.begin_pass()
         for part in (apply_user_requests, complete_on_min_success, apply_policies, sync):
             if not context.changed:
                 part(context)
+        if not context.changed:
+            break
+    else:
+        context.begin_pass()
+        context.wake_by(now)
+    if more_commands:
+        context.wake_by(now)
+    record_commands(context)
     _set_ready_tasks(context)
     _mark_pods_begun(context)
     _set_counters(context)
@@ -73,19 +86,10 @@ def _paused(context: DecisionContext, problem: Blocked) -> Decision:
 
 
 def _set_ready_tasks(context: DecisionContext) -> None:
-    """Whose dependsOn was met once stays ready until the whole job is restarted."""
-    if context.phase not in ACTIVE:
-        return
-    ready = []
-    for name, task in context.rules.tasks.items():
-        met = [
-            context.tasks[other].available() >= context.rules.tasks[other].min_available
-            for other in task.depends_on
-            if other in context.tasks
-        ]
-        if name in context.status.ready_tasks or not met or (all(met) if task.all_of else any(met)):
-            ready.append(name)
-    context.update(ready_tasks=tuple(ready))
+    """A task whose dependsOn was met once stays ready until the whole Job is restarted."""
+    if context.phase in ACTIVE:
+        before = frozenset(context.status.ready_tasks)
+        context.update(ready_tasks=ready_tasks(context.rules.tasks, context.tasks, before))
 
 
 def _mark_pods_begun(context: DecisionContext) -> None:
@@ -121,7 +125,8 @@ def _set_counters(context: DecisionContext) -> None:
 
 def _set_pending_reason(context: DecisionContext) -> None:
     status, rules, observed = context.status, context.rules, context.observed
-    waiting = [name for name in rules.tasks if name not in status.ready_tasks]
+    ready = frozenset(status.ready_tasks)
+    waiting = [name for name in rules.tasks if name not in ready]
     up = status.running + status.succeeded + status.failed
     obstacle = observed.blocked or observed.held
     if obstacle is not None:
@@ -129,7 +134,7 @@ def _set_pending_reason(context: DecisionContext) -> None:
     elif not rules.replicas:
         reason, message = reasons.NO_REPLICAS, "the job has 0 replicas"
     else:
-        coming = sum(len(missing(context, name)) for name in rules.tasks)
+        coming = sum(len(missing(context, name)) for name in rules.tasks if name in ready)
         if coming and not up and not status.pending:
             parts = [f"starting {coming} {'pod' if coming == 1 else 'pods'}"]
         else:
@@ -140,11 +145,13 @@ def _set_pending_reason(context: DecisionContext) -> None:
             parts += [f"{coming} are being created"] if coming else []
         parts += [f"{status.terminating} of an earlier run are ending"] if status.terminating else []
         parts += [f"{status.unknown} are unknown"] if status.unknown else []
-        parts += [f"{', '.join(waiting)} waits for what it depends on"] if waiting else []
+        parts += [f"{join_names(waiting)} waits for the tasks that it depends on"] if waiting else []
         reason = (
             reasons.PODS_PENDING
             if status.pending or coming or not waiting
             else reasons.WAITING_FOR_DEPENDS_ON
         )
         message = "; ".join(parts)
-    context.update(state=msgspec.structs.replace(status.state, reason=reason, message=message))
+    context.update(
+        state=msgspec.structs.replace(status.state, reason=reason, message=shorten(message, MESSAGE_BYTES))
+    )

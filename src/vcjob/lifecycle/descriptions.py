@@ -15,6 +15,20 @@ def pod_label(culprit: Culprit) -> str:
     return pod if culprit.rank is None else f"rank {culprit.rank} ({pod})"
 
 
+def join_names(names: list[str], shown: int = 5) -> str:
+    """The names for a message that must stay short, whatever a Job contains."""
+    rest = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + rest
+
+
+def shorten(text: str, limit: int) -> str:
+    """At most `limit` bytes of UTF-8, with a mark where something was cut off."""
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - 3].decode(errors="ignore") + "…"
+
+
 def describe(culprit: Culprit) -> str:
     if culprit.event == "PodEvicted":
         return f"{pod_label(culprit)} was evicted{_because(culprit.failure)}"

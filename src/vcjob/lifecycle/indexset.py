@@ -116,6 +116,13 @@ class IndexSet:
     def __str__(self) -> str:
         return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in self.ranges())
 
+    def summary(self, limit: int = 200) -> str:
+        """The text for people: ranges up to about `limit` characters, then how many indexes there are in all."""
+        text = str(self)
+        if len(text) <= limit:
+            return text
+        return f"{text[:limit].rpartition(',')[0]},… ({len(self)} in all)"
+
     def __repr__(self) -> str:
         return f"IndexSet({str(self)!r})"
 

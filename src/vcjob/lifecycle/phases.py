@@ -7,9 +7,9 @@ from collections.abc import Callable
 from vcjob.lifecycle.actions import fail, fail_if_out_of_runs
 from vcjob.lifecycle.culprits import first_failure
 from vcjob.lifecycle.decision_context import DecisionContext
-from vcjob.lifecycle.descriptions import describe
+from vcjob.lifecycle.dependencies import startable_tasks
+from vcjob.lifecycle.descriptions import describe, join_names
 from vcjob.lifecycle.status import Phase
-from vcjob.lifecycle.task_state import can_be_met
 from vcjob.wellknown import reasons
 
 
@@ -53,7 +53,8 @@ def _running(context: DecisionContext) -> None:
         return
     succeeded, failed = _total(context, "succeeded"), _total(context, "failed")
     if succeeded + failed >= rules.replicas:
-        _all_finished(context, succeeded)
+        if not context.policy_is_waiting:
+            _all_finished(context, succeeded)
     elif _total(context, "pending") > rules.replicas - rules.min_available:
         context.enter_phase(
             Phase.PENDING, reasons.TOO_FEW_PODS, f"fewer than {rules.min_available} pods are up"
@@ -89,24 +90,19 @@ def _too_few(context: DecisionContext, message: str) -> None:
 
 def _end_if_stuck(context: DecisionContext) -> None:
     """Every pod that can come has ended, and the rest waits for tasks that can no longer do their part."""
-    waiting = []
-    for name, task in context.rules.tasks.items():
-        state = context.tasks[name]
-        if len(state.succeeded | state.failed) >= task.replicas:
-            continue
-        if can_be_met(task, context.tasks, context.rules.tasks):
-            return
-        waiting.append(name)
-    if waiting:
+    if context.policy_is_waiting:
+        return
+    states = context.tasks
+    waiting = [
+        name
+        for name, task in context.rules.tasks.items()
+        if len(states[name].succeeded | states[name].failed) < task.replicas
+    ]
+    if waiting and startable_tasks(context.rules.tasks, states).isdisjoint(waiting):
         culprit = first_failure(context)
         why = f"{describe(culprit)}; " if culprit else ""
-        tasks = ", ".join(waiting)
-        fail(
-            context,
-            reasons.DEPENDENCY_FAILED,
-            f"{why}so what {tasks} depends on can no longer be there",
-            culprit,
-        )
+        message = f"{why}the tasks that {join_names(waiting)} depends on can no longer become available"
+        fail(context, reasons.DEPENDENCY_FAILED, message, culprit)
 
 
 def _restarting(context: DecisionContext) -> None:

@@ -1,11 +1,15 @@
-"""What the events that hold lead to: an action of a policy, or what happens where none answers."""
+"""What the events that hold now lead to: the action of a policy, or the default where no policy matches.
+
+`apply_policies` is one part of a pass of `decide`. It executes at most one action, because an action changes what
+the pods mean; pods that are gone are replaced together, however many tasks they belong to.
+"""
 
 from __future__ import annotations
 
 from vcjob.lifecycle.actions import RESUME, Cause, execute, fail
 from vcjob.lifecycle.culprits import culprit_of
 from vcjob.lifecycle.decision_context import DecisionContext
-from vcjob.lifecycle.descriptions import describe
+from vcjob.lifecycle.descriptions import describe, join_names
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.policies import (
     JOB_UPDATED,
@@ -19,48 +23,95 @@ from vcjob.lifecycle.policies import (
     match_policy,
 )
 from vcjob.lifecycle.policy_events import policy_events
-from vcjob.lifecycle.status import HistoryEntry, Phase
+from vcjob.lifecycle.status import HistoryEntry, Phase, TaskMemory
 from vcjob.lifecycle.task_state import replace_lost
 from vcjob.wellknown import reasons
 
 _REACTING = frozenset({Phase.PENDING, Phase.RUNNING})
-#: Events without a pod whose time could be read again after a restart of the caller.
-_HELD = frozenset({TASK_COMPLETED, TASK_FAILED, JOB_UPDATED})
+#: Events that no pod shows, so that the status must keep since when they hold.
+_WITHOUT_POD = frozenset({TASK_COMPLETED, TASK_FAILED, JOB_UPDATED})
 
 
 def apply_policies(context: DecisionContext) -> None:
-    """Carry out the first action that is due; remember what waits for its timeout."""
+    """Execute the first action that is due, and record the events whose policy waits for its timeout."""
     if context.phase not in _REACTING:
         return
-    holding = {}
+    holding: dict[str, float] = {}
+    replaced = _Replacements(context)
     for event in policy_events(context):
         match = match_policy(context.rules, event)
         if match is None:
-            _apply_default(context, event)
+            _apply_default(context, event, replaced)
+        elif match.policy.action == RESUME:
+            # The Job is not suspended, so there is nothing to do.
+            replaced.add(event)
+            _accept_new_shape(context, event)
         elif match.due > context.now:
             context.wake_by(match.due)
-            if event.name in _HELD or event.index is None:
+            context.policy_is_waiting = True
+            if event.name in _WITHOUT_POD or event.index is None:
                 holding[event.key] = event.since
-            _replace_lost(context, event, noted=True)
-        elif match.policy.action == RESUME:
-            # Nothing is suspended: the event is taken as dealt with.
-            _replace_lost(context, event)
-            _accept_new_shape(context, event)
+            replaced.add(event, noted=True)
         else:
+            replaced.save()
             _accept_new_shape(context, event)
             execute(context, match.policy.action or "", _cause(context, event, match))
         if context.changed:
+            break
+    else:
+        context.update(holding=holding)
+    replaced.save()
+
+
+class _Replacements:
+    """Pods that are gone and get a next attempt, of all tasks; saved together, with one event."""
+
+    def __init__(self, context: DecisionContext) -> None:
+        self._context = context
+        self._memories: dict[str, TaskMemory] = {}
+        self._pods: list[str] = []
+
+    def add(self, event: PolicyEvent, noted: bool = False) -> None:
+        """Replace the lost pods of an event. `noted`: a policy waits to see whether they run again."""
+        if event.name != POD_EVICTED:
             return
-    context.update(holding=holding)
+        context, state = self._context, self._context.tasks[event.task]
+        lost = event.indexes & state.lost
+        if not lost:
+            return
+        memory = self._memories.get(event.task) or context.status.memory(event.task)
+        self._memories[event.task] = replace_lost(memory, lost, context.now if noted else None)
+        state.lost -= lost
+        self._pods.append(f"{event.task}-[{lost.summary()}]")
+        context.add_history(
+            HistoryEntry(
+                at=context.now,
+                action="ReplacePod",
+                reason=POD_EVICTED,
+                message=f"pods {self._pods[-1]} are gone and are replaced",
+                version=context.status.version,
+                retry=context.status.retry_count,
+                task=event.task,
+                indexes=lost.summary(),
+            )
+        )
+
+    def save(self) -> None:
+        if self._pods:
+            self._context.save_tasks(self._memories)
+            pods = join_names(self._pods)
+            self._context.emit("Warning", POD_EVICTED, f"pods {pods} are gone and are replaced")
+            self._context.changed = True
+            self._memories, self._pods = {}, []
 
 
-def _apply_default(context: DecisionContext, event: PolicyEvent) -> None:
-    """No policy matches: lost pods are replaced, and a rank that has failed for good fails the job."""
+def _apply_default(context: DecisionContext, event: PolicyEvent, replaced: _Replacements) -> None:
+    """No policy matches: lost pods are replaced, and a rank that has failed for good fails the Job."""
     _accept_new_shape(context, event)
     if event.name == POD_EVICTED and event.index is not None:
         pod = context.observed.pod(event.task, event.index, event.attempt)
         if pod is None:
-            _replace_lost(context, event)
+            replaced.add(event)
         elif pod.phase == "Failed" and not pod.terminating:
             _fail_for_rank(context, event, event.index)
     elif event.name == POD_FAILED and event.index is not None:
@@ -75,30 +126,6 @@ def _fail_for_rank(context: DecisionContext, event: PolicyEvent, index: int) -> 
     if context.rules.ranks_matter and context.rules.tasks[event.task].rank(index) is not None:
         culprit = culprit_of(context, event.name, event.task, index)
         fail(context, reasons.RANK_FAILED, describe(culprit), culprit)
-
-
-def _replace_lost(context: DecisionContext, event: PolicyEvent, noted: bool = False) -> None:
-    if event.name != POD_EVICTED:
-        return
-    state = context.tasks[event.task]
-    lost: IndexSet = event.indexes & state.lost
-    if lost:
-        context.save_tasks({event.task: replace_lost(state.memory, lost, context.now if noted else None)})
-        context.changed = True
-        message = f"pods {event.task}-[{lost}] are gone and get replaced"
-        context.add_history(
-            HistoryEntry(
-                at=context.now,
-                action="ReplacePod",
-                reason=POD_EVICTED,
-                message=message,
-                version=context.status.version,
-                retry=context.status.retry_count,
-                task=event.task,
-                indexes=str(lost),
-            )
-        )
-        context.emit("Warning", POD_EVICTED, message)
 
 
 def _accept_new_shape(context: DecisionContext, event: PolicyEvent) -> None:

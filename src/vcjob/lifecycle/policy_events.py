@@ -22,10 +22,11 @@ from vcjob.lifecycle.task_state import TaskState
 def policy_events(context: DecisionContext) -> list[PolicyEvent]:
     """In the order in which they came about. A task's completion goes before failures of the same second:
     the kubelet's times have no finer grain, and ranks often die because another one ended well."""
+    handled = frozenset(context.status.handled)
     found = [
         event
         for name, task in context.rules.tasks.items()
-        for event in _of_task(context, task, context.tasks[name])
+        for event in _of_task(context, task, context.tasks[name], handled)
     ]
     if context.observed.gang_broken and any(state.running for state in context.tasks.values()):
         # Only of pods that run: right after a restart the word is still about those of the run before.
@@ -36,7 +37,9 @@ def policy_events(context: DecisionContext) -> list[PolicyEvent]:
     return found
 
 
-def _of_task(context: DecisionContext, task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
+def _of_task(
+    context: DecisionContext, task: TaskRules, state: TaskState, handled: frozenset[str]
+) -> Iterator[PolicyEvent]:
     yield from _failed(task, state)
     yield from _evicted(context, task, state)
     for attempt, group, current in state.groups:
@@ -45,15 +48,13 @@ def _of_task(context: DecisionContext, task: TaskRules, state: TaskState) -> Ite
             first = earliest.first(indexes)
             if first:
                 yield PolicyEvent(first[0], event, task.name, first[1], attempt, indexes)
-    if task.replicas and len(state.succeeded) >= task.replicas:
+    if context.is_completed(task.name):
         at = max((group.last_success for _, group, _ in state.groups), default=0.0)
         key = f"{TASK_COMPLETED}/{task.name}"
-        if key not in context.status.handled:
+        if key not in handled:
             yield PolicyEvent(context.status.holding.get(key, at or context.now), TASK_COMPLETED, task.name)
     if state.restarts >= task.max_restarts:
-        key = f"{TASK_FAILED}/{task.name}"
-        if key not in context.status.handled:
-            yield PolicyEvent(_held_since(context, key), TASK_FAILED, task.name)
+        yield PolicyEvent(_held_since(context, f"{TASK_FAILED}/{task.name}"), TASK_FAILED, task.name)
 
 
 def _failed(task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:

@@ -73,6 +73,8 @@ class TaskMemory(msgspec.Struct, frozen=True):
     evictions: tuple[Eviction, ...] = ()
     #: Pods that may have been made: this is written down before the first of them is.
     begun: IndexSet = EMPTY
+    #: Succeeded before the latest resume: their container restarts count no longer towards TaskFailed.
+    kept: IndexSet = EMPTY
 
 
 class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,6 +15,7 @@ import msgspec
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import (
+    FINAL,
     Condition,
     Culprit,
     Eviction,
@@ -33,6 +34,7 @@ LIFECYCLE = "vcjob.io/lifecycle"
 #: on one of a thousand attempts, stays below it; a status that was edited to waste memory does not.
 MAX_MEMORY = 32 * 1024 * 1024
 
+_ENDED = FINAL | {Phase.ABORTED}
 _COUNTERS = ("pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retryCount")
 
 
@@ -42,6 +44,7 @@ class _Task(msgspec.Struct, omit_defaults=True):
     seen: str = ""
     succeeded: str = ""
     failed: str = ""
+    kept: str = ""
     evictions: tuple[tuple[float, str], ...] = ()
 
 
@@ -115,6 +118,8 @@ def from_kube(document: dict[str, Any]) -> Status:
         times = tuple(_epoch(condition.get("lastTransitionTime")) or 0.0 for condition in conditions)
     fields: dict[str, Any] = {name: getattr(own, name) for name in _SHARED}
     fields |= {_snake(name): document.get(name) or 0 for name in _COUNTERS}
+    if own.finished is None:
+        fields["finished"] = _ended_at(document, since)
     if own.running_duration is None and document.get("runningDuration"):
         fields["running_duration"] = seconds(document["runningDuration"])
     return Status(
@@ -136,6 +141,20 @@ def from_kube(document: dict[str, Any]) -> Status:
         resources=resources,
         **fields,
     )
+
+
+def _ended_at(document: dict[str, Any], since: float | None) -> float | None:
+    """When a Job ended that Volcano ran: the time of the condition that says so. Volcano sets the time of the state
+    again with every write, so that one is only the second best."""
+    phase = (document.get("state") or {}).get("phase")
+    if phase not in _ENDED:
+        return None
+    at = since
+    for condition in reversed(document.get("conditions") or []):
+        if condition.get("status") != phase:
+            break
+        at = _epoch(condition.get("lastTransitionTime")) or at
+    return at
 
 
 def rfc3339(epoch: float) -> str:
@@ -166,6 +185,7 @@ def _task_out(memory: TaskMemory) -> _Task:
         seen=str(memory.seen),
         succeeded=str(memory.succeeded),
         failed=str(memory.failed),
+        kept=str(memory.kept),
         evictions=tuple((eviction.at, str(eviction.indexes)) for eviction in memory.evictions),
     )
 
@@ -193,6 +213,7 @@ def _tasks_in(tasks: dict[str, _Task]) -> dict[str, TaskMemory]:
             seen=read(task.seen),
             succeeded=read(task.succeeded),
             failed=read(task.failed),
+            kept=read(task.kept),
             evictions=tuple(Eviction(at, read(text)) for at, text in task.evictions),
         )
         for name, task in tasks.items()

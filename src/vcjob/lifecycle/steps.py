@@ -14,9 +14,8 @@ CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
 
 
 def steps(context: DecisionContext) -> tuple[Step, ...]:
-    found: list[Step] = [
-        DeleteCommand(uid) for uid in context.observed.commands if uid in context.status.commands
-    ]
+    recorded = frozenset(context.status.commands)
+    found: list[Step] = [DeleteCommand(uid) for uid in context.observed.commands if uid in recorded]
     found += _kills(context)
     if context.phase in ACTIVE:
         found += _failures(context)
@@ -28,9 +27,7 @@ def steps(context: DecisionContext) -> tuple[Step, ...]:
 
 
 def missing(context: DecisionContext, name: str) -> IndexSet:
-    """The indexes of this task whose pod is to be created now: no pod of an earlier attempt is in the way."""
-    if name not in context.status.ready_tasks:
-        return EMPTY
+    """The indexes of this ready task whose pod is to be created now: no pod of an earlier attempt is in the way."""
     state = context.tasks[name]
     return context.rules.tasks[name].every_index - state.occupied - state.memory.seen
 
@@ -61,8 +58,9 @@ def _failures(context: DecisionContext) -> Iterator[Step]:
 
 def _creations(context: DecisionContext) -> Iterator[Step]:
     status = context.status
-    for name, state in context.tasks.items():
-        for attempt, indexes in state.memory.attempts.split(missing(context, name)):
+    for name in status.ready_tasks:
+        attempts = context.tasks[name].memory.attempts
+        for attempt, indexes in attempts.split(missing(context, name)):
             yield CreatePods(name, indexes, attempt, status.version, status.retry_count)
 
 

@@ -7,7 +7,6 @@ import msgspec
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.observed import Group
-from vcjob.lifecycle.rules import TaskRules
 from vcjob.lifecycle.status import Eviction, TaskMemory
 
 
@@ -55,7 +54,8 @@ class TaskState:
                 self.terminating += len(current - group.succeeded - group.failed - group.terminating)
             succeeded |= group.succeeded & current
             failed |= (group.failed - group.terminating) & current
-            self.restarts += sum(times * len(held & current) for times, held in group.restarts.items())
+            counted = current - memory.kept
+            self.restarts += sum(times * len(held & counted) for times, held in group.restarts.items())
         if not active:
             failed |= memory.failed
         # A recorded success is final: a pod that reports a failure after it is not evaluated again.
@@ -117,20 +117,6 @@ def mark_begun(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
     return _changed(memory, begun=indexes)
 
 
-def can_be_met(task: TaskRules, states: dict[str, TaskState], tasks: dict[str, TaskRules]) -> bool:
-    """Whether the pods of this task are here, or may still come by dependsOn."""
-    if not task.depends_on or states[task.name].memory.seen:
-        return True
-    possible = [_can_be_available(tasks[name], states, tasks) for name in task.depends_on if name in tasks]
-    return all(possible) if task.all_of else any(possible)
-
-
-def _can_be_available(task: TaskRules, states: dict[str, TaskState], tasks: dict[str, TaskRules]) -> bool:
-    state = states[task.name]
-    open_indexes = task.replicas - len(state.failed)
-    return open_indexes >= task.min_available and can_be_met(task, states, tasks)
-
-
 def _adopted(memory: TaskMemory, observed: dict[int, Group]) -> TaskMemory:
     """A pod of a higher attempt than the status knows proves that there was one: it is the current one."""
     attempts: Attempts = memory.attempts
@@ -157,6 +143,7 @@ def _forgotten(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
         seen=memory.seen - indexes,
         succeeded=memory.succeeded - indexes,
         failed=memory.failed - indexes,
+        kept=memory.kept - indexes,
         evictions=without_indexes(memory.evictions, indexes),
     )
 

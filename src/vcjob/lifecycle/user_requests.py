@@ -1,50 +1,74 @@
-"""What is asked for from outside: Commands, spec.suspend, spec.activeDeadlineSeconds."""
+"""What users request: Commands, spec.suspend, spec.activeDeadlineSeconds.
+
+The number of Commands that one decision executes is bounded, because anyone who may create Commands may create
+thousands. The others stay where they are until the next decision, which follows at once; none is lost.
+"""
 
 from __future__ import annotations
 
 from vcjob.lifecycle.actions import ABORT, ACTIONS, RESUME, TARGETED, Cause, execute, fail
 from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
+from vcjob.lifecycle.descriptions import shorten
 from vcjob.lifecycle.observed import Command
 from vcjob.lifecycle.status_codec import go_duration
 from vcjob.wellknown import reasons
 
-#: How many carried-out Commands are remembered after they are gone, should an old view show them again.
+#: Commands that one decision executes at most.
+COMMANDS_PER_DECISION = 100
+#: Executed Commands that are kept after their deletion, in case an old view shows them again.
 COMMANDS_KEPT = 20
+#: Executed Commands that may wait for their deletion. Further ones are executed once the backend has deleted some.
+COMMANDS_UNDELETED = 1000
+
+
+def take_commands(context: DecisionContext) -> bool:
+    """Choose the Commands that this decision executes, oldest first. Returns whether others are left for the next."""
+    recorded = frozenset(context.status.commands)
+    commands = context.observed.commands
+    room = COMMANDS_UNDELETED - sum(uid in commands for uid in recorded)
+    new = [command for uid, command in commands.items() if uid not in recorded]
+    limit = max(0, min(COMMANDS_PER_DECISION, room))
+    context.new_commands = new[:limit][::-1]
+    return len(new) > limit > 0
+
+
+def record_commands(context: DecisionContext) -> None:
+    """Record the executed Commands in the status, so that none is executed twice."""
+    if context.executed_commands:
+        uids = (*context.status.commands, *context.executed_commands)
+        old = len(uids) - COMMANDS_KEPT
+        commands = context.observed.commands
+        context.update(
+            commands=tuple(uid for place, uid in enumerate(uids) if place >= old or uid in commands)
+        )
 
 
 def apply_user_requests(context: DecisionContext) -> None:
-    """Carry out the oldest Command that is new, then see to it that the job is suspended as its spec says."""
-    for command in context.observed.commands.values():
-        if command.uid not in context.status.commands:
-            _execute_command(context, command)
-            context.changed = True
-            return
-    _suspend_or_resume(context)
+    """Execute Commands until one changes the Job; without one, suspend or resume it as its spec says."""
+    while context.new_commands and not context.changed:
+        command = context.new_commands.pop()
+        context.executed_commands.append(command.uid)
+        _execute_command(context, command)
+    if not context.changed:
+        _suspend_or_resume(context)
     if not context.changed:
         _watch_deadline(context)
 
 
 def _execute_command(context: DecisionContext, command: Command) -> None:
-    known = (*context.status.commands, command.uid)
-    context.update(
-        commands=tuple(
-            uid
-            for place, uid in enumerate(known, 1)
-            if place > len(known) - COMMANDS_KEPT or uid in context.observed.commands
-        )
-    )
-    cause = Cause("command", reasons.COMMAND_ISSUED, f"{command.action} was asked for")
+    cause = Cause("command", reasons.COMMAND_ISSUED, f"{command.action} was requested")
     if command.action not in ACTIONS:
         why = "there is no such action"
     elif command.action in TARGETED:
-        why = "it needs a pod, and a Command names none"
+        why = "it needs a pod, and a Command cannot name one"
     elif execute(context, command.action, cause):
+        context.changed = True
         return
     elif command.action == RESUME and context.rules.suspend:
         why = "spec.suspend is true"
     else:
         why = f"the job is {context.phase}"
-    context.emit("Warning", reasons.COMMAND_REJECTED, f"{command.action} is not done: {why}")
+    context.emit("Warning", reasons.COMMAND_REJECTED, f"{shorten(command.action, 100)} was rejected: {why}")
 
 
 def _suspend_or_resume(context: DecisionContext) -> None:
