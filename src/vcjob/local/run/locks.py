@@ -60,10 +60,9 @@ def is_held(path: str, *, shared: bool = False) -> bool:
         return False
     except OSError as error:
         raise files.cannot_read(path, error) from error
-    try:
-        return not _flock(descriptor, (fcntl.LOCK_EX if shared else fcntl.LOCK_SH) | fcntl.LOCK_NB, path)
-    finally:
-        os.close(descriptor)
+    free = _flock(descriptor, (fcntl.LOCK_EX if shared else fcntl.LOCK_SH) | fcntl.LOCK_NB, path)
+    os.close(descriptor)
+    return not free
 
 
 def check_supported(folder: str) -> None:
