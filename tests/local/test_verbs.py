@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,6 +151,14 @@ def test_a_job_that_a_policy_aborts_ends_an_attached_run_with_a_failure(file: An
     assert "job: Aborted" in result.stdout
 
 
+def test_run_of_a_job_that_its_spec_suspends_ends_and_says_how_to_continue(file: Any) -> None:
+    result = verb("run", file(job(task("a", "true"), suspend=True)))
+    assert result.returncode == 1
+    assert "suspended by spec.suspend; set it to false to continue" in result.stdout
+    resumed = verb("resume", "job")
+    assert resumed.returncode == 2 and "suspended by its own spec" in resumed.stderr
+
+
 def test_run_of_a_job_that_another_shell_deletes_fails_with_a_sentence(file: Any, tmp_path: Path) -> None:
     running = background(tmp_path, "run", file(job(task("a", "sleep 60"))))
     eventually(lambda: bool(vcjob.jobs()) and vcjob.find("job").phase == "Running")
@@ -232,6 +241,20 @@ def test_logs_are_chosen_by_pattern_and_by_stream(file: Any) -> None:
     assert verb("logs", "job", "--grep", "loss [0-9]").stdout.count("loss") == 2
     assert verb("logs", "job", "--stderr").stdout == "[- a-0] loss 3\n"
     assert "no regular expression" in verb("logs", "job", "--grep", "(").stderr
+
+
+def test_log_lines_have_the_time_at_which_they_were_received(file: Any) -> None:
+    begin = time.time()
+    verb("run", file(job(task("a", "echo one; sleep 0.5; echo two"))))
+    lines = verb("logs", "job", "--timestamps").stdout.splitlines()
+    assert [line.split()[0::3] for line in lines] == [["[-", "one"], ["[-", "two"]]
+    stamps = [datetime.fromisoformat(line.split()[2]).timestamp() for line in lines]
+    assert begin - 0.01 < stamps[0] < stamps[1] - 0.3 < time.time()
+    documents = [
+        json.loads(line) for line in verb("logs", "job", "--timestamps", "-o", "json").stdout.splitlines()
+    ]
+    assert [document["time"] for document in documents] == [line.split()[2] for line in lines]
+    assert verb("logs", "job", "--timestamps", "--no-prefix").stdout.splitlines()[0].split()[1] == "one"
 
 
 def test_jobs_are_listed_by_phase_and_labels_the_newest_last_up_to_a_limit(file: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
 _RANK_COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
 
 
-def log_text(chunk: Chunk, style: Style, *, prefix: bool = True, job: str = "") -> bytes:
+def log_text(
+    chunk: Chunk, style: Style, *, prefix: bool = True, timestamps: bool = False, job: str = ""
+) -> bytes:
     """The lines of a chunk, each with `[rank task-index]` in front, and with the job where there are several.
 
     The whole chunk at once, because there may be many lines.
@@ -21,11 +24,23 @@ def log_text(chunk: Chunk, style: Style, *, prefix: bool = True, job: str = "") 
         from vcjob.cli.terminal_text import escape_log_lines
 
         data = escape_log_lines(data)
-    if not prefix:
+    mark = b""
+    if prefix:
+        text = f"{job} {chunk.origin.prefix}" if job else chunk.origin.prefix
+        if style.paints:
+            number = chunk.origin.rank if chunk.origin.rank is not None else len(text)
+            text = f"\033[{_RANK_COLOURS[number % len(_RANK_COLOURS)]}m{text}\033[0m"
+        mark = text.encode() + b" "
+    if timestamps:
+        mark += f"{timestamp(chunk) or '-'} ".encode()
+    if not mark:
         return data
-    text = f"{job} {chunk.origin.prefix}" if job else chunk.origin.prefix
-    if style.paints:
-        number = chunk.origin.rank if chunk.origin.rank is not None else len(text)
-        text = f"\033[{_RANK_COLOURS[number % len(_RANK_COLOURS)]}m{text}\033[0m"
-    mark = text.encode() + b" "
     return mark + data[:-1].replace(b"\n", b"\n" + mark) + b"\n"
+
+
+def timestamp(chunk: Chunk) -> str | None:
+    """When the lines of a chunk were received, in UTC with milliseconds."""
+    if chunk.received is None:
+        return None
+    whole, milliseconds = divmod(round(chunk.received * 1000), 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03}Z"

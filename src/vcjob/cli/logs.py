@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last lines of each container, so many.")
 @click.option("--grep", metavar="REGEX", help="Only lines that match this regular expression.")
 @click.option("--stderr", is_flag=True, help="On this machine: only standard error.")
+@click.option("--timestamps", is_flag=True, help="Each line with the time at which it was received.")
 @click.option("--no-prefix", is_flag=True, help="Lines without `[rank task-index]` in front.")
 @output_option(("table", "json"))
 def command(
@@ -59,6 +60,7 @@ def command(
     tail: int | None,
     grep: str | None,
     stderr: bool,
+    timestamps: bool,
     no_prefix: bool,
     output: str,
 ) -> None:
@@ -85,6 +87,7 @@ def command(
         follow=follow,
         since=None if since is None else moment_of(since),
         tail=tail,
+        timestamps=timestamps,
         on_note=_show_note,
     ):
         if isinstance(step, float):
@@ -93,10 +96,10 @@ def command(
             continue
         for chunk in step:
             kept = keep(chunk)
-            if kept.data:
-                out.write(
-                    _json_lines(kept) if output == "json" else log_text(kept, style, prefix=not no_prefix)
-                )
+            if kept.data and output == "json":
+                out.write(_json_lines(kept, timestamps))
+            elif kept.data:
+                out.write(log_text(kept, style, prefix=not no_prefix, timestamps=timestamps))
         if follow:
             out.flush()
 
@@ -128,10 +131,15 @@ def _show_note(note: str) -> None:
     sys.stderr.write(f"vcjob: {Style(sys.stderr).clean(note)}\n")
 
 
-def _json_lines(chunk: Chunk) -> bytes:
+def _json_lines(chunk: Chunk, timestamps: bool) -> bytes:
     """One JSON object per line."""
     import msgspec
 
+    from vcjob.cli.log_text import timestamp
     from vcjob.sdk.handle import lines_of
 
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines_of(chunk))
+    if not timestamps:
+        return b"".join(msgspec.json.encode(line) + b"\n" for line in lines_of(chunk))
+    time_of_all = timestamp(chunk)
+    documents = ({**msgspec.to_builtins(line), "time": time_of_all} for line in lines_of(chunk))
+    return b"".join(msgspec.json.encode(document) + b"\n" for document in documents)

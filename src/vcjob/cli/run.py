@@ -46,8 +46,8 @@ def command(
 
     On this machine ranks are processes; images are not used, only `command` and `args`. On a cluster
     (--on cluster) ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C kills its ranks; on a cluster
-    the second does not wait for their end. Closing the terminal does not end the job. A suspended job is
-    followed until it is resumed and ends.
+    the second does not wait for their end. Closing the terminal does not end the job. A job that
+    somebody suspends is followed until it is resumed and ends.
     """
     from vcjob.sdk.backend import RunOptions, open_backend
 

@@ -42,7 +42,7 @@ def command(name: str, where: Where, output: str) -> None:
         lines = [f"{style(job.name, 'bold')}: {painted(str(status.phase), style)}{age}"]
         if message := state_message(status):
             lines.append(f"  {style.clean(message)}")
-        if status.suspended:
+        if str(status.phase) == "Aborted" and status.suspended_by != "spec":
             lines.append(f"  suspended; continue with `vcjob resume {job_reference(job, where)}`")
         if port := status.resources.get("vcjob.io/master-port"):
             lines.append(f"  using port {port} of 127.0.0.1 for MASTER_PORT")

@@ -46,8 +46,10 @@ def summary(job: Handle, status: Status, style: Style, reference: str) -> list[s
     if pods:
         lines.append("")
         lines += [f"  {style.clean(line)}" for line in pod_table(pods)]
-    if phase == "Aborted":
+    if phase == "Aborted" and status.suspended_by != "spec":
         lines.append(f"  suspended; continue with `vcjob resume {reference}`")
+    elif phase == "Aborted":
+        lines.append("  suspended by spec.suspend; set it to false to continue")
     return lines
 
 

@@ -157,8 +157,8 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def suspended(self) -> bool:
-        """Its spec or a user suspended it, and it waits to be resumed; a policy's AbortJob is a failure instead."""
-        return self.state.phase is Phase.ABORTED and self.suspended_by in ("spec", "command")
+        """A user suspended it, and it waits to be resumed. By spec.suspend or a policy it is Aborted without that."""
+        return self.state.phase is Phase.ABORTED and self.suspended_by == "command"
 
     @property
     def restarts(self) -> int:

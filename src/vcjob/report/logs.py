@@ -1,4 +1,4 @@
-"""Lines that containers wrote: where they come from, and which of them are asked for."""
+"""Lines that containers wrote: where they come from, and which of them are wanted."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Chunk(NamedTuple):
 
     origin: LogOrigin
     data: bytes
+    #: When the lines were received (epoch seconds), where that is known.
+    received: float | None = None
 
 
 class _Pod(Protocol):

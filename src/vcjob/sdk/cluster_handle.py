@@ -131,9 +131,10 @@ class ClusterHandle(Handle):
         follow: bool = False,
         since: float | None = None,
         tail: int | None = None,
+        timestamps: bool = False,
         on_note: Callable[[str], None] | None = None,
     ) -> LogSteps:
-        sink = Sink()
+        sink = Sink(timestamps=timestamps)
         start = None if since is None else moment_of(since)
         if follow and chosen.previous:
             raise UserError(

@@ -203,9 +203,10 @@ class Handle(ABC):
         follow: bool = False,
         since: float | None = None,
         tail: int | None = None,
+        timestamps: bool = False,
         on_note: Callable[[str], None] | None = None,
     ) -> LogSteps:
-        """Whole lines in chunks; `on_note` is called for logs that cannot be read."""
+        """Whole lines in chunks, with `timestamps` each with its time; `on_note` is called for logs that cannot be read."""
 
     @abstractmethod
     def follow(self, chosen: LogFilter | None = None) -> Follower:
@@ -282,6 +283,11 @@ class Handle(ABC):
             )
         if verb == "resume" and status.phase not in (Phase.ABORTED, Phase.ABORTING):
             raise UserError(f"the job {self.name!r} is not suspended: it is {status.phase}")
+        if verb == "resume" and status.suspended_by == "spec":
+            raise UserError(
+                f"the job {self.name!r} is suspended by its own spec, which a verb does not change",
+                hint="set spec.suspend to false: in the file, and run it again; or in the Job of the cluster",
+            )
         self._send(verb)
 
     @abstractmethod

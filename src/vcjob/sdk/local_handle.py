@@ -111,6 +111,7 @@ class LocalHandle(Handle):
         follow: bool = False,
         since: float | None = None,
         tail: int | None = None,
+        timestamps: bool = False,
         on_note: Callable[[str], None] | None = None,
     ) -> LogSteps:
         settle(self._run)

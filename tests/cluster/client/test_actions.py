@@ -30,7 +30,7 @@ def test_logs_are_followed_through_a_restart_of_the_container(shell: Shell) -> N
     assert shell("logs", "again", "-c", "sidecar").out == "[- a-0 sidecar] beside\n"
     unknown = shell("logs", "again", "-c", "nobody")
     assert unknown.code == 2
-    assert "their containers are: main, sidecar" in unknown.err
+    assert "its containers are: main, sidecar" in unknown.err
     assert shell("complete", "again").out == "again: ending as Completed\n"
     assert shell("wait", "again").code == 0
     assert finish(follower) == (0, "", ""), "it ends with the job"
@@ -42,10 +42,8 @@ def test_a_job_is_suspended_resumed_waited_for_and_stopped(shell: Shell) -> None
     late = shell("wait", "busy", "--timeout", "1")
     assert late.code == 124
     assert "still Running after 1 s" in late.err
-    assert (
-        shell("suspend", "busy").out
-        == "busy: suspended; continue with `vcjob resume busy --on cluster -n {shell.ground.namespace}`\n"
-    )
+    resume = f"`vcjob resume busy --on cluster -n {shell.ground.namespace}`"
+    assert shell("suspend", "busy").out == f"busy: suspended; continue with {resume}\n"
     shell.ground.wait_phase("busy", "Aborted")
     follower = shell.start("logs", "-f", "busy", "--tail", "1")
     assert shell("resume", "busy").code == 0
@@ -107,16 +105,14 @@ def test_stop_now_does_not_wait_for_those_who_will_not_end(shell: Shell) -> None
     assert shell("stop", "deaf", "--now").out == "deaf: Terminated\n"
 
 
-def test_run_of_a_job_that_is_made_suspended_waits_until_it_is_resumed(shell: Shell) -> None:
-    running = shell.start("run", shell.file(job("later", task("a", container("true")), suspend=True)))
-    shell.ground.wait_phase("later", "Aborted")
+def test_a_job_that_its_spec_suspends_is_shown_as_such(shell: Shell) -> None:
+    ran = shell("run", shell.file(job("later", task("a", container("true")), suspend=True)))
+    assert ran.code == 1
+    assert "suspended by spec.suspend; set it to false to continue" in ran.out
+    assert "suspended by its own spec" in shell("resume", "later").err
     refused = shell("run", shell.file(job("later", task("a", container("true")))))
     assert refused.code == 2
     assert "is Aborted" in refused.err
-    assert shell("resume", "later").code == 0
-    ran = finish(running)
-    assert ran.code == 0
-    assert f"continue with `vcjob resume later --on cluster -n {shell.ground.namespace}`" in ran.err
 
 
 def test_a_command_runs_next_to_a_rank(shell: Shell) -> None:

@@ -56,7 +56,7 @@ def stamped(*texts: str, second: int = 1) -> bytes:
 
 
 def written(sink: Sink) -> list[str]:
-    return b"".join(data for _, data in sink.take()).decode().splitlines()
+    return b"".join(chunk.data for chunk in sink.take()).decode().splitlines()
 
 
 async def follow(client: Client, watched: Watched, sink: Sink, **options: Any) -> None:

@@ -154,7 +154,7 @@ def test_a_second_ctrl_c_does_not_wait_for_those_who_will_not_end(shell: Shell) 
     process.send_signal(signal.SIGINT)
     ended = finish(process)
     assert ended.code == 130, ended
-    assert "left; the cluster goes on ending the job 'stubborn'" in ended.err
+    assert "left; the cluster is still ending the job 'stubborn'" in ended.err
     assert "vcjob status stubborn --on cluster -n" in ended.err
     shell.ground.api.delete(f"{shell.ground.core}/pods/stubborn-a-0", gracePeriodSeconds=0)
 

@@ -134,7 +134,7 @@ class ContainerLog:
             return
         moment, text = stamped
         if (self._since is None or moment >= self._since) and self._mark.takes(moment):
-            self._sink.put(source, text)
+            self._sink.put(source, text, moment)
             if self._sink.full:
                 await self._sink.room()
 

@@ -53,8 +53,8 @@ class LogReader:
                 heap = [(line[0], place, line[1]) for place, line in enumerate(firsts) if line is not None]
                 heapq.heapify(heap)
                 while heap:
-                    _, place, text = heap[0]
-                    self._sink.put(sources[place], text)
+                    moment, place, text = heap[0]
+                    self._sink.put(sources[place], text, moment)
                     if self._sink.full:
                         await self._sink.room()
                     following = await anext(logs[place], None)

@@ -49,16 +49,19 @@ def containers_of(pod: PodView, chosen: LogFilter) -> list[str]:
 class Sink:
     """Lines and news on their way from the event loop to the caller's thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, timestamps: bool = False) -> None:
+        """timestamps: each chunk has the time at which its lines were written, so it is often a single line."""
         self._lock = threading.Lock()
-        self._lines: list[tuple[Source, bytes]] = []
+        self._timestamps = timestamps
+        self._lines: list[tuple[Source, float | None, bytes]] = []
         self._size = 0
         self._notes: list[str] = []
         self._woken = threading.Event()
 
-    def put(self, source: Source, line: bytes) -> None:
+    def put(self, source: Source, line: bytes, moment: Moment | None = None) -> None:
+        written = moment[0] + moment[1] / 1e9 if moment and self._timestamps else None
         with self._lock:
-            self._lines.append((source, line))
+            self._lines.append((source, written, line))
             self._size += len(line) + 100
         self.wake()
 
@@ -90,9 +93,10 @@ class Sink:
             self._woken.clear()
         start = 0
         for place in range(1, len(lines) + 1):
-            if place == len(lines) or lines[place][0] is not lines[start][0]:
-                data = b"\n".join(line for _, line in lines[start:place]) + b"\n"
-                yield Chunk(lines[start][0], data)
+            source, written, _ = lines[start]
+            if place == len(lines) or lines[place][0] is not source or lines[place][1] != written:
+                data = b"\n".join(line for _, _, line in lines[start:place]) + b"\n"
+                yield Chunk(source, data, written)
                 start = place
 
     def take_notes(self) -> list[str]:

@@ -125,7 +125,7 @@ class LogMerger:
                     budget -= after - cursor.offset
                     cursor.offset = after
                     if whole := cursor.lines.add(data):
-                        yield Chunk(cursor.file, whole)
+                        yield Chunk(cursor.file, whole, segment.moment)
         finally:
             open_files.close()
 

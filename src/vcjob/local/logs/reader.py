@@ -16,7 +16,7 @@ from vcjob.local.logs.index import offset_at
 from vcjob.local.logs.merger import Cursor, LogFile, LogMerger
 from vcjob.local.logs.retention import data_from
 from vcjob.local.run.run_dir import RunDir
-from vcjob.report.logs import Chunk, LogFilter, LogOrigin
+from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
 
 
@@ -89,13 +89,16 @@ def first_offset(file: LogFile, since: float | None, tail: int | None) -> int:
 
 def last_lines_of_containers(chunks: Iterable[Chunk], count: int) -> Iterator[Chunk]:
     """The last `count` lines of each container, over both of its streams."""
-    kept: dict[tuple[str, int, str], deque[tuple[int, LogOrigin, bytes]]] = {}
+    kept: dict[tuple[str, int, str], deque[tuple[int, Chunk]]] = {}
     numbers = itertools.count()
-    for origin, data in chunks:
+    for chunk in chunks:
+        origin = chunk.origin
         last = kept.setdefault((origin.task, origin.index, origin.container), deque(maxlen=count))
-        last.extend((next(numbers), origin, line + b"\n") for line in data.split(b"\n")[:-1])
-    for _, origin, line in heapq.merge(*kept.values(), key=lambda item: item[0]):
-        yield Chunk(origin, line)
+        last.extend(
+            (next(numbers), chunk._replace(data=line + b"\n")) for line in chunk.data.split(b"\n")[:-1]
+        )
+    for _, line in heapq.merge(*kept.values(), key=lambda item: item[0]):
+        yield line
 
 
 def line_start(descriptor: int, offset: int) -> int:
