@@ -3,10 +3,10 @@
 ::
 
     VcjobError                     message, hint, exit_code
-    ├── UserError                  2: what was asked for cannot be done as asked
-    │   ├── SourceError            a file cannot be read or is no YAML/JSON
+    ├── UserError                  2: the request cannot be carried out as given
+    │   ├── SourceError            a file cannot be read or is not YAML or JSON
     │   ├── InvalidJob             the Job has errors; carries every problem
-    │   ├── NoSuchJob              no job of that name here
+    │   ├── NoSuchJob              no job of that name exists
     │   └── JobExists              a job of that name is running
     ├── JobFailed                  1: the job ran and did not complete
     ├── BackendError               3: the backend (this machine, the cluster) is not usable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class VcjobError(Exception):
-    """An error with a reason in plain words and, where there is one, a way out."""
+    """An error with a message for users and, where possible, a hint how to fix it."""
 
     exit_code: ClassVar[int] = exit_codes.JOB_FAILED
 
@@ -49,11 +49,11 @@ class UserError(VcjobError):
 
 
 class SourceError(UserError):
-    """A file that cannot be read, or that holds no YAML at all."""
+    """A file that cannot be read, or is not text at all."""
 
 
 class InvalidJob(UserError):
-    """A Job that was refused; `problems` holds all of them, errors and warnings."""
+    """A Job that was refused; `problems` has all its errors and warnings."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

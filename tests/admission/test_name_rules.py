@@ -18,7 +18,7 @@ def test_a_job_without_a_name(metadata: dict[str, Any]) -> None:
 
 def test_a_generated_name_is_for_clusters_only() -> None:
     doc = {**job(), "metadata": {"generateName": "j-"}}
-    assert "write `name`" in (refused(doc, "metadata.generateName", "only a cluster").hint or "")
+    assert "write `name`" in (refused(doc, "metadata.generateName", "on a cluster only").hint or "")
     admitted(doc, backend="cluster")
     doc["metadata"]["generateName"] = "J-"
     refused(doc, "metadata.generateName", "lower-case", backend="cluster")
@@ -27,10 +27,10 @@ def test_a_generated_name_is_for_clusters_only() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a.b", "has dots"),
+        ("a.b", "contains dots"),
         ("1a", "must begin with a letter"),
         ("A", "lower-case"),
-        ("a" * 60, "is 60 characters long; at most 59"),
+        ("a" * 60, "has 60 characters; at most 59"),
         ("a_b", "lower-case"),
     ],
 )
@@ -68,12 +68,12 @@ def test_pod_names_are_measured_at_the_largest_index() -> None:
     name = "a" * 30 + "-" + "b" * 27  # with `-w-` and one digit: 62
     admitted(job(task("w", 10), name=name))
     admitted(job(task("w", 100), name=name))
-    problem = refused(job(task("w", 101), name=name), f"{WORK}.name", f"`{name}-w-100`: 64 characters")
-    assert problem.hint == "make the name of the Job or of the task 1 characters shorter"
+    problem = refused(job(task("w", 101), name=name), f"{WORK}.name", "would have 64 characters")
+    assert problem.hint == "shorten the name of the Job or of the task by 1 characters"
 
 
 def test_a_queue_name_that_can_be_no_label() -> None:
-    refused(job(queue="q" * 64), "spec.queue", "longer than 63")
+    refused(job(queue="q" * 64), "spec.queue", "more than 63 characters")
     admitted(job(queue="q" * 63))
 
 
@@ -94,7 +94,7 @@ QUEUES: dict[str, dict[str, Any]] = {
         ("closed", "not open (Closed)"),
         ("new", "not open (no state yet)"),
         ("root", "root queue"),
-        ("parent", "is a parent"),
+        ("parent", "has child queues"),
     ],
 )
 def test_unknown_closed_root_or_parent_queue(queue: str, words: str) -> None:
@@ -111,7 +111,7 @@ def test_an_open_leaf_queue_is_taken() -> None:
 
 def test_queues_are_judged_only_where_there_are_some() -> None:
     admitted(job(queue="anything"))
-    assert "make a queue" in (refused(job(), "spec.queue", "no queue", queues={}).hint or "")
+    assert "create a queue" in (refused(job(), "spec.queue", "no queue", queues={}).hint or "")
     assert "closed, default" in (
         refused(job(queue="zzz"), "spec.queue", "no queue", queues=QUEUES).hint or ""
     )

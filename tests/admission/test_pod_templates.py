@@ -44,11 +44,15 @@ def test_no_containers(containers: Any) -> None:
 
 
 def test_a_second_container_of_one_name() -> None:
-    refused(pod(container("a"), container("a")), f"{POD}.containers[1].name", "containers[0] has that name")
+    refused(
+        pod(container("a"), container("a")),
+        f"{POD}.containers[1].name",
+        "another container has the name `a`: containers[0]",
+    )
     refused(
         pod(container("a"), initContainers=[container("a")]),
         f"{FIRST}.name",
-        "initContainers[0] has that name",
+        "another container has the name `a`: initContainers[0]",
     )
 
 
@@ -81,12 +85,14 @@ def test_a_mount_of_no_volume() -> None:
 def test_two_mounts_at_one_path() -> None:
     mount = {"name": "v", "mountPath": "/d"}
     doc = pod(container(volumeMounts=[mount, mount]), volumes=[{"name": "v", "emptyDir": {}}])
-    refused(doc, f"{FIRST}.volumeMounts[1].mountPath", "mounted already")
+    refused(doc, f"{FIRST}.volumeMounts[1].mountPath", "another volume is mounted at")
 
 
 def test_a_second_volume_of_one_name() -> None:
     volume = {"name": "v", "emptyDir": {}}
-    refused(pod(volumes=[volume, volume]), f"{POD}.volumes[1].name", "a second volume named `v`")
+    refused(
+        pod(volumes=[volume, volume]), f"{POD}.volumes[1].name", "another volume of this pod has the name `v`"
+    )
 
 
 def test_a_volume_without_a_source() -> None:
@@ -107,7 +113,7 @@ def test_a_variable_with_a_value_and_a_source() -> None:
     refused(
         of(env=[{"name": "A", "value": "x", "valueFrom": source}]),
         f"{FIRST}.env[0].valueFrom",
-        "a value and a valueFrom",
+        "both a value and a valueFrom",
     )
     admitted(of(env=[{"name": "A", "value": "", "valueFrom": source}]))
 
@@ -140,7 +146,7 @@ def test_the_same_variable_twice_is_allowed_as_in_kubernetes() -> None:
 
 def test_a_second_port_of_one_name_in_a_container() -> None:
     doc = of(ports=[{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}])
-    refused(doc, f"{FIRST}.ports[1].name", "a second port named `a`")
+    refused(doc, f"{FIRST}.ports[1].name", "another port of this container has the name `a`")
     admitted(of(ports=[{"containerPort": 1}, {"containerPort": 1}]))
 
 
@@ -157,7 +163,7 @@ def test_on_the_host_network_host_port_is_container_port() -> None:
 def test_a_port_of_the_node_that_is_taken() -> None:
     port = {"containerPort": 1, "hostPort": 9}
     doc = pod(container("a", ports=[port]), container("b", ports=[port]))
-    refused(doc, f"{POD}.containers[1].ports[0].hostPort", "taken by container `a`")
+    refused(doc, f"{POD}.containers[1].ports[0].hostPort", "already used by container `a`")
     admitted(pod(container("a", ports=[port]), container("b", ports=[{**port, "protocol": "UDP"}])))
     admitted(pod(container("a", ports=[port]), container("b", ports=[{**port, "hostIP": "10.0.0.1"}])))
 
@@ -166,7 +172,7 @@ def test_on_the_host_network_two_containers_cannot_share_a_port() -> None:
     port = {"containerPort": 80}
     doc = pod(container("a", ports=[port]), container("b", ports=[port]), hostNetwork=True)
     refused(
-        doc, f"{POD}.containers[1].ports[0].hostPort", "the port 80 of the node is taken by container `a`"
+        doc, f"{POD}.containers[1].ports[0].hostPort", "port 80 of the node is already used by container `a`"
     )
     admitted(pod(container("a", ports=[port]), container("b", ports=[port])))
 
@@ -176,7 +182,7 @@ def test_on_the_host_network_two_containers_cannot_share_a_port() -> None:
 
 @pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
 def test_a_probe_has_one_handler(kind: str) -> None:
-    refused(of(**{kind: {"periodSeconds": 1}}), f"{FIRST}.{kind}", "does not say what to do")
+    refused(of(**{kind: {"periodSeconds": 1}}), f"{FIRST}.{kind}", "sets none of")
     refused(
         of(**{kind: {"exec": {"command": ["true"]}, "tcpSocket": {"port": 1}}}),
         f"{FIRST}.{kind}.tcpSocket",
@@ -193,7 +199,7 @@ def test_a_probe_has_one_handler(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["postStart", "preStop"])
 def test_a_hook_has_one_handler(kind: str) -> None:
-    refused(of(lifecycle={kind: {}}), f"{FIRST}.lifecycle.{kind}", "does not say what to do")
+    refused(of(lifecycle={kind: {}}), f"{FIRST}.lifecycle.{kind}", "sets none of")
     admitted(of(lifecycle={kind: {"sleep": {"seconds": 1}}}))
 
 
@@ -206,17 +212,17 @@ def test_a_hook_has_one_handler(kind: str) -> None:
         (
             {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}},
             "requests.cpu",
-            "2 is more than the limit 1500m",
+            "2 is larger than the limit 1500m",
         ),
         ({"limits": {"memory": "-1Gi"}}, "limits.memory", "-1Gi is negative"),
         ({"limits": {"nvidia.com/gpu": "0.5"}}, 'limits["nvidia.com/gpu"]', "cannot be divided"),
-        ({"requests": {"nvidia.com/gpu": 1}}, 'requests["nvidia.com/gpu"]', "needs a limit"),
+        ({"requests": {"nvidia.com/gpu": 1}}, 'requests["nvidia.com/gpu"]', "has a request and no limit"),
         (
             {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}},
             'requests["nvidia.com/gpu"]',
             "must be equal to its limit 2",
         ),
-        ({"requests": {"hugepages-2Mi": "2Mi"}}, "requests.hugepages-2Mi", "needs a limit"),
+        ({"requests": {"hugepages-2Mi": "2Mi"}}, "requests.hugepages-2Mi", "has a request and no limit"),
     ],
 )
 def test_resources_that_do_not_fit_together(resources: dict[str, Any], place: str, words: str) -> None:

@@ -33,7 +33,7 @@ def test_event_together_with_exit_code() -> None:
 
 @pytest.mark.parametrize("policy", [{}, {"events": []}, {"event": ""}, {"event": None, "exitCode": None}])
 def test_neither_event_nor_exit_code(policy: dict[str, Any]) -> None:
-    refused(policies({**policy, "action": "AbortJob"}), f"{JOB_POLICIES}[0]", "the policy has neither")
+    refused(policies({**policy, "action": "AbortJob"}), f"{JOB_POLICIES}[0]", "the policy has no cause")
 
 
 @pytest.mark.parametrize("event", ["PodRunning", "OutOfSync", "CommandIssued", "podfailed"])

@@ -26,7 +26,7 @@ def test_no_tasks_at_all() -> None:
 
 
 def test_duplicate_task_names() -> None:
-    refused(job(task("a"), task("b"), task("a")), "spec.tasks[2].name", "spec.tasks[0] has it already")
+    refused(job(task("a"), task("b"), task("a")), "spec.tasks[2].name", "spec.tasks[0] has the same name")
 
 
 def test_a_default_name_can_collide_too() -> None:
@@ -96,7 +96,7 @@ def test_a_long_chain_is_no_problem() -> None:
 
 @pytest.mark.parametrize("name", ["ssh", "mpi", "tensorflow", "ray", "hcclrank"])
 def test_volcanos_other_plugins_are_refused_with_a_sentence(name: str) -> None:
-    assert refused(job(plugins={name: []}), f"spec.plugins.{name}", "not served here").hint
+    assert refused(job(plugins={name: []}), f"spec.plugins.{name}", "is not supported").hint
 
 
 def test_unknown_plugin() -> None:

@@ -34,7 +34,7 @@ def test_topology_policy_without_integer_cpu(kind: str, resources: dict[str, Any
     refused(
         job(task(template=pod, topologyPolicy="restricted")),
         f"{WORK}.template.spec.{kind}[{number}].resources",
-        "needs whole cpus",
+        "needs whole CPUs",
     )
     admitted(job(task(template=pod, topologyPolicy="none")))
 
@@ -78,12 +78,12 @@ def test_a_partition_policy_without_its_numbers(missing: str) -> None:
 
 def test_highest_tier_allowed_with_highest_tier_name() -> None:
     both = {"highestTierAllowed": 0, "highestTierName": "rack"}
-    refused(job(networkTopology=both), "spec.networkTopology.highestTierName", "given twice")
+    refused(job(networkTopology=both), "spec.networkTopology.highestTierName", "is set twice")
     policy = {"totalPartitions": 1, "partitionSize": 1, "networkTopology": both}
     refused(
         job(task(partitionPolicy=policy)),
         f"{WORK}.partitionPolicy.networkTopology.highestTierName",
-        "given twice",
+        "is set twice",
     )
     admitted(job(networkTopology={"highestTierAllowed": 2}))
     admitted(job(networkTopology={"highestTierName": "rack", "highestTierAllowed": None}))

@@ -22,14 +22,14 @@ def test_volume_without_mount_path(volume: dict[str, Any]) -> None:
 
 def test_volumes_with_one_mount_path() -> None:
     volume = {"mountPath": "/data", "volumeClaimName": "c"}
-    refused(job(volumes=[volume, volume]), "spec.volumes[1].mountPath", "spec.volumes[0] has it already")
+    refused(job(volumes=[volume, volume]), "spec.volumes[1].mountPath", "spec.volumes[0] has the same path")
 
 
 def test_volume_with_both_claims() -> None:
     refused(
         job(volumes=[{"mountPath": "/d", "volumeClaimName": "c", "volumeClaim": CLAIM}]),
         f"{VOLUME}.volumeClaimName",
-        "two claims",
+        "both volumeClaimName and volumeClaim",
     )
 
 

@@ -147,8 +147,8 @@ def test_no_list_raises_and_every_problem_names_an_item(arguments: list[str]) ->
         assert problem.message and problem.hint
 
 
-KNOWN = "known: --master, --port, --wait-master-enabled"
-ONE_EACH = "arguments are written --name=value, one item each"
+KNOWN = "the arguments are --master, --port, --wait-master-enabled"
+ONE_EACH = "write each argument as one item: --name=value"
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ ONE_EACH = "arguments are written --name=value, one item each"
         (["--port="], [error((0,), "`--port`: `` is not a whole number", "write --port=23456")]),
         (
             ["--port=99999999999999999999"],
-            [error((0,), "`--port`: `99999999999999999999` does not fit 64 bits", "write --port=23456")],
+            [error((0,), "`--port`: `99999999999999999999` does not fit into 64 bits", "write --port=23456")],
         ),
         (
             ["--wait-master-enabled=yes"],
             [
                 error(
                     (0,),
-                    "`--wait-master-enabled` is true or false, not `yes`",
+                    "the value of `--wait-master-enabled` must be true or false, not `yes`",
                     "write --wait-master-enabled=true",
                 )
             ],
@@ -176,7 +176,7 @@ ONE_EACH = "arguments are written --name=value, one item each"
             [
                 error(
                     (0,),
-                    '`--wait-master-enabled` is true or false, not `"false"`',
+                    'the value of `--wait-master-enabled` must be true or false, not `"false"`',
                     "write --wait-master-enabled=false",
                 )
             ],
@@ -187,47 +187,68 @@ ONE_EACH = "arguments are written --name=value, one item each"
         (["--PORT=5"], [error((0,), "there is no argument `--PORT`", "did you mean --port?")]),
         (["-zzz"], [error((0,), "there is no argument `--zzz`", KNOWN)]),
         (["--help"], [error((0,), "there is no argument `--help`", KNOWN)]),
-        (["--"], [error((0,), "`--` ends the arguments: Volcano reads nothing after it", "remove it")]),
-        (["-=x"], [error((0,), "`-=x` is no flag: no name follows the dashes", "write --name=value")]),
-        (["---x"], [error((0,), "`---x` is no flag: no name follows the dashes", "write --name=value")]),
-        (["-"], [error((0,), "`-` is no flag: Volcano reads nothing from here on", ONE_EACH)]),
-        ([""], [error((0,), "`` is no flag: Volcano reads nothing from here on", ONE_EACH)]),
-        (["x"], [error((0,), "`x` is no flag: Volcano reads nothing from here on", ONE_EACH)]),
-        (["---port=5"], [error((0,), "`---port=5` is no flag: it must be plain `--name`", "write --port=5")]),
-        (["-="], [error((0,), "`-=` is no flag: no name follows the dashes", "write --name=value")]),
+        (
+            ["--"],
+            [error((0,), "`--` ends the arguments, and Volcano ignores everything after it", "remove it")],
+        ),
+        (["-=x"], [error((0,), "`-=x` is not a flag: no name follows the dashes", "write --name=value")]),
+        (["---x"], [error((0,), "`---x` is not a flag: no name follows the dashes", "write --name=value")]),
+        (["-"], [error((0,), "`-` is not a flag, and Volcano ignores everything from here on", ONE_EACH)]),
+        ([""], [error((0,), "`` is not a flag, and Volcano ignores everything from here on", ONE_EACH)]),
+        (["x"], [error((0,), "`x` is not a flag, and Volcano ignores everything from here on", ONE_EACH)]),
+        (
+            ["---port=5"],
+            [error((0,), "`---port=5` is not a flag: a flag is written `--name`", "write --port=5")],
+        ),
+        (["-="], [error((0,), "`-=` is not a flag: no name follows the dashes", "write --name=value")]),
         (["--zzz y"], [error((0,), "there is no argument `--zzz y`", KNOWN)]),
         (
             ["master=a=b"],
-            [error((0,), "`master=a=b` is no flag: it must be plain `--name`", "write --master=a=b")],
+            [error((0,), "`master=a=b` is not a flag: a flag is written `--name`", "write --master=a=b")],
         ),
         (
             ['"--port=5"'],
-            [error((0,), '`"--port=5"` is no flag: it must be plain `--name`', "write --port=5")],
+            [error((0,), '`"--port=5"` is not a flag: a flag is written `--name`', "write --port=5")],
         ),
         (
             ["---master=a–b"],
-            [error((0,), "`---master=a–b` is no flag: it must be plain `--name`", "write --master=a–b")],
+            [error((0,), "`---master=a–b` is not a flag: a flag is written `--name`", "write --master=a–b")],
         ),
-        (["port=5"], [error((0,), "`port=5` is no flag: it must be plain `--name`", "write --port=5")]),
-        ([" --port=5"], [error((0,), "` --port=5` is no flag: it must be plain `--name`", "write --port=5")]),
+        (["port=5"], [error((0,), "`port=5` is not a flag: a flag is written `--name`", "write --port=5")]),
+        (
+            [" --port=5"],
+            [error((0,), "` --port=5` is not a flag: a flag is written `--name`", "write --port=5")],
+        ),
         (
             ["--port = 5"],
-            [error((0,), "`--port = 5` is no flag: it must be plain `--name`", "write --port=5")],
+            [error((0,), "`--port = 5` is not a flag: a flag is written `--name`", "write --port=5")],
         ),
         (
             ["–port=5"],
-            [error((0,), "`–port=5` is no flag: its dash is not the `-` of the keyboard", "write --port=5")],
+            [
+                error(
+                    (0,),
+                    "`–port=5` is not a flag: it begins with a typographic dash instead of `-`",
+                    "write --port=5",
+                )
+            ],
         ),
         (
             ["—port=5"],
-            [error((0,), "`—port=5` is no flag: its dash is not the `-` of the keyboard", "write --port=5")],
+            [
+                error(
+                    (0,),
+                    "`—port=5` is not a flag: it begins with a typographic dash instead of `-`",
+                    "write --port=5",
+                )
+            ],
         ),
         (
             ["--wait‑master‑enabled"],
             [
                 error(
                     (0,),
-                    "`--wait‑master‑enabled` is no flag: its dash is not the `-` of the keyboard",
+                    "`--wait‑master‑enabled` is not a flag: it begins with a typographic dash instead of `-`",
                     "write --wait-master-enabled",
                 )
             ],
@@ -237,21 +258,21 @@ ONE_EACH = "arguments are written --name=value, one item each"
             [
                 error(
                     (1,),
-                    "`true` is no flag: Volcano reads nothing from here on",
+                    "`true` is not a flag, and Volcano ignores everything from here on",
                     "write --wait-master-enabled=true as one item",
                 )
             ],
         ),
         (
             ["--wait-master-enabled=1", "true"],
-            [error((1,), "`true` is no flag: Volcano reads nothing from here on", ONE_EACH)],
+            [error((1,), "`true` is not a flag, and Volcano ignores everything from here on", ONE_EACH)],
         ),
         (
             ["--wait-master-enabled=true --port=5"],
             [
                 error(
                     (0,),
-                    "`--wait-master-enabled` holds more than one argument",
+                    "`--wait-master-enabled` contains more than one argument",
                     'write one list item for each: "--wait-master-enabled=true", "--port=5"',
                 )
             ],
@@ -261,7 +282,7 @@ ONE_EACH = "arguments are written --name=value, one item each"
             [
                 error(
                     (0,),
-                    "`--master m` holds more than one word",
+                    "`--master m` contains more than one argument",
                     'write one list item for each: "--master", "m"',
                 )
             ],
@@ -270,7 +291,7 @@ ONE_EACH = "arguments are written --name=value, one item each"
             ["--prot=5", "x", "--port=y"],
             [
                 error((0,), "there is no argument `--prot`", "did you mean --port?"),
-                error((1,), "`x` is no flag: Volcano reads nothing from here on", ONE_EACH),
+                error((1,), "`x` is not a flag, and Volcano ignores everything from here on", ONE_EACH),
                 error((2,), "`--port`: `y` is not a whole number", "write --port=23456"),
             ],
         ),
@@ -312,8 +333,8 @@ def test_an_extension_before_an_argument_of_volcanos_is_warned_about(
     assert parse_flags(OURS, arguments)[1] == [
         warning(
             (place,),
-            "`--fast` is an extension of vcjob: Volcano stops reading here and ignores what follows",
-            "put --fast last",
+            "`--fast` is an extension of vcjob: Volcano stops reading here and ignores the arguments after it",
+            "move --fast to the end of the list",
         )
         for place in places
     ]

@@ -37,8 +37,8 @@ def test_upstream_worker_without_master_is_refused() -> None:
         (
             "error",
             "spec.plugins.pytorch",
-            "there is no task named `master` to be the master, so no rank would find the others",
-            "rename the task to master, or write --master=worker and --worker=worker: replica 0 is the master then",
+            "there is no task named `master` for the master, so the ranks could not find each other",
+            "rename the task to master, or write --master=worker and --worker=worker to make its replica 0 the master",
         )
     ]
 

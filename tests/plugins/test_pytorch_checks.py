@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.jobs import job, problems, task
+from vcjob.spec.wording import show
 
 LIST = "spec.plugins.pytorch"
 
@@ -23,7 +24,7 @@ def test_a_port_in_range_is_accepted(port: str) -> None:
 @pytest.mark.parametrize("port", ["0", "65536", "-1"])
 def test_a_bad_port_is_refused_with_the_item_path(port: str) -> None:
     assert said("--master=master", f"--port={port}") == [
-        ("error", f"{LIST}[1]", f"`--port={port}` is no port: it must be 1 to 65535", "write --port=23456")
+        ("error", f"{LIST}[1]", f"`--port={port}` is not a port: it must be 1 to 65535", "write --port=23456")
     ]
 
 
@@ -50,8 +51,8 @@ def test_an_image_that_is_none_is_refused(image: str) -> None:
         (
             "error",
             f"{LIST}[1]",
-            f"`--wait-master-image={image}` is no image",
-            "write --wait-master-image=busybox:1.36.1, or =self for the image of the worker itself",
+            f"`--wait-master-image={show(image)}` is not an image",
+            "write --wait-master-image=busybox:1.36.1, or =self to use the image of the worker",
         )
     ]
 
@@ -62,7 +63,7 @@ def test_a_number_of_processes_that_is_none_is_refused(number: str) -> None:
         (
             "error",
             f"{LIST}[0]",
-            f"`--nproc-per-node={number}` must be a number from 1, or auto",
+            f"`--nproc-per-node={number}` must be a number of at least 1, or auto",
             "write --nproc-per-node=auto",
         )
     ]
@@ -89,7 +90,7 @@ def test_row_3_a_missing_master_is_refused_where_it_is_named() -> None:
         (
             "error",
             f"{LIST}[1]",
-            "there is no task named `chief` to be the master, so no rank would find the others",
+            "there is no task named `chief` for the master, so the ranks could not find each other",
             "write --master=NAME with one of: master, worker",
         )
     ]
@@ -100,7 +101,7 @@ def test_an_explicit_worker_that_names_no_task_is_refused() -> None:
         (
             "error",
             f"{LIST}[0]",
-            "`--worker=helper` names no task of this Job",
+            "`--worker=helper` is not the name of a task of this Job",
             "write --worker=NAME with one of: master, worker",
         )
     ]
@@ -124,7 +125,7 @@ def test_row_4_two_masters_are_refused() -> None:
             "error",
             "spec.tasks[1].replicas",
             "2 masters would all be rank 0",
-            "write replicas: 1, or make it a Job of equal replicas by --master=master and --worker=master",
+            "write replicas: 1, or use one task for all ranks with --master=master and --worker=master",
         )
     ]
 
@@ -135,7 +136,7 @@ def test_workers_without_a_master_pod_are_refused(workers: int) -> None:
         (
             "error",
             "spec.tasks[0].replicas",
-            "without a master pod the workers wait for rank 0 in vain",
+            "the workers need rank 0, but the master has no replicas",
             "write replicas: 1",
         )
     ]
@@ -154,8 +155,8 @@ def test_row_28_a_hostname_for_several_ranks_is_refused() -> None:
         (
             "error",
             "spec.tasks[1].template.spec.hostname",
-            "2 ranks would share the name `w`",
-            "remove it: each pod is named test-pytorch-worker-INDEX then",
+            "2 ranks would have the same hostname `w`",
+            "remove it, so that each pod is named test-pytorch-worker-INDEX",
         )
     ]
     assert said(tasks=(task("master"), task("worker", 1, hostname="w"))) == []
@@ -166,8 +167,8 @@ def test_row_28_a_hostname_that_is_the_masters_too_is_refused() -> None:
         (
             "error",
             "spec.tasks[1].template.spec.hostname",
-            "task `master` has the hostname `h` already",
-            "give each its own, or none",
+            "the task `master` has the same hostname `h`",
+            "change or remove one of them",
         )
     ]
     assert said(tasks=(task("master", hostname="h"), task("worker", hostname="h", subdomain="other"))) == []
@@ -180,8 +181,8 @@ def test_row_29_an_istio_sidecar_is_warned_about(kind: str) -> None:
         (
             "warning",
             f'spec.tasks[1].template.metadata.{kind}["sidecar.istio.io/inject"]',
-            "an Istio sidecar takes over the connections between the ranks, and the rendezvous fails",
-            "add the argument --disable-istio-sidecar to pytorch, at the end of its list",
+            "an Istio sidecar intercepts the connections between the ranks, so that the rendezvous fails",
+            "add --disable-istio-sidecar at the end of the arguments of pytorch",
         )
     ]
     assert said("--disable-istio-sidecar", tasks=(task("master"), injected)) == []

@@ -11,7 +11,7 @@ from vcjob.plugins import registry
 
 @pytest.fixture(autouse=True)
 def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_offers", dict)
+    monkeypatch.setattr(registry, "_installed", dict)
 
 
 def test_our_own_three() -> None:
@@ -29,8 +29,8 @@ def test_volcanos_other_plugins_are_refused_with_a_sentence(name: str) -> None:
         (
             "error",
             f"spec.plugins.{name}",
-            f"the plugin `{name}` of Volcano is not served here: a Job can use env, pytorch, svc",
-            "remove it, or run this Job on Volcano itself",
+            f"Volcano's plugin `{name}` is not supported; the supported plugins are env, pytorch, svc",
+            "remove it, or run this Job with Volcano's own controller",
         )
     ]
 
@@ -40,7 +40,7 @@ def test_volcanos_other_plugins_are_refused_with_a_sentence(name: str) -> None:
     [
         ("pytroch", "did you mean `pytorch`?"),
         ("SVC", "did you mean `svc`?"),
-        ("qqq", "known plugins: env, pytorch, svc"),
+        ("qqq", "the known plugins are env, pytorch, svc"),
     ],
 )
 def test_an_unknown_plugin_is_refused_with_the_nearest(name: str, hint: str) -> None:
@@ -81,7 +81,7 @@ def test_installed_packages_are_looked_through_only_for_a_name_that_is_not_ours(
         looked.append(True)
         return {}
 
-    monkeypatch.setattr(registry, "_offers", look)
+    monkeypatch.setattr(registry, "_installed", look)
     ours = job(task("master"), pytorch=None, svc=None, env=None)
     assert list(registry.check_plugins(ours)) == []
     assert len(registry.open_plugins(ours)) == 3

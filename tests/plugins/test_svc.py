@@ -169,7 +169,7 @@ def test_row_24_hosts_too_long_for_a_program_are_left_out_with_a_warning() -> No
         (
             "warning",
             "spec.tasks[1].replicas",
-            f"`{variable}` is left out: the names of 2500 pods are longer than a program's environment may be",
+            f"`{variable}` is not set: the names of 2500 pods are too long for the environment of a program",
             f"read /etc/volcano/{name}.host instead",
         )
     ]
@@ -228,8 +228,8 @@ def test_lists_that_no_config_map_holds_are_refused(monkeypatch: pytest.MonkeyPa
         (
             "error",
             "spec.tasks",
-            f"the host lists of 5 pods take {size} bytes, and a ConfigMap holds {size - 1}",
-            "use shorter names for the Job and its tasks, or fewer replicas",
+            f"the host lists of 5 pods need {size} bytes; a ConfigMap can hold {size - 1}",
+            "shorten the names of the Job and its tasks, or use fewer replicas",
         )
     ]
 
@@ -256,9 +256,14 @@ def test_the_volumes_name_and_its_place_must_be_free() -> None:
         ),
     )
     pod = "spec.tasks[1].template.spec"
-    taken = ("the svc plugin mounts its host lists at `/etc/volcano`", "mount yours elsewhere")
+    taken = ("the svc plugin mounts its host lists at `/etc/volcano`", "mount this volume at another path")
     assert problems(made) == [
-        ("error", f"{pod}.volumes[1].name", "the svc plugin needs the volume name `train-svc`", "rename it"),
+        (
+            "error",
+            f"{pod}.volumes[1].name",
+            "the svc plugin uses the volume name `train-svc`",
+            "rename this volume",
+        ),
         ("error", f"{pod}.initContainers[0].volumeMounts[0].mountPath", *taken),
         ("error", f"{pod}.containers[0].volumeMounts[1].mountPath", *taken),
     ]
@@ -277,5 +282,5 @@ def test_row_29_env_gives_the_attempt_on_request() -> None:
 
 def test_an_argument_that_env_does_not_have_is_refused() -> None:
     assert problems(job(task("a"), env=["--index"])) == [
-        ("error", "spec.plugins.env[0]", "there is no argument `--index`", "known: --attempt")
+        ("error", "spec.plugins.env[0]", "there is no argument `--index`", "the arguments are --attempt")
     ]

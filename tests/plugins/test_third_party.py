@@ -50,13 +50,13 @@ class Packages:
 
 @contextmanager
 def on_path(folder: Path) -> Iterator[Packages]:
-    registry._offers.cache_clear()
+    registry._installed.cache_clear()
     sys.path.insert(0, str(folder))
     try:
         yield Packages()
     finally:
         sys.path.remove(str(folder))
-        registry._offers.cache_clear()
+        registry._installed.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +127,12 @@ def test_its_problems_have_the_path_of_the_item(installed: Packages) -> None:
     said = installed.ask({"shm": ["--size=8GB", "--sise=1Gi"]}, volumes=[{"name": "shm", "emptyDir": {}}])
     assert said["problems"] == [
         ["error", "spec.plugins.shm[1]", "there is no argument `--sise`", "did you mean --size?"],
-        ["error", "spec.plugins.shm[0]", "`8GB` is no size", "write --size=8Gi"],
+        ["error", "spec.plugins.shm[0]", "`8GB` is not a size", "write --size=8Gi"],
         [
             "error",
             "spec.tasks[0].template.spec.volumes[0].name",
-            "the shm plugin needs the volume name `shm`",
-            "rename it",
+            "the shm plugin uses the volume name `shm`",
+            "rename this volume",
         ],
     ]
 
@@ -235,41 +235,41 @@ def write_package(target: Path, name: str, offers: dict[str, str]) -> None:
     (info / "entry_points.txt").write_text("[vcjob.plugins]\n" + "".join(lines))
 
 
-FAULT = "this is a fault of that plugin: mend it, or take it out of spec.plugins"
+FAULT = "this is an error in the plugin: fix it, or remove it from spec.plugins"
 
 
-def mend(name: str) -> str:
-    return f"mend or remove the package that offers `{name}`"
+def fix(name: str) -> str:
+    return f"fix or remove the package that provides `{name}`"
 
 
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("parse", "the plugin `parse` failed while reading its arguments: ValueError: bad day", FAULT),
+        ("parse", "the plugin `parse` failed while parsing its arguments: ValueError: bad day", FAULT),
         (
             "opens",
-            "the plugin `opens` failed while saying which plugins it needs: ValueError: bad day",
+            "the plugin `opens` failed while listing the plugins that it requires: ValueError: bad day",
             FAULT,
         ),
         ("check", "the plugin `check` failed while checking the Job: ValueError: bad day", FAULT),
         ("shape", "the plugin `shape` failed while shaping the pods of task `a`: ValueError: bad day", FAULT),
-        ("init", "the plugin `init` cannot be loaded: ValueError: bad day", mend("init")),
+        ("init", "the plugin `init` cannot be loaded: ValueError: bad day", fix("init")),
         (
             "number",
-            "the plugin `number` is no vcjob plugin: broken_plugins:no_plugin is no Plugin of vcjob.plugins.base",
-            mend("number"),
+            "the plugin `number` is not a vcjob plugin: broken_plugins:no_plugin is not a vcjob.plugins.base.Plugin",
+            fix("number"),
         ),
         (
             "absent",
             "the plugin `absent` cannot be loaded: AttributeError: module 'broken_plugins' has no attribute 'Nothing'",
-            mend("absent"),
+            fix("absent"),
         ),
         (
             "missing",
             "the plugin `missing` cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'",
-            mend("missing"),
+            fix("missing"),
         ),
-        ("twice", "the plugin `twice` is offered by several packages: broken, second", mend("twice")),
+        ("twice", "several packages provide the plugin `twice`: broken, second", fix("twice")),
     ],
 )
 def test_a_broken_plugin_is_a_problem_of_the_job(
@@ -280,12 +280,12 @@ def test_a_broken_plugin_is_a_problem_of_the_job(
 
 def test_a_plugin_with_a_syntax_error_is_a_problem_of_the_job(broken: Packages) -> None:
     ((severity, path, message, hint),) = broken.ask({"syntax": []})["problems"]
-    assert (severity, path, hint) == ("error", "spec.plugins.syntax", mend("syntax"))
+    assert (severity, path, hint) == ("error", "spec.plugins.syntax", fix("syntax"))
     assert message.startswith("the plugin `syntax` cannot be loaded: SyntaxError: ")
 
 
 @pytest.mark.parametrize(
-    ("name", "doing"), [("objects", "adding its objects"), ("per-pod-bad", "shaping pod 0 of task `a`")]
+    ("name", "doing"), [("objects", "creating its objects"), ("per-pod-bad", "shaping pod 0 of task `a`")]
 )
 def test_what_fails_later_is_an_error_in_plain_words(broken: Packages, name: str, doing: str) -> None:
     assert broken.ask({name: []})["refused"] == [
@@ -339,7 +339,7 @@ def test_a_guarded_plugin_is_given_all_that_a_plugin_is_given(monkeypatch: pytes
     seen = SeenPerPod()
     plugin = guarded(seen, "other-name")
     assert (plugin.name, plugin.order) == ("other-name", 7)
-    monkeypatch.setattr(registry, "_offers", lambda: {"other-name": plugin})
+    monkeypatch.setattr(registry, "_installed", lambda: {"other-name": plugin})
     job = job_with({"other-name": ["--x"]})
     task, spec = job.tasks[0], job.tasks[0].pod_spec
     list(registry.check_plugins(job))

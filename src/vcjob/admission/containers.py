@@ -1,4 +1,8 @@
-"""One container: an image, mounts that exist, variables and probes with one source each, resources that fit."""
+"""Checks of one container: its image, mounts, variables, ports, probes and resources.
+
+`templates` calls `check` for every container of a pod. What the API server would refuse once the pod is
+created is a problem here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from typing import Any
 
 from vcjob.spec import quantity
 from vcjob.spec.problem import Path, Problem, error
-from vcjob.spec.spelling import nearest
+from vcjob.spec.spelling import Vocabulary, did_you_mean
+from vcjob.spec.wording import listed, show
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -29,16 +34,18 @@ def check(container: dict[str, Any], volumes: Collection[str], where: Path) -> I
 
 def _mounts(container: dict[str, Any], volumes: Collection[str], where: Path) -> Iterator[Problem]:
     paths: set[str] = set()
+    known = Vocabulary(volumes)
     for number, mount in enumerate(container.get("volumeMounts") or []):
         place = (*where, "volumeMounts", number)
         name, path = mount.get("name"), mount.get("mountPath")
         if name is not None and name not in volumes:
-            near = nearest(name, volumes)
-            hint = f"did you mean `{near}`?" if near else "add it to the `volumes` of the pod"
-            yield error((*place, "name"), f"there is no volume named `{name}`", hint)
+            hint = did_you_mean(name, known, "add it to the `volumes` of the pod")
+            yield error((*place, "name"), f"there is no volume named `{show(name)}`", hint)
         if path in paths:
             yield error(
-                (*place, "mountPath"), f"`{path}` is mounted already in this container", "choose another path"
+                (*place, "mountPath"),
+                f"another volume is mounted at `{show(path)}` in this container",
+                "choose another path",
             )
         elif path is not None:
             paths.add(path)
@@ -53,8 +60,8 @@ def _env(container: dict[str, Any], where: Path) -> Iterator[Problem]:
         if variable.get("value"):
             yield error(
                 (*place, "valueFrom"),
-                f"`{variable.get('name')}` has a value and a valueFrom",
-                "keep one of them",
+                f"the variable `{show(variable.get('name'))}` has both a value and a valueFrom",
+                "remove one of them",
             )
         yield from _exactly_one(source, tuple(source), (*place, "valueFrom"), "valueFrom")
     for number, source in enumerate(container.get("envFrom") or []):
@@ -69,8 +76,8 @@ def _ports(container: dict[str, Any], where: Path) -> Iterator[Problem]:
         if name and name in names:
             yield error(
                 (*where, "ports", number, "name"),
-                f"a second port named `{name}`",
-                "give it another name, or none",
+                f"another port of this container has the name `{name}`",
+                "rename one of them, or remove the name",
             )
         elif name:
             names.add(name)
@@ -90,11 +97,14 @@ def _exactly_one(
     mapping: dict[str, Any], kinds: tuple[str, ...], where: Path, what: str
 ) -> Iterator[Problem]:
     found = [kind for kind in kinds if mapping.get(kind) is not None]
-    if not found:
-        hint = f"add one of {', '.join(kinds)}" if kinds else "say where the value comes from, e.g. fieldRef"
-        yield error(where, f"{what} does not say what to do" if kinds else f"{what} is empty", hint)
+    if not found and kinds:
+        yield error(where, f"{what} sets none of {', '.join(kinds)}", "add one of them")
+    elif not found:
+        yield error(where, f"{what} is empty", "add a source of the value, such as fieldRef")
     elif len(found) > 1:
-        yield error((*where, found[1]), f"{what} has several: {', '.join(found)}", "keep one of them")
+        yield error(
+            (*where, found[1]), f"{what} sets several of its fields: {listed(found)}", "keep one of them"
+        )
 
 
 def _resources(resources: dict[str, Any], where: Path) -> Iterator[Problem]:
@@ -104,10 +114,12 @@ def _resources(resources: dict[str, Any], where: Path) -> Iterator[Problem]:
         for name, amount in amounts.items():
             place = (*where, kind, name)
             if amount.nano < 0:
-                yield error(place, f"{amount} is negative", "write a positive amount")
+                yield error(place, f"the amount {amount} is negative", "write a positive amount")
             elif "/" in name and amount.nano % quantity.NANO:
                 yield error(
-                    place, f"{name} cannot be divided: {amount} is no whole number", "write a whole number"
+                    place,
+                    f"{name} cannot be divided, and {amount} is not a whole number",
+                    "write a whole number",
                 )
     for name, amount in requests.items():
         limit = limits.get(name)
@@ -116,17 +128,21 @@ def _resources(resources: dict[str, Any], where: Path) -> Iterator[Problem]:
             if name not in _DIVISIBLE:
                 yield error(
                     place,
-                    f"{name} needs a limit that is equal to its request",
+                    f"{name} has a request and no limit; the limit must be equal to the request",
                     f"add `{name}: {amount}` to limits",
                 )
         elif limit < amount:
-            yield error(place, f"the request {amount} is more than the limit {limit}", f"at most {limit}")
+            yield error(
+                place, f"the request {amount} is larger than the limit {limit}", f"request at most {limit}"
+            )
         elif name not in _DIVISIBLE and amount < limit:
-            yield error(place, f"the request of {name} must be equal to its limit {limit}", f"write {limit}")
+            yield error(
+                place, f"the request of {name} must be equal to its limit {limit}", f"request {limit}"
+            )
 
 
 def _amounts(named: dict[str, Any] | None) -> dict[str, quantity.Quantity]:
-    """The amounts that can be read; the schema has refused the others."""
+    """The amounts that can be read; the schema check has reported the others."""
     found = {}
     for name, value in (named or {}).items():
         if value is not None:

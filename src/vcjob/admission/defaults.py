@@ -1,4 +1,8 @@
-"""What a Job means where it is silent. The document given is left alone; the changed parts are copied."""
+"""The defaults of a Job, as Volcano fills them in.
+
+`admit` applies them before the checks; the controller applies them to Jobs that it takes over. The given
+document is not changed: the parts that differ are copied.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ TASK_NAME = "default"
 
 
 def apply(doc: dict[str, Any]) -> dict[str, Any]:
-    """The document with its defaults. Applied twice, it changes nothing."""
+    """The document with its defaults; a document that has them is returned unchanged."""
     spec = dict(doc.get("spec") or {})
     spec["tasks"] = [_task(index, task) for index, task in enumerate(spec.get("tasks") or [])]
     _fill(spec, "minAvailable", sum(task["minAvailable"] for task in spec["tasks"]), empty=0)
@@ -26,31 +30,31 @@ def _task(index: int, task: dict[str, Any]) -> dict[str, Any]:
     task = dict(task)
     _fill(task, "name", f"{TASK_NAME}{index}", empty="")
     _fill(task, "replicas", 0)
-    _fill(task, "minAvailable", _least(task), empty=0)
+    _fill(task, "minAvailable", _default_min_available(task), empty=0)
     _fill(task, "maxRetry", MAX_RETRY)
     template = task.get("template") or {}
     pod = template.get("spec") or {}
     if pod.get("hostNetwork") and not pod.get("dnsPolicy"):
-        # With the default policy a pod on the host's network could not resolve the Job's own names.
+        # With the default policy, a pod on the host's network cannot resolve the names of the Job's pods.
         task["template"] = {**template, "spec": {**pod, "dnsPolicy": "ClusterFirstWithHostNet"}}
     return task
 
 
-def _least(task: dict[str, Any]) -> int:
+def _default_min_available(task: dict[str, Any]) -> int:
     partitions = task.get("partitionPolicy") or {}
     least: int = (partitions.get("minPartitions") or 0) * (partitions.get("partitionSize") or 0)
     return least or task["replicas"]
 
 
 def _fill(mapping: dict[str, Any], key: str, value: Any, *, empty: Any = None) -> None:
-    """Set a key that is absent or null, or has the value that counts as absent (`False` is no 0 here)."""
+    """Set a key that is absent, null or `empty`. Types are compared too, because False equals 0 in Python."""
     present = mapping.get(key)
     if present is None or (present == empty and type(present) is type(empty)):
         mapping[key] = value
 
 
 def open_forced_plugins(doc: dict[str, Any], opened: Iterable[tuple[Any, Any]]) -> None:
-    """Write down the plugins that others force on, each with an empty list, as Volcano does."""
+    """Add the plugins that other plugins require, each with an empty list of arguments, as Volcano does."""
     plugins = dict(doc["spec"].get("plugins") or {})
     for plugin, _ in opened:
         plugins.setdefault(plugin.name, [])

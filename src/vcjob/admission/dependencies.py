@@ -1,4 +1,4 @@
-"""dependsOn: every name is a task, and no task waits for itself."""
+"""Checks of dependsOn: every name is a task, and no task depends on itself, directly or through others."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ _SHOWN_TASKS = 8
 def check(job: Job) -> Iterator[Problem]:
     names = {task.name for task in job.tasks}
     vocabulary = Vocabulary(task.name for task in job.tasks)
-    waits: dict[str, tuple[str, ...]] = {}
+    needs: dict[str, tuple[str, ...]] = {}
     for number, task in enumerate(job.tasks):
         needed = task.depends_on.name if task.depends_on else ()
-        waits[task.name] = tuple(name for name in needed if name in names)
-        for place, name in enumerate(needed):
+        needs[task.name] = tuple(name for name in needed if name in names)
+        for position, name in enumerate(needed):
             if name not in names:
                 yield error(
-                    ("spec", "tasks", number, "dependsOn", "name", place),
+                    ("spec", "tasks", number, "dependsOn", "name", position),
                     f"there is no task named `{show(name)}`",
                     did_you_mean(name, vocabulary, "name a task of this Job"),
                 )
-    yield from islice(_cycles(job, waits), _MAX_CYCLES)
+    yield from islice(_cycles(job, needs), _MAX_CYCLES)
 
 
-def _cycles(job: Job, waits: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
-    """One problem for each cycle, found by a depth-first walk that needs no recursion."""
-    place = {task.name: number for number, task in enumerate(job.tasks)}
+def _cycles(job: Job, needs: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
+    """One problem for each cycle, found by an iterative depth-first search."""
+    number_of = {task.name: number for number, task in enumerate(job.tasks)}
     done: set[str] = set()
-    for start in waits:
-        trail: list[str] = []
-        on_trail: set[str] = set()
+    for start in needs:
+        stack: list[str] = []
+        on_stack: set[str] = set()
         todo = [(start, False)]
         while todo:
-            name, left = todo.pop()
-            if left:
-                trail.pop()
-                on_trail.discard(name)
+            name, finished = todo.pop()
+            if finished:
+                stack.pop()
+                on_stack.discard(name)
                 done.add(name)
-            elif name in on_trail:
-                circle = [*trail[trail.index(name) :], name]
+            elif name in on_stack:
+                cycle = [*stack[stack.index(name) :], name]
                 yield error(
-                    ("spec", "tasks", place[trail[-1]], "dependsOn"),
-                    f"the tasks depend on each other in a cycle: {_chain(circle)}",
+                    ("spec", "tasks", number_of[stack[-1]], "dependsOn"),
+                    f"the tasks depend on each other in a cycle: {_chain(cycle)}",
                     "remove one of these dependencies",
                 )
             elif name not in done:
-                trail.append(name)
-                on_trail.add(name)
+                stack.append(name)
+                on_stack.add(name)
                 todo.append((name, True))
-                todo += [(needed, False) for needed in waits[name]]
+                todo += [(needed, False) for needed in needs[name]]
 
 
 def _chain(names: Sequence[str]) -> str:

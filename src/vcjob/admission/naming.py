@@ -1,4 +1,4 @@
-"""Names: of the Job, of its tasks, and of what is made from them."""
+"""Checks of the names of the Job, of its tasks, and of the objects that are created from them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from vcjob.plugins import registry
 from vcjob.spec import names
 from vcjob.spec.job import BackendName, Job
 from vcjob.spec.problem import Path, Problem, error, has_errors
+from vcjob.spec.wording import show
 
 #: `<job>-svc` names a volume, which has at most 63 characters.
 MAX_JOB_NAME = names.LABEL_LENGTH - len("-svc")
@@ -21,19 +22,25 @@ def check(job: Job, backend: BackendName | None) -> Iterator[Problem]:
     if not name and job.metadata.generate_name:
         where, name = ("metadata", "generateName"), job.metadata.generate_name + _SUFFIX
         if backend != "cluster":
-            yield error(where, "only a cluster can make up a name", "write `name` instead of `generateName`")
+            yield error(
+                where, "generateName works on a cluster only", "write `name` instead of `generateName`"
+            )
     if not name:
         yield error(where, "the Job has no name", "add `name: my-job` under `metadata`")
         return
     bad_name = _job_name(job, name)
     if bad_name:
-        yield error(where, f"the name `{name}` {bad_name}", "choose another name")
+        yield error(where, f"the name `{show(name)}` {bad_name}", "choose another name")
     if job.metadata.namespace and (reason := names.dns_label(job.metadata.namespace)):
-        yield error(("metadata", "namespace"), f"the namespace `{job.metadata.namespace}` {reason}")
+        yield error(
+            ("metadata", "namespace"),
+            f"the namespace `{show(job.metadata.namespace)}` {reason}",
+            "use the name of an existing namespace",
+        )
     if len(job.spec.queue or "") > names.LABEL_LENGTH:
         yield error(
             ("spec", "queue"),
-            f"the queue's name is longer than {names.LABEL_LENGTH} characters: it could not be a label of the pods",
+            f"the name of the queue has more than {names.LABEL_LENGTH} characters, so it cannot be a label of the pods",
             "use a queue with a shorter name",
         )
     yield from _tasks(job, None if bad_name else name)
@@ -43,15 +50,15 @@ def _job_name(job: Job, name: str) -> str | None:
     if not has_service(job):
         return names.dns_subdomain(name) or names.label_value(name)
     if "." in name:
-        return "has dots, so it cannot name the Service by which the pods find each other"
+        return "contains dots, so it cannot be the name of the Service by which the pods find each other"
     reason = names.service_name(name)
     if reason is None and len(name) > MAX_JOB_NAME:
-        return f"is {len(name)} characters long; at most {MAX_JOB_NAME}, so that `<job>-svc` is a name too"
+        return f"has {len(name)} characters; at most {MAX_JOB_NAME} are allowed, because `<job>-svc` must be a valid name"
     return reason
 
 
 def has_service(job: Job) -> bool:
-    """Whether the svc plugin is open, by itself or by another."""
+    """Whether the Job uses the svc plugin, or another plugin that requires it."""
     if "svc" in job.spec.plugins:
         return True
     for name, arguments in job.spec.plugins.items():
@@ -64,12 +71,12 @@ def has_service(job: Job) -> bool:
 
 
 def _tasks(job: Job, name: str | None) -> Iterator[Problem]:
-    """The tasks' names, and those of their last pods where the Job's own name is a good one."""
+    """The names of the tasks, and those of their last pods where the name of the Job is valid."""
     for number, task in enumerate(job.tasks):
         where: Path = ("spec", "tasks", number, "name")
         if reason := names.dns_label(task.name):
             yield error(
-                where, f"the task's name `{task.name}` {reason}", f"it should match {names.DNS_LABEL}"
+                where, f"the task name `{show(task.name)}` {reason}", f"it should match {names.DNS_LABEL}"
             )
             continue
         last = f"{name}-{task.name}-{max(task.replicas - 1, 0)}"
@@ -77,6 +84,6 @@ def _tasks(job: Job, name: str | None) -> Iterator[Problem]:
             over = len(last) - names.LABEL_LENGTH
             yield error(
                 where,
-                f"the last pod would be named `{last}`: {len(last)} characters, at most {names.LABEL_LENGTH}",
-                f"make the name of the Job or of the task {over} characters shorter",
+                f"the name of the last pod, `{show(last)}`, would have {len(last)} characters; at most {names.LABEL_LENGTH} are allowed",
+                f"shorten the name of the Job or of the task by {over} characters",
             )

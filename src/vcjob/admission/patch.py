@@ -1,4 +1,4 @@
-"""The difference between two documents as a JSON Patch (RFC 6902), for the webhook's answer."""
+"""The difference between two documents as a JSON Patch (RFC 6902), for the answer of the webhook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Operation = dict[str, Any]
 
 
 def json_patch(before: Any, after: Any) -> list[Operation]:
-    """The operations that make `after` of `before`, applied in order."""
+    """The operations that turn `before` into `after` when applied in order."""
     return list(_operations(before, after, ""))
 
 

@@ -1,4 +1,4 @@
-"""Policies: each says for what it waits and what it does, and no two say it for the same thing."""
+"""Checks of policies: each has a valid cause and action, and no two of one list have the same cause."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from vcjob.spec import duration
 from vcjob.spec.job import Job, Policy, Task
 from vcjob.spec.problem import Path, Problem, error, warning
-from vcjob.spec.spelling import nearest
+from vcjob.spec.spelling import did_you_mean
+from vcjob.spec.wording import show
 
 ANY = "*"
 EVENTS = (
@@ -58,16 +59,17 @@ def _list(policies: Sequence[Policy], where: Path, tasks: Sequence[Task]) -> Ite
                 )
                 yield error(
                     (*place, key),
-                    f"duplicate {what} `{cause}`: policy {before + 1} of this list has it already",
+                    f"duplicate {what} `{show(cause)}`: policy {before + 1} of this list has the same one",
+                    "remove one of the two policies",
                 )
     events = [cause for cause in seen if isinstance(cause, str)]
     if ANY in events and len(events) > 1:
         yield error(
             (*where, seen[ANY]),
-            f"`{ANY}` is every event: if there's {ANY} here, no other policy should be here",
+            f"`{ANY}` means every event: if there's {ANY} here, no other policy should be here",
             f"remove {_others(events)}",
         )
-    yield from _silent_exit_codes(policies, where, tasks)
+    yield from _exit_codes_without_effect(policies, where, tasks)
 
 
 def _causes(policy: Policy, place: Path) -> Iterator[Problem]:
@@ -76,24 +78,26 @@ def _causes(policy: Policy, place: Path) -> Iterator[Problem]:
         yield error(
             (*place, "exitCode"),
             "a policy must not specify event and exitCode simultaneously",
-            "make two policies of it",
+            "write two policies",
         )
     elif not events and policy.exit_code is None:
         yield error(
             place,
-            "the policy has neither: either event and exitCode should be specified",
+            "the policy has no cause: either event and exitCode should be specified",
             f"add `event:` with one of {', '.join(EVENTS)}",
         )
     if policy.exit_code == 0:
         yield error(
             (*place, "exitCode"),
-            "0 is not a valid error code: it is success, not a failure to act on",
+            "0 is not a valid error code: it means success",
             "use `event: TaskCompleted`",
         )
     for event in dict.fromkeys(events):
         if event not in EVENTS:
             yield error(
-                (*place, _event_key(policy, event)), f"invalid policy event `{event}`", _hint(event, EVENTS)
+                (*place, _event_key(policy, event)),
+                f"invalid policy event `{show(event)}`",
+                _hint(event, EVENTS),
             )
 
 
@@ -105,7 +109,7 @@ def _action(policy: Policy, place: Path) -> Iterator[Problem]:
     if not policy.action:
         yield error(place, "the policy has no action", f"add `action:` with one of {', '.join(ACTIONS)}")
     elif policy.action not in ACTIONS:
-        message = f"invalid policy action `{policy.action}`"
+        message = f"invalid policy action `{show(policy.action)}`"
         yield error((*place, "action"), message, _hint(policy.action, ACTIONS))
 
 
@@ -113,20 +117,24 @@ def _timeout(policy: Policy, place: Path) -> Iterator[Problem]:
     if policy.timeout is None:
         if "PodPending" in policy.all_events:
             yield error(
-                place, "PodPending needs a timeout: every pod is pending at first", "add `timeout: 10m`"
+                place,
+                "PodPending needs a timeout, because every pod is pending at first",
+                "add `timeout: 10m`",
             )
         return
     try:
         negative = duration.nanoseconds(policy.timeout) < 0
     except ValueError:
-        return  # the schema has refused it
+        return  # the schema check has reported it
     if negative:
         yield error(
             (*place, "timeout"), f"the timeout `{policy.timeout}` is negative", "write it without `-`"
         )
 
 
-def _silent_exit_codes(policies: Sequence[Policy], where: Path, tasks: Sequence[Task]) -> Iterator[Problem]:
+def _exit_codes_without_effect(
+    policies: Sequence[Policy], where: Path, tasks: Sequence[Task]
+) -> Iterator[Problem]:
     restarting = [task.name for task in tasks if (task.pod_spec.get("restartPolicy") or "Always") != "Never"]
     if not restarting:
         return
@@ -134,7 +142,7 @@ def _silent_exit_codes(policies: Sequence[Policy], where: Path, tasks: Sequence[
         if policy.exit_code:
             yield warning(
                 (*where, number, "exitCode"),
-                f"never acts on {_listed(restarting)}: the container is restarted in its pod before the policy is asked",
+                f"this policy never acts on {_listed(restarting)}: the kubelet restarts the container before the policy applies",
                 "write `restartPolicy: Never` in the template",
             )
 
@@ -149,5 +157,4 @@ def _others(events: Sequence[str]) -> str:
 
 
 def _hint(wrong: str, known: Sequence[str]) -> str:
-    near = nearest(wrong, known)
-    return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
+    return did_you_mean(wrong, known, f"use one of {', '.join(known)}")

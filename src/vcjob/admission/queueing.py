@@ -1,4 +1,4 @@
-"""The Job's queue, where the cluster has queues: it exists, is open, and takes jobs."""
+"""Checks of the queue, where the cluster has queues: it exists, is open and accepts Jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Path, Problem, error
-from vcjob.spec.spelling import nearest
+from vcjob.spec.spelling import Vocabulary, did_you_mean
+from vcjob.spec.wording import listed, show
 
 ROOT = "root"
 _WHERE: Path = ("spec", "queue")
@@ -18,21 +19,17 @@ def check(job: Job, queues: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem
     name = job.spec.queue or ""
     queue = queues.get(name)
     if name == ROOT:
-        yield error(_WHERE, "the root queue takes no jobs", "use a queue below it")
+        yield error(_WHERE, "the root queue accepts no Jobs", "use one of its child queues")
     elif queue is None:
-        near = nearest(name, queues)
-        yield error(
-            _WHERE,
-            f"there is no queue named `{name}`",
-            f"did you mean `{near}`?" if near else _choice(queues),
-        )
+        hint = did_you_mean(name, Vocabulary(queues), _choice(queues))
+        yield error(_WHERE, f"there is no queue named `{show(name)}`", hint)
     else:
         state = (queue.get("status") or {}).get("state")
         if state != "Open":
             yield error(
                 _WHERE,
                 f"the queue `{name}` is not open ({state or 'no state yet'})",
-                "use another, or open it",
+                "use another queue, or open this one",
             )
         children = sorted(
             other for other, body in queues.items() if (body.get("spec") or {}).get("parent") == name
@@ -40,11 +37,11 @@ def check(job: Job, queues: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem
         if children:
             yield error(
                 _WHERE,
-                f"the queue `{name}` is a parent and takes no jobs",
-                f"one of {', '.join(children[:5])}",
+                f"the queue `{name}` has child queues and accepts no Jobs",
+                f"use one of {listed(children, 5)}",
             )
 
 
 def _choice(queues: Mapping[str, Any]) -> str:
     names = [name for name in sorted(queues) if name != ROOT]
-    return f"one of {', '.join(names[:5])}" if names else "make a queue first"
+    return f"use one of {listed(names, 5)}" if names else "create a queue first"

@@ -1,7 +1,7 @@
 """The part of a document that can be read when some of its values have the wrong type.
 
-All problems are reported at once, so the checks go on after a schema error: on a copy without what
-cannot be read, and without reporting what only follows from that.
+All problems are reported at once, so the checks continue after a schema error: on a copy without the values
+that cannot be read, and without reporting problems that only follow from those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`admit`: from a document to a Job that everything else may rely on, or to all that is wrong with it."""
+"""`admit`: turns a document into a checked Job with its defaults, or into the list of its problems.
+
+It runs the limits, the schema, the checks of this package and those of the plugins, in this order. It knows
+neither files nor clusters: callers pass the document and, where there are any, the queues.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ from vcjob.spec.job import BackendName, Job
 from vcjob.spec.problem import Path, Problem, has_errors
 
 Check = Callable[[Job], Iterable[Problem]]
-#: How long the path of a field of a task is: spec, tasks, number, field.
+#: The length of the path of a task's field: spec, tasks, number, field.
 _TASK_FIELD = 4
 Queues = Mapping[str, Mapping[str, Any]]
 _Identity: TypeAlias = tuple[Path, str]
@@ -66,10 +70,10 @@ def admit(
     queues: Queues | None = None,
     old: Mapping[str, Any] | None = None,
 ) -> Admission:
-    """Default and check one Job.
+    """Apply the defaults to one Job and check it.
 
-    `queues` are the cluster's Queue objects by name, where there are any. With `old` it is an update:
-    what may not change is refused, and what was wrong before is no reason to refuse it now.
+    `queues` are the cluster's Queue objects by name, where there are any. With `old`, the Job is an update of
+    it: fields that may not change are checked, and a problem that the old Job had is not reported.
     """
     document = doc if isinstance(doc, Document) else Document.of(doc)
     review = _Review(document, allow_unknown, backend, queues, update=old is not None)

@@ -1,4 +1,4 @@
-"""The tasks of a Job: there are some, their names differ, their numbers fit together."""
+"""Checks of the tasks of a Job: their names, replicas and minAvailable."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Path, Problem, error, warning
+from vcjob.spec.wording import show
 
 
 def check(job: Job) -> Iterator[Problem]:
@@ -22,7 +23,7 @@ def check(job: Job) -> Iterator[Problem]:
                 ("spec", "tasks", number, "minAvailable"),
                 f"'minAvailable' is greater than 'replicas' in task {task.name}: "
                 f"{task.min_available} of {task.replicas}",
-                f"at most {task.replicas}",
+                f"write at most {task.replicas}",
             )
     yield from _totals(job)
 
@@ -34,7 +35,7 @@ def _names(job: Job) -> Iterator[Problem]:
         if before != number:
             yield error(
                 ("spec", "tasks", number, "name"),
-                f"duplicated task name `{task.name}`: spec.tasks[{before}] has it already",
+                f"duplicated task name `{show(task.name)}`: spec.tasks[{before}] has the same name",
                 "give each task its own name",
             )
 
@@ -42,16 +43,16 @@ def _names(job: Job) -> Iterator[Problem]:
 def _totals(job: Job) -> Iterator[Problem]:
     where: Path = ("spec", "minAvailable")
     least = job.spec.min_available or 0
-    # The sum of the tasks' own numbers is the default; where it is too much, one of them is.
+    # The default is the sum of the tasks' numbers; where that is too large, one of them has been reported.
     if job.tasks and least > job.replicas and least != sum(task.min_available or 0 for task in job.tasks):
         yield error(
             where,
             f"job 'minAvailable' should not be greater than total replicas: {least} of {job.replicas}",
-            f"at most {job.replicas}; leave it out to wait for all of them",
+            f"write at most {job.replicas}, or remove it to wait for all pods",
         )
     if (job.spec.min_success or 0) > job.replicas:
         yield warning(
             ("spec", "minSuccess"),
-            f"minSuccess is {job.spec.min_success}, but there are only {job.replicas} pods: it can never be met",
-            f"at most {job.replicas}",
+            f"minSuccess is {job.spec.min_success}, but the Job has only {job.replicas} pods, so it can never be met",
+            f"write at most {job.replicas}",
         )

@@ -1,6 +1,6 @@
-"""Pod templates: what the API server would refuse once the pods are made is refused before.
+"""Checks of pod templates: what the API server would refuse when the pods are created is reported here.
 
-The schema has checked every field by itself; here is what fields mean together.
+The schema has checked each field on its own; these checks concern several fields together.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from vcjob.admission import containers
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Path, Problem, error
+from vcjob.spec.wording import listed, show
 
 KINDS = ("initContainers", "containers")
 
@@ -21,7 +22,7 @@ def check(job: Job) -> Iterator[Problem]:
         if not task.pod_spec:
             yield error(
                 where,
-                f"the task `{task.name}` has no pod template",
+                f"the task `{show(task.name)}` has no pod template",
                 "add `template: {spec: {containers: [...]}}`",
             )
             continue
@@ -35,7 +36,7 @@ def _pod(pod: dict[str, Any], where: Path) -> Iterator[Problem]:
         )
     if pod.get("ephemeralContainers"):
         yield error(
-            (*where, "ephemeralContainers"), "a template cannot have ephemeral containers", "take them away"
+            (*where, "ephemeralContainers"), "a template cannot have ephemeral containers", "remove them"
         )
     volumes: dict[str, int] = {}
     for number, volume in enumerate(pod.get("volumes") or []):
@@ -48,17 +49,21 @@ def _pod(pod: dict[str, Any], where: Path) -> Iterator[Problem]:
 
 def _volume(volume: dict[str, Any], first: int, number: int, where: Path) -> Iterator[Problem]:
     if first != number:
-        yield error((*where, "name"), f"a second volume named `{volume['name']}`", "give it another name")
+        yield error(
+            (*where, "name"),
+            f"another volume of this pod has the name `{volume['name']}`",
+            "rename one of them",
+        )
     sources = [key for key, value in volume.items() if key != "name" and value is not None]
     if not sources:
         yield error(
             where,
             "the volume has no source",
-            "say what it is, e.g. `emptyDir: {}` or `persistentVolumeClaim: ...`",
+            "add one, such as `emptyDir: {}` or `persistentVolumeClaim: ...`",
         )
     elif len(sources) > 1:
         yield error(
-            (*where, sources[1]), f"the volume has several sources: {', '.join(sources)}", "keep one of them"
+            (*where, sources[1]), f"the volume has several sources: {listed(sources)}", "keep one of them"
         )
 
 
@@ -71,16 +76,16 @@ def _containers(pod: dict[str, Any], volumes: dict[str, int], where: Path) -> It
             if name in seen:
                 yield error(
                     (*place, "name"),
-                    f"a second container named `{name}`: {seen[name]}",
-                    "give it another name",
+                    f"another container has the name `{name}`: {seen[name]}",
+                    "rename one of them",
                 )
             elif name:
-                seen[name] = f"{kind}[{number}] has that name"
+                seen[name] = f"{kind}[{number}]"
             yield from containers.check(container, volumes, place)
 
 
 def _host_ports(pod: dict[str, Any], where: Path) -> Iterator[Problem]:
-    """On the node's own network a port of the container is a port of the node; two cannot share one."""
+    """With hostNetwork a port of a container is a port of the node, which only one container can use."""
     taken: dict[tuple[Any, ...], str] = {}
     for number, container in enumerate(pod.get("containers") or []):
         for place, port in enumerate(container.get("ports") or []):
@@ -90,8 +95,8 @@ def _host_ports(pod: dict[str, Any], where: Path) -> Iterator[Problem]:
             if pod.get("hostNetwork") and host != inside:
                 yield error(
                     (*at, "hostPort"),
-                    f"with hostNetwork, hostPort must be the containerPort ({inside})",
-                    "leave hostPort out",
+                    f"with hostNetwork, hostPort must be equal to containerPort ({inside})",
+                    "remove hostPort",
                 )
             if not host:
                 continue
@@ -99,7 +104,7 @@ def _host_ports(pod: dict[str, Any], where: Path) -> Iterator[Problem]:
             if key in taken:
                 yield error(
                     (*at, "hostPort"),
-                    f"the port {host} of the node is taken by {taken[key]}",
+                    f"port {host} of the node is already used by {taken[key]}",
                     "use another port",
                 )
             else:

@@ -1,4 +1,4 @@
-"""Topology: NUMA policies, partitions and network tiers."""
+"""Checks of topology: NUMA policies, partitions and network tiers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _tiers(topology: Mapping[str, Any] | None, where: Path) -> Iterator[Problem]
     if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
         yield error(
             (*where, "highestTierName"),
-            "the highest tier is given twice: highestTierAllowed and highestTierName",
-            "keep one of them",
+            "the highest tier is set twice, by highestTierAllowed and by highestTierName",
+            "remove one of them",
         )
 
 
@@ -39,20 +39,20 @@ def _partitions(task: Task, where: Path) -> Iterator[Problem]:
         yield error(
             place,
             f"{policy.total_partitions} partitions of {policy.partition_size} are {pods} pods, but replicas is {task.replicas}",
-            "totalPartitions × partitionSize must be replicas",
+            "totalPartitions × partitionSize must be equal to replicas",
         )
     least = policy.min_partitions * policy.partition_size
     if policy.min_partitions > policy.total_partitions:
         yield error(
             (*place, "minPartitions"),
             f"minPartitions is {policy.min_partitions}, but there are only {policy.total_partitions}",
-            f"at most {policy.total_partitions}",
+            f"write at most {policy.total_partitions}",
         )
     elif least and task.min_available != least:
         yield error(
             (*where, "minAvailable"),
             f"minAvailable is {task.min_available}, but {policy.min_partitions} partitions of {policy.partition_size} are {least} pods",
-            f"leave minAvailable out, or write {least}",
+            f"remove minAvailable, or write {least}",
         )
 
 
@@ -64,8 +64,8 @@ def _whole_cpus(task: Task, where: Path) -> Iterator[Problem]:
             if not _is_whole(cpu):
                 yield error(
                     (*where, kind, number, "resources"),
-                    f"topologyPolicy `{task.topology_policy}` needs whole cpus, but this container asks for {cpu or 'none'}",
-                    "request a whole number of cpus, e.g. `cpu: 4`",
+                    f"topologyPolicy `{task.topology_policy}` needs whole CPUs, but this container requests {cpu or 'none'}",
+                    "request a whole number of CPUs, such as `cpu: 4`",
                 )
 
 
@@ -73,5 +73,5 @@ def _is_whole(cpu: Any) -> bool:
     try:
         nano = quantity.parse(cpu).nano if cpu is not None else 0
     except ValueError:
-        return True  # the schema has refused it
+        return True  # the schema check has reported it
     return nano > 0 and nano % quantity.NANO == 0

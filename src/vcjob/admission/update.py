@@ -1,7 +1,7 @@
-"""What may change while a Job lives: its size, its priority, whether it is suspended; nothing else.
+"""Checks of an update: only the size, the priority and the suspension of an existing Job may change.
 
-Both sides are compared with their defaults and without what says nothing (nulls, empty mappings and
-lists, values that the API server fills in), so applying the same file again is no change.
+Both documents are compared with their defaults and without values that have no meaning (nulls, empty mappings
+and lists, values that the API server fills in), so applying the same file again is not a change.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from vcjob.spec import quantity
 from vcjob.spec.problem import Path, Problem, error, format_path
 from vcjob.spec.wording import listed
 
-_FREE_OF_JOB = ("minAvailable", "priorityClassName", "suspend")
-_FREE_OF_TASK = ("replicas", "minAvailable")
-# What the API server writes into a Job by the schema of its kind.
-_FILLED_IN = {"protocol": "TCP", "mode": "hard", "minPartitions": 0, "creationTimestamp": None}
+_MUTABLE_JOB_FIELDS = ("minAvailable", "priorityClassName", "suspend")
+_MUTABLE_TASK_FIELDS = ("replicas", "minAvailable")
+# Values that the API server writes into a Job because its schema has them as defaults.
+_SERVER_DEFAULTS = {"protocol": "TCP", "mode": "hard", "minPartitions": 0, "creationTimestamp": None}
 _AMOUNTS = frozenset({"limits", "requests", "overhead"})
-_FREE = "minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend"
+_MUTABLE = "minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend"
 _HINT = "delete the Job and create it again"
-_SHOWN = 20
+_MAX_PROBLEMS = 20
 
 
 def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
     before, after = _comparable(old), _comparable(new)
     problems = _tasks(before.pop("tasks"), after.pop("tasks"))
-    return list(islice(chain(problems, map(_changed, _differences(before, after, ("spec",)))), _SHOWN))
+    return list(islice(chain(problems, map(_changed, _differences(before, after, ("spec",)))), _MAX_PROBLEMS))
 
 
 def frozen_spec(doc: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,8 +40,8 @@ def frozen_spec(doc: Mapping[str, Any]) -> dict[str, Any]:
 
 def _canonical(value: Any, where: Path) -> Any:
     if isinstance(value, dict):
-        said = ((key, _said(key, item)) for key, item in value.items())
-        return {key: _canonical(item, (*where, key)) for key, item in said if item is not None}
+        kept = ((key, _meaningful(key, item)) for key, item in value.items())
+        return {key: _canonical(item, (*where, key)) for key, item in kept if item is not None}
     if isinstance(value, list):
         return [_canonical(item, (*where, number)) for number, item in enumerate(value)]
     if _is_amount(where):
@@ -53,14 +53,16 @@ def _canonical(value: Any, where: Path) -> Any:
 
 
 def _comparable(doc: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with its defaults, without what may change."""
+    """The spec with its defaults, without the fields that may change."""
     spec = dict(defaults.apply(dict(doc))["spec"])
-    for key in _FREE_OF_JOB:
+    for key in _MUTABLE_JOB_FIELDS:
         spec.pop(key, None)
-    spec["tasks"] = [{k: v for k, v in task.items() if k not in _FREE_OF_TASK} for task in spec["tasks"]]
+    spec["tasks"] = [
+        {k: v for k, v in task.items() if k not in _MUTABLE_TASK_FIELDS} for task in spec["tasks"]
+    ]
     spec["volumes"] = [_volume(volume) for volume in spec.get("volumes") or []]
     plugins = spec.get("plugins") or {}
-    # An open plugin with no arguments is open all the same; one that is forced on is there by right.
+    # A plugin without arguments is used all the same, and one that another plugin requires may be added.
     spec["plugins"] = {name: arguments or ["(no arguments)"] for name, arguments in plugins.items()}
     if "pytorch" in plugins:
         spec["plugins"].setdefault("svc", ["(no arguments)"])
@@ -68,7 +70,7 @@ def _comparable(doc: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _volume(volume: dict[str, Any]) -> dict[str, Any]:
-    """A new claim's name is written into the Job when the claim is made."""
+    """The controller writes the name of a new claim into the Job when it creates the claim."""
     if volume.get("volumeClaim"):
         return {key: value for key, value in volume.items() if key != "volumeClaimName"}
     return volume
@@ -92,15 +94,19 @@ def _missing(names: list[str], others: list[str]) -> list[str]:
 
 
 def _changed(where: Path) -> Problem:
-    what = f"`{format_path(where[-1:])}` cannot change: job updates may not change fields other than {_FREE}"
+    what = (
+        f"`{format_path(where[-1:])}` cannot change: job updates may not change fields other than {_MUTABLE}"
+    )
     return error(where, what, _HINT)
 
 
 def _differences(old: Any, new: Any, where: Path) -> Iterator[Path]:
-    """The deepest places where two values differ in meaning."""
+    """The innermost places where two values differ in meaning."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*new, *old]):
-            yield from _differences(_said(key, old.get(key)), _said(key, new.get(key)), (*where, key))
+            yield from _differences(
+                _meaningful(key, old.get(key)), _meaningful(key, new.get(key)), (*where, key)
+            )
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(one, other, (*where, index))
@@ -108,11 +114,11 @@ def _differences(old: Any, new: Any, where: Path) -> Iterator[Path]:
         yield where
 
 
-def _said(key: str, value: Any) -> Any:
-    """A value, or None where it says nothing."""
-    if value in ({}, [], "") or (key in _FILLED_IN and value == _FILLED_IN[key]):
+def _meaningful(key: str, value: Any) -> Any:
+    """The value, or None where it has no meaning of its own."""
+    if value in ({}, [], "") or (key in _SERVER_DEFAULTS and value == _SERVER_DEFAULTS[key]):
         return None
-    if isinstance(value, dict) and all(_said(inner, item) is None for inner, item in value.items()):
+    if isinstance(value, dict) and all(_meaningful(inner, item) is None for inner, item in value.items()):
         return None
     return value
 

@@ -1,4 +1,4 @@
-"""The Job's volumes: where each is mounted, and which claim stands behind it."""
+"""Checks of the volumes of a Job: where each is mounted, and which claim it uses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from vcjob.spec.job import Job, VolumeSpec
 from vcjob.spec.problem import Path, Problem, error
+from vcjob.spec.wording import show
 
 
 def check(job: Job, *, update: bool = False) -> Iterator[Problem]:
-    """On an update a claim's name beside the claim is no problem: a controller has written it there."""
+    """On an update a volume may have both a claim and a claim name: a controller adds the name."""
     first: dict[str, int] = {}
     for number, volume in enumerate(job.spec.volumes):
         where: Path = ("spec", "volumes", number)
@@ -18,12 +19,12 @@ def check(job: Job, *, update: bool = False) -> Iterator[Problem]:
             yield error(
                 (*where, "mountPath"),
                 "the volume has no mountPath: it should be at least 1 chars long",
-                "add the path at which containers see it",
+                "add the path where containers see it",
             )
         elif first.setdefault(path, number) != number:
             yield error(
                 (*where, "mountPath"),
-                f"duplicated mountPath `{path}`: spec.volumes[{first[path]}] has it already",
+                f"duplicated mountPath `{show(path)}`: spec.volumes[{first[path]}] has the same path",
                 "choose another path",
             )
         yield from _claim(volume, where, update=update)
@@ -37,14 +38,14 @@ def _claim(volume: VolumeSpec, where: Path, *, update: bool) -> Iterator[Problem
             yield error(
                 where,
                 "the volume has no claim: either VolumeClaim or VolumeClaimName must be specified",
-                "add `volumeClaimName` (one that exists) or `volumeClaim` (a new one)",
+                "add `volumeClaimName` (an existing claim) or `volumeClaim` (a new one)",
             )
         return
     if volume.volume_claim_name and not update:
         yield error(
             (*where, "volumeClaimName"),
-            "the volume has two claims",
-            "keep volumeClaimName (one that exists) or volumeClaim",
+            "the volume has both volumeClaimName and volumeClaim",
+            "keep volumeClaimName for an existing claim, or volumeClaim for a new one",
         )
     if not claim.get("accessModes"):
         yield error(
@@ -54,7 +55,7 @@ def _claim(volume: VolumeSpec, where: Path, *, update: bool) -> Iterator[Problem
     if requests.get("storage") is None:
         yield error(
             (*where, "volumeClaim"),
-            "the claim asks for no storage",
+            "the claim requests no storage",
             "add `resources: {requests: {storage: 10Gi}}`",
         )
 
@@ -82,6 +83,6 @@ def _taken_paths(job: Job, mounted: dict[str, int]) -> Iterator[Problem]:
                         )
                         yield error(
                             (*where, "mountPath"),
-                            f"`{path}` is the mountPath of spec.volumes[{mounted[path]}], which every container gets",
+                            f"spec.volumes[{mounted[path]}] is mounted at `{show(path)}` in every container",
                             "choose another path",
                         )

@@ -1,4 +1,7 @@
-"""The pod of a task as the Job alone makes it, before any plugin: what every pod of every Job has."""
+"""The pod of a task before any plugin: metadata, owner, scheduler and volumes that every pod of a Job gets.
+
+`Plan` calls `draft_pod` once for each task and hands the result to the plugins.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from vcjob.plugins.edition import EDITION
 from vcjob.plugins.hosts import pod_name
 from vcjob.spec.job import Job, Task
 
-#: Fields of a template's metadata that say who an object is; a pod has its own.
+#: Fields of a template's metadata that identify an object; a pod has its own.
 _IDENTITY = frozenset(
     {
         "name",
@@ -31,8 +34,8 @@ _IDENTITY = frozenset(
     }
 )
 
-_TRAVELLING_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
-_TRAVELLING_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+_COPIED_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
+_COPIED_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
 
 
 def draft_pod(job: Job, task: Task, gang: Gang, mark: str, edition: int = EDITION) -> PodDraft:
@@ -58,10 +61,10 @@ def draft_pod(job: Job, task: Task, gang: Gang, mark: str, edition: int = EDITIO
             **{key: value for key, value in metadata.items() if key not in _IDENTITY},
         },
         "spec": spec,
-        # What a later Kubernetes adds beside a template's spec belongs beside the pod's.
+        # Fields that a later Kubernetes adds to templates next to `spec` belong to the pod too.
         **{key: value for key, value in template.items() if value is not None},
     }
-    _inherit(job, spec, gang)
+    _set_scheduling(job, spec, gang)
     _mount_volumes(job, spec)
     return PodDraft(job, task, pod, mark, edition)
 
@@ -77,7 +80,7 @@ def _labels(job: Job, task: Task, mark: str) -> dict[str, str]:
     }
     if task.partition_policy is not None:
         labels[names.PARTITION_ID] = str(Slot(mark, "partition"))
-    return labels | _travelling(job.metadata.labels, _TRAVELLING_LABELS)
+    return labels | _selected(job.metadata.labels, _COPIED_LABELS)
 
 
 def _annotations(job: Job, task: Task, mark: str) -> dict[str, str]:
@@ -95,15 +98,15 @@ def _annotations(job: Job, task: Task, mark: str) -> dict[str, str]:
         annotations[names.NUMA_TOPOLOGY_POLICY] = task.topology_policy
     given = job.metadata.annotations
     budget = names.JDB_MIN_AVAILABLE if names.JDB_MIN_AVAILABLE in given else names.JDB_MAX_UNAVAILABLE
-    return annotations | _travelling(given, (*_TRAVELLING_ANNOTATIONS, budget))
+    return annotations | _selected(given, (*_COPIED_ANNOTATIONS, budget))
 
 
-def _travelling(given: dict[str, str], keys: tuple[str, ...]) -> dict[str, str]:
+def _selected(given: dict[str, str], keys: tuple[str, ...]) -> dict[str, str]:
     return {key: given[key] for key in keys if key in given}
 
 
-def _inherit(job: Job, spec: dict[str, Any], gang: Gang) -> None:
-    """Scheduler and priority class come from the Job where the template has none of its own."""
+def _set_scheduling(job: Job, spec: dict[str, Any], gang: Gang) -> None:
+    """Take the scheduler and the priority class from the Job where the template sets none."""
     if not spec.get("schedulerName"):
         spec.pop("schedulerName", None)
         scheduler = gang.scheduler_name(job)
@@ -114,7 +117,7 @@ def _inherit(job: Job, spec: dict[str, Any], gang: Gang) -> None:
 
 
 def _mount_volumes(job: Job, spec: dict[str, Any]) -> None:
-    """The Job's volumes as claims, mounted in every container; one claim is one volume."""
+    """Mount the volumes of the Job in every container; mounts of one claim share one volume."""
     volume_of: dict[str, str] = {}
     mounts = []
     for volume in job.spec.volumes:
@@ -132,7 +135,7 @@ def _mount_volumes(job: Job, spec: dict[str, Any]) -> None:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of plain data; Python's own deepcopy asks at each step what else it might be."""
+    """A copy of plain data; faster than copy.deepcopy, which supports other types."""
     if isinstance(value, dict):
         return {key: _copied(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -141,5 +144,5 @@ def _copied(value: Any) -> Any:
 
 
 def _without_nulls(mapping: dict[str, Any] | None) -> dict[str, Any]:
-    """A field that is null is absent to the API server, and nothing may trip over it here."""
+    """The mapping without its nulls, which the API server treats as absent."""
     return {key: value for key, value in (mapping or {}).items() if value is not None}

@@ -1,7 +1,7 @@
-"""Gangs: how the pods of a Job are told to a scheduler as one group.
+"""Gangs: how the pods of a Job are presented to a scheduler as one group.
 
-Three ways, and nothing else of a plan depends on which: Volcano's PodGroup, the PodGroup of the
-coscheduling plugin, or no group at all.
+There are three ways: Volcano's PodGroup, the PodGroup of the coscheduling plugin, or no group. The rest of a
+plan does not depend on which one is used.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from vcjob.spec.job import Job, PartitionPolicy, Task
 GangName: TypeAlias = Literal["volcano", "none", "coscheduling"]
 GANGS: tuple[GangName, ...] = ("volcano", "none", "coscheduling")
 
-#: kubectl's own bookkeeping of the Job: as big as the Job, and false on any other object.
+#: kubectl's copy of the Job: as large as the Job, and wrong on any other object.
 _NOT_INHERITED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Gang:
-    """No gang at all: pods are scheduled one by one by the cluster's own scheduler."""
+    """No gang: the cluster's default scheduler places the pods one by one."""
 
     def __init__(self, scheduler: str | None = None) -> None:
         self._scheduler = scheduler
 
     def scheduler_name(self, job: Job) -> str | None:
-        """The scheduler of pods whose template names none. Nobody serves `volcano` here."""
-        asked = job.spec.scheduler_name or names.DEFAULT_SCHEDULER
-        return self._scheduler if asked == names.DEFAULT_SCHEDULER else asked
+        """The scheduler of pods whose template names none; Volcano's is not running in this case."""
+        requested = job.spec.scheduler_name or names.DEFAULT_SCHEDULER
+        return self._scheduler if requested == names.DEFAULT_SCHEDULER else requested
 
     def mark_pod(self, job: Job, labels: dict[str, str], annotations: dict[str, str]) -> None:
-        """Say on the pod which group it belongs to."""
+        """Add the labels and annotations that assign the pod to its group."""
 
     def pod_group(
         self, job: Job, ready: Collection[str] | None, priorities: Mapping[str, int]
@@ -41,6 +41,8 @@ class Gang:
 
 
 class VolcanoGang(Gang):
+    """The PodGroup of Volcano's scheduler."""
+
     def scheduler_name(self, job: Job) -> str | None:
         return job.spec.scheduler_name or names.DEFAULT_SCHEDULER
 
@@ -77,6 +79,8 @@ class VolcanoGang(Gang):
 
 
 class CoschedulingGang(Gang):
+    """The PodGroup of the coscheduling plugin of Kubernetes' scheduler."""
+
     def mark_pod(self, job: Job, labels: dict[str, str], annotations: dict[str, str]) -> None:
         labels[names.COSCHEDULING_GROUP] = names.short_pod_group_name(job)
 
@@ -100,7 +104,7 @@ _BY_NAME: dict[str, type[Gang]] = {"volcano": VolcanoGang, "none": Gang, "cosche
 
 
 def gang_named(name: GangName, scheduler: str | None = None) -> Gang:
-    """The gang of that name; `scheduler` is who serves pods that ask for Volcano's by default."""
+    """The gang of that name; `scheduler` replaces Volcano's scheduler where that is not running."""
     return _BY_NAME[name](scheduler)
 
 

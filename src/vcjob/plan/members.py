@@ -1,4 +1,4 @@
-"""Who must be there for a gang to start, and what they need together."""
+"""The pods that a gang needs to start, and the resources that they need together."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from functools import cached_property
 from vcjob.plan.resources import Amounts, group_names, pod_limits, pod_requests, render, times, total
 from vcjob.spec.job import Job, Task
 
-#: Classes that every cluster has.
+#: Priority classes that every cluster has.
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class Members:
     """The members of a Job's gang among the tasks that are ready.
 
-    A task that still waits for another one (`dependsOn`) has no pods, so it does not count: else the gang
-    would wait for pods that wait for the gang. With `ready` None, the tasks that wait for nobody are ready.
+    A task whose `dependsOn` is not met has no pods and does not count: otherwise the gang would wait for pods
+    that wait for the gang. With `ready` None, the tasks without `dependsOn` are ready.
     """
 
     def __init__(self, job: Job, ready: Collection[str] | None, priorities: Mapping[str, int]) -> None:
@@ -34,10 +34,10 @@ class Members:
     @property
     def min_member(self) -> int:
         needed = sum(min_available(task) for task in self.tasks)
-        asked = self._job.spec.min_available
-        if asked is None:
+        wanted = self._job.spec.min_available
+        if wanted is None:
             return needed
-        return asked if len(self.tasks) == len(self._job.tasks) else min(asked, needed)
+        return wanted if len(self.tasks) == len(self._job.tasks) else min(wanted, needed)
 
     @property
     def min_resources(self) -> dict[str, str]:
@@ -61,7 +61,7 @@ class Members:
         if left < sum(min_available(task) for task in tasks):
             wanted = [(task, task.replicas) for task in tasks]
         else:
-            # What each task needs comes first, then whatever more of them the Job asks for.
+            # The minimum of each task comes first, then the further pods that the Job requires.
             wanted = [(task, min_available(task)) for task in tasks]
             wanted += [(task, task.replicas - min_available(task)) for task in tasks]
         counted = []

@@ -1,7 +1,7 @@
 """Names, labels and annotations of everything a Job owns.
 
-Names are a function of the Job alone, so that the same Job always makes the same objects and a crash
-between two steps never makes a second one.
+Names are a function of the Job alone, so that the same Job always gets the same objects and a crash between
+two steps never creates a second one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 
-#: Which try of its (task, index) a pod is: label and annotation of every pod.
+#: The attempt of its (task, index) that a pod is: label and annotation of every pod.
 ATTEMPT = "vcjob.io/attempt"
 
 DEFAULT_QUEUE = "default"
@@ -46,7 +46,7 @@ def pod_group_name(job: Job) -> str:
 
 
 def short_pod_group_name(job: Job) -> str:
-    """The PodGroup's name where it must also fit into a label's value."""
+    """The name of the PodGroup where it must also be a label value."""
     name = pod_group_name(job)
     return name if len(name) <= DNS_LABEL_MAX else _shortened(job.name, _digest(job.uid))
 
@@ -56,7 +56,7 @@ def claim_name(job: Job, mount_path: str) -> str:
 
 
 def volume_name(job: Job, mount_path: str) -> str:
-    """A pod's volume is named by a DNS label, which a long job name would overflow."""
+    """The name of a pod's volume; it must be a DNS label, so a long Job name is shortened."""
     return _shortened(job.name, _digest(job.uid + mount_path))
 
 
@@ -76,6 +76,6 @@ def _shortened(name: str, digest: str) -> str:
 
 
 def _digest(text: str) -> str:
-    import hashlib  # loads the system's crypto library: only Jobs with volumes pay for it
+    import hashlib  # here, because it loads the system's crypto library and only Jobs with volumes need it
 
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,7 +1,8 @@
-"""The plan of a Job: every object that runs it, as a function of the Job alone.
+"""The plan of a Job: every object that is created for it, as a function of the Job alone.
 
-A task's pods are shaped once by the Job and its plugins, encoded once and cut at the places that differ
-from pod to pod; after that a pod costs microseconds, and no pod is held unless it is asked for.
+The pods of a task are shaped once by the Job and its plugins, encoded once and cut at the places that differ
+from pod to pod; after that a pod costs microseconds, and no pod is kept in memory. Both backends and `render`
+use it. It knows neither clocks nor clusters.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ORDER = {
 }
 
 
-#: No plugin writes that many marks by chance; one that repeats each mark it is given never ends.
+#: No plugin writes that many marks by chance; one that repeats every mark would never end.
 _TRIES = 100
 
 
@@ -61,9 +62,9 @@ class Plan:
         self._stencils: dict[str, Stencil] = {}
 
     def objects(self, *, ready: Collection[str] | None = None) -> list[dict[str, Any]]:
-        """Everything but the pods, in the order of creation.
+        """All objects except the pods, in the order of creation.
 
-        `ready` names the tasks whose `dependsOn` is met, for the PodGroup; None: the Job's beginning.
+        `ready` names the tasks whose `dependsOn` is met, for the PodGroup; None means the start of the Job.
         """
         made = [obj for plugin, options in self._plugins for obj in plugin.objects(self.job, options)]
         group = self._gang.pod_group(self.job, ready, self._priorities)
@@ -115,7 +116,7 @@ class Plan:
         return msgspec.json.encode(pod)
 
     def forget_pods(self) -> None:
-        """All pods are made: how they look is worked out again should one more be asked for."""
+        """Free the memory of the stencils when all pods exist; they are made again when needed."""
         self._stencils.clear()
 
     def pods(self, *, version: int = 0, retries: int = 0) -> Iterator[dict[str, Any]]:
@@ -152,7 +153,7 @@ class Plan:
         return stencil
 
     def _cut(self, task: Task) -> Stencil:
-        """The task's stencil, with the first mark that neither the Job nor a plugin writes by itself."""
+        """The stencil of the task, with the first mark that neither the Job nor a plugin uses in its text."""
         text = msgspec.json.encode(self.job.doc)
         free = (sign for sign in map(mark, count()) if sign.encode() not in text)
         for sign in islice(free, _TRIES):
@@ -160,8 +161,8 @@ class Plan:
                 return Stencil(self._shaped(task, sign).pod, sign)
         opened = ", ".join(plugin.name for plugin, _ in self._plugins)
         raise UserError(
-            f"the pods of task {task.name!r} cannot be told apart: a plugin uses slots in a way of its own",
-            hint=f"one of these is at fault: {opened}; a slot is written by str(draft.index) or str(draft.attempt)",
+            f"the pods of task {task.name!r} cannot be told apart, because a plugin does not write slots as text",
+            hint=f"check these plugins: {opened}; a slot is written with str(draft.index) or str(draft.attempt)",
         )
 
     def _shaped(self, task: Task, mark: str) -> PodDraft:
@@ -192,7 +193,7 @@ class Plan:
 
 
 def _put_env_first(draft: PodDraft) -> None:
-    """The injected variables stand before a container's own, so that its own can refer to them."""
+    """Put the injected variables before those of the container, so that these can refer to them."""
     for key in ("initContainers", "containers"):
         for container in draft.spec.get(key, []):
             own = [entry for entry in container.get("env", []) if entry.get("name") not in draft.injected]

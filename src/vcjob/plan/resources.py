@@ -1,8 +1,8 @@
-"""What a pod asks for, counted as Kubernetes counts it.
+"""The resources that a pod requests, counted as Kubernetes counts them.
 
-Containers run side by side, so they add up; init containers run one after the other before them, so only
-the largest matters; an init container with restartPolicy Always stays, so it adds to all that follow. A
-limit without a request is a request. Resources of the pod as a whole take the place of the sums.
+Containers run at the same time, so they add up; init containers run one after the other before them, so only
+the largest counts; an init container with restartPolicy Always keeps running, so it adds to all that follow. A
+limit without a request counts as a request. Resources of the pod as a whole replace the sums.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Amounts: TypeAlias = dict[str, Quantity]
 
 _ONE = Quantity(1_000_000_000)
 _HUGE_PAGES = "hugepages-"
-#: Quotas know these by `requests.<name>` and `limits.<name>` too.
+#: Quotas also use the names `requests.<name>` and `limits.<name>` for these.
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 

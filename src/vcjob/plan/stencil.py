@@ -1,4 +1,4 @@
-"""A stencil: JSON text with slots, cut once per task and filled in once per pod."""
+"""A stencil: the JSON text of a pod with slots, cut once per task and filled in once per pod."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = "index|partition|attempt|version|retries"
 
 
 class MarkClash(Exception):
-    """The mark stands in the text as something other than a slot; another one must be chosen."""
+    """The text contains the mark outside of a slot; another mark must be chosen."""
 
 
 def mark(nonce: int) -> str:

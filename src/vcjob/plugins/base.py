@@ -1,10 +1,10 @@
-"""What a plugin is.
+"""The interface of plugins.
 
 A plugin parses its arguments, checks the Job, shapes the pods of a task and adds objects. It is pure:
-no clock, no I/O. All plugins of a Job run in one fixed order (`order`, then name), so siblings differ in
-their own index and in nothing else.
+no clock, no I/O. All plugins of a Job run in one fixed order (`order`, then name), so the pods of a task differ
+in their index and in nothing else.
 
-A task's pods are shaped once, not once per pod: where a value depends on the pod, a plugin writes a slot
+The pods of a task are shaped once, not one by one: where a value depends on the pod, a plugin writes a slot
 (`draft.index + 1`) into the text, and the plan fills it in for each pod.
 """
 
@@ -85,7 +85,7 @@ class PodDraft:
         return [*(self.spec.get("initContainers") or ()), *(self.spec.get("containers") or ())]
 
     def _list(self, key: str) -> list[dict[str, Any]]:
-        """The list under this key, made where the template has none (or a null)."""
+        """The list under this key; created if the template has none or a null."""
         found: list[dict[str, Any]] | None = self.spec.get(key)
         if found is None:
             found = self.spec[key] = []
@@ -123,7 +123,7 @@ class Plugin(ABC, Generic[Options]):
         """The arguments as options. A problem's `where` starts at the list: `(3,)` is its fourth item."""
 
     def opens(self, options: Options) -> Mapping[str, Sequence[str]]:
-        """Plugins that this one forces on, with the arguments to use where the Job has none of its own."""
+        """Plugins that this one requires, with the arguments to use where the Job gives them none."""
         return {}
 
     def check(self, job: Job, options: Options) -> Iterable[Problem]:
@@ -135,8 +135,8 @@ class Plugin(ABC, Generic[Options]):
         """Shape the pods of one task; called once per task."""
 
     def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: Options) -> None:
-        """Shape one pod by its index, where slots cannot say it. Slower; called only if overridden."""
+        """Shape one pod by its index, where slots are not enough. Slower; called only if overridden."""
 
     def objects(self, job: Job, options: Options) -> Iterable[dict[str, Any]]:
-        """Objects beside the pods, without owner references: the plan adds them."""
+        """Further objects, without owner references: the plan adds those."""
         return ()

@@ -1,4 +1,4 @@
-"""The env plugin: every container knows the index of its pod in the task."""
+"""The env plugin: tells every container the index of its pod in the task."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Plugin arguments in the syntax of Go's `flag` package, which is what users' YAML relies on.
 
 `-x` is `--x`; a value follows `=` or is the next item; a bool stands alone or has `=value`; integers are
-read in base 0; the last duplicate wins. Where Go stops in silence and drops what follows (`--`, an item
-that is no flag, an unknown flag), or takes one flag as another's value, there is a problem here, at the
-item's place. Reading goes on after a problem, so that one look shows them all.
+read in base 0; the last duplicate wins. Where Go silently ignores the rest (`--`, an item that is not a flag,
+an unknown flag) or takes one flag as the value of another, a problem is reported at the item. Reading continues
+after a problem, so that all of them are reported at once. The plugins call `parse_flags`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 _INT = re.compile(
     r"[+-]?(?:0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0[xX](?:_?[0-9a-fA-F])+|0(?:_?[0-7])*|[1-9](?:_?[0-9])*)"
 )
-# What word processors and rendered web pages make of `-` and `--`, and the quotes they put around.
+# Dashes and quotes that word processors and rendered web pages put in place of `-` and around values.
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _PLAIN = str.maketrans(dict.fromkeys(_DASHES, "-"))
+_SHOWN_WORDS = 10
 _QUOTES = "\"'\u201c\u201d\u2018\u2019`"
 
 
@@ -42,9 +43,9 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class Flags:
-    """What was read: a value for every flag, and where each flag that was given stands in the list.
+    """The value of every flag, and the position in the list of each flag that was given.
 
-    A flag that was given with a bad value has its default here, and its place.
+    A flag with a bad value has its default and its position.
     """
 
     __slots__ = ("_values", "places")
@@ -72,7 +73,7 @@ class Flags:
         return value
 
     def where(self, name: str) -> tuple[int, ...]:
-        """The item that gave this flag, or the list itself."""
+        """The path of the item that set this flag, or of the list itself."""
         return (self.places[name],) if name in self.places else ()
 
 
@@ -98,7 +99,7 @@ def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> tuple[Flags,
 
 
 def flag_name(item: str) -> str | None:
-    """The name in `-name`, `--name` or either with `=value`; None for what is no flag to Go."""
+    """The name in `-name`, `--name` or either with `=value`; None for what Go does not accept as a flag."""
     name = item.removeprefix("-").removeprefix("-").partition("=")[0]
     return name if item.startswith("-") and name and not name.startswith("-") else None
 
@@ -110,7 +111,7 @@ class _Reader:
         self.position = 0
         self.read = Flags(flags)
         self.problems: list[Problem] = []
-        #: Where an extension of ours stands first: there Volcano stops.
+        #: The first position of each extension of vcjob: Volcano stops reading there.
         self.ours: dict[str, int] = {}
 
     def read_one(self) -> None:
@@ -118,7 +119,7 @@ class _Reader:
         self.position += 1
         item: str | None = self.arguments[place]
         if flag_name(self.arguments[place]) not in self.known:
-            item = self._mended(self.arguments[place], place)
+            item = self._corrected(self.arguments[place], place)
         if item is not None:
             self._read_flag(item, place)
 
@@ -146,18 +147,19 @@ class _Reader:
     def _is_flag(self, item: str) -> bool:
         return flag_name(item) in self.known
 
-    def _mended(self, item: str, place: int) -> str | None:
-        """Reports an item that is none of the flags; returns what was meant where that is beyond doubt."""
+    def _corrected(self, item: str, place: int) -> str | None:
+        """Report an item that is not a known flag; return what was meant where that is certain."""
         plain = _plain(item)
         if plain.partition("=")[0] in self.known and "=" in plain:
             plain = f"--{plain}"
         if plain != item and self._is_flag(plain):
             what = (
-                "its dash is not the `-` of the keyboard"
+                "it begins with a typographic dash instead of `-`"
                 if _has_other_dash(item)
-                else "it must be plain `--name`"
+                else "a flag is written `--name`"
             )
-            self.problems.append(error((place,), f"`{_shown(item)}` is no flag: {what}", f"write {plain}"))
+            message = f"`{_shown(item)}` is not a flag: {what}"
+            self.problems.append(error((place,), message, f"write {_shown(plain)}"))
             return plain
         self.problems.append(
             self._stray(item, place) if flag_name(item) is None else self._unknown(item, place)
@@ -165,46 +167,50 @@ class _Reader:
         return None
 
     def _stray(self, item: str, place: int) -> Problem:
-        """An item at which Go stops reading without a word, or which breaks its syntax."""
+        """An item at which Go silently stops reading, or which breaks its syntax."""
         if item == "--":
-            return error((place,), "`--` ends the arguments: Volcano reads nothing after it", "remove it")
+            return error(
+                (place,), "`--` ends the arguments, and Volcano ignores everything after it", "remove it"
+            )
         if len(item) > 1 and item.startswith("-"):
             return error(
-                (place,), f"`{_shown(item)}` is no flag: no name follows the dashes", "write --name=value"
+                (place,), f"`{_shown(item)}` is not a flag: no name follows the dashes", "write --name=value"
             )
         before = self.arguments[place - 1] if place else ""
         flag = self.known.get(flag_name(before) or "")
         if flag is not None and flag.kind == "bool" and "=" not in before and item in TRUE | FALSE:
             hint = f"write --{flag.name}={item} as one item"
         else:
-            hint = "arguments are written --name=value, one item each"
-        return error((place,), f"`{_shown(item)}` is no flag: Volcano reads nothing from here on", hint)
+            hint = "write each argument as one item: --name=value"
+        return error(
+            (place,), f"`{_shown(item)}` is not a flag, and Volcano ignores everything from here on", hint
+        )
 
     def _unknown(self, item: str, place: int) -> Problem:
         from vcjob.spec.spelling import nearest
 
         words = item.split()
         if len(words) > 1 and self._is_flag(words[0]):
-            return error((place,), f"`{_shown(item)}` holds more than one word", _one_item_each(words))
+            return error((place,), f"`{_shown(item)}` contains more than one argument", _one_item_each(words))
         name = flag_name(item) or ""
         near = nearest(name.translate(_PLAIN), self.known)
         known = ", ".join(f"--{one}" for one in self.known)
         return error(
             (place,),
             f"there is no argument `--{_shown(name)}`",
-            f"did you mean --{near}?" if near else f"known: {known}",
+            f"did you mean --{near}?" if near else f"the arguments are {known}",
         )
 
     def ours_before_volcanos(self) -> list[Problem]:
-        """Volcano stops at a flag it does not know, so ours must stand behind all of its own."""
+        """Volcano stops at a flag that it does not know, so the extensions must come after all of its own flags."""
         last = max(
             (place for name, place in self.read.places.items() if not self.known[name].ours), default=-1
         )
         return [
             warning(
                 (place,),
-                f"`--{name}` is an extension of vcjob: Volcano stops reading here and ignores what follows",
-                f"put --{name} last",
+                f"`--{name}` is an extension of vcjob: Volcano stops reading here and ignores the arguments after it",
+                f"move --{name} to the end of the list",
             )
             for name, place in self.ours.items()
             if place < last
@@ -224,27 +230,28 @@ def _bad_value(flag: Flag, text: str, place: int) -> Problem:
     if any(word.startswith("-") for word in words[1:]):
         first = f"--{flag.name}={words[0]}"
         return error(
-            (place,), f"`--{flag.name}` holds more than one argument", _one_item_each([first, *words[1:]])
+            (place,), f"`--{flag.name}` contains more than one argument", _one_item_each([first, *words[1:]])
         )
-    mended = text.strip(_QUOTES + " \t\r\n")
+    stripped = text.strip(_QUOTES + " \t\r\n")
     if flag.kind == "bool":
-        right = mended if _value(flag, mended) is not None else "true"
+        right = stripped if _value(flag, stripped) is not None else "true"
         return error(
             (place,),
-            f"`--{flag.name}` is true or false, not `{_shown(text)}`",
+            f"the value of `--{flag.name}` must be true or false, not `{_shown(text)}`",
             f"write --{flag.name}={right}",
         )
-    right = mended if _value(flag, mended) is not None else str(flag.default)
-    reason = "does not fit 64 bits" if _INT.fullmatch(text) else "is not a whole number"
+    right = stripped if _value(flag, stripped) is not None else str(flag.default)
+    reason = "does not fit into 64 bits" if _INT.fullmatch(text) else "is not a whole number"
     return error((place,), f"`--{flag.name}`: `{_shown(text)}` {reason}", f"write --{flag.name}={right}")
 
 
 def _one_item_each(words: Sequence[str]) -> str:
-    return "write one list item for each: " + ", ".join(f'"{word}"' for word in words)
+    shown = ", ".join(f'"{_shown(word)}"' for word in words[:_SHOWN_WORDS])
+    return f"write one list item for each: {shown}{', ...' if len(words) > _SHOWN_WORDS else ''}"
 
 
 def _plain(item: str) -> str:
-    """The item as it was meant: dashes and quotes of a rendered page undone, no space around."""
+    """The item with plain dashes, and without quotes and spaces around it."""
     item = item.strip(_QUOTES + " \t\r\n")
     if not item or item[0] not in _DASHES + "-":
         return item

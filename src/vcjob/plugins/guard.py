@@ -1,4 +1,4 @@
-"""A plugin of a third party, wrapped: what goes wrong inside it is reported, and never a traceback."""
+"""Wraps third-party plugins, so that an exception inside one becomes a problem or a UserError, never a traceback."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vcjob.spec.problem import Problem, error
 
 
 class _Guarded(Plugin[Any]):
-    """Passes every call on. In `parse` and `check` a failure is a problem of the Job, elsewhere a UserError."""
+    """Forwards every call. In `parse` and `check` a failure is a problem of the Job, elsewhere a UserError."""
 
     def __init__(self, plugin: Plugin[Any], name: str) -> None:
         self.plugin = plugin
-        # The name under which the package offers it counts, and the order is the plugin's own.
+        # The name of the entry point counts, and the order of the plugin.
         self.name = name  # type: ignore[misc]  # a class variable of all other plugins
         self.order = plugin.order  # type: ignore[misc]  # the same
 
@@ -25,13 +25,13 @@ class _Guarded(Plugin[Any]):
             options, problems = self.plugin.parse(arguments)
             return options, list(problems)
         except Exception as cause:
-            return None, [error((), *self._failed("reading its arguments", cause))]
+            return None, [error((), *self._failed("parsing its arguments", cause))]
 
     def opens(self, options: Any) -> Mapping[str, Sequence[str]]:
         try:
             return dict(self.plugin.opens(options))
         except Exception as cause:
-            raise self._error("saying which plugins it needs", cause) from cause
+            raise self._error("listing the plugins that it requires", cause) from cause
 
     def check(self, job: Job, options: Any) -> Iterable[Problem]:
         try:
@@ -49,12 +49,12 @@ class _Guarded(Plugin[Any]):
         try:
             return list(self.plugin.objects(job, options))
         except Exception as cause:
-            raise self._error("adding its objects", cause) from cause
+            raise self._error("creating its objects", cause) from cause
 
     def _failed(self, doing: str, cause: Exception) -> tuple[str, str]:
         return (
             f"the plugin `{self.name}` failed while {doing}: {type(cause).__name__}: {cause}",
-            "this is a fault of that plugin: mend it, or take it out of spec.plugins",
+            "this is an error in the plugin: fix it, or remove it from spec.plugins",
         )
 
     def _error(self, doing: str, cause: Exception) -> UserError:
@@ -63,7 +63,7 @@ class _Guarded(Plugin[Any]):
 
 
 class _GuardedPerPod(_Guarded):
-    """For a plugin with a `shape_pod` of its own: whoever makes pods asks for it only where it is overridden."""
+    """For plugins that override `shape_pod`: the plan calls it only where it is overridden."""
 
     def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: Any) -> None:
         try:

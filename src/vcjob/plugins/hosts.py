@@ -1,4 +1,4 @@
-"""The names under which the pods of a Job find each other."""
+"""The host names by which the pods of a Job find each other."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def pod_name(job: Job, task: Task, index: object) -> str:
 
 
 def address(job: Job, task: Task, index: object) -> str:
-    """Where pod `index` of the task is reached inside the namespace: `<hostname>.<subdomain>`."""
+    """The address of pod `index` of the task inside the namespace: `<hostname>.<subdomain>`."""
     return f"{own_hostname(task) or pod_name(job, task, index)}.{subdomain(job, task)}"
 
 
 def task_hosts(job: Job, task: Task) -> list[str]:
-    """All addresses of a task. Pods of a template with its own hostname share one."""
+    """All addresses of a task. The pods of a template with its own hostname share one."""
     return [address(job, task, index) for index in range(host_count(task))]
 
 

@@ -1,4 +1,5 @@
-"""The pytorch plugin: ranks, the address of the master, its port, and the wait for it."""
+"""The pytorch plugin: gives each pod its rank, the address and port of the master, and optionally a container
+that waits for it."""
 
 from __future__ import annotations
 
@@ -58,23 +59,23 @@ class PytorchPlugin(Plugin[PytorchOptions]):
         if options.wait_master_enabled and task.name == options.worker:
             _add_wait(draft, options)
         if options.disable_istio_sidecar:
-            _turn_injection_off(draft.pod)
+            _disable_sidecar(draft.pod)
 
 
 def world_size(job: Job, options: PytorchOptions) -> int:
-    """The pods that have a rank."""
+    """The number of pods that have a rank."""
     return sum(task.replicas for task in job.tasks if task.name in (options.master, options.worker))
 
 
 def rank_of(index: Slot, task: Task, options: PytorchOptions) -> Slot | None:
-    """The rank of pod `index`: the master's is 0, worker i follows as i+1; other tasks have none."""
+    """The rank of pod `index`: 0 for the master, i+1 for worker i, None for pods of other tasks."""
     if task.name == options.master:
         return index
     return index + 1 if task.name == options.worker else None
 
 
 def open_port(spec: dict[str, Any], port: int) -> None:
-    """Every container declares the port. With hostNetwork it may stand in one place of the pod only."""
+    """Declare the port in every container; with hostNetwork, in one container of the pod only."""
     containers: list[Container] = spec.get("containers") or []
     once_per_pod = bool(spec.get("hostNetwork"))
     declared = once_per_pod and any(_declares(container, port) for container in containers)
@@ -97,7 +98,7 @@ def _declares(container: Container, port: int) -> bool:
 
 
 def _add_wait(draft: PodDraft, options: PytorchOptions) -> None:
-    # In a Job of equal replicas the master has this container too; the program sees RANK=0 and ends at once.
+    # Where one task is both master and worker, replica 0 has this container too; it sees RANK=0 and exits.
     if any(container.get("name") == CONTAINER_NAME for container in draft.spec.get("initContainers") or []):
         return
     draft.init_containers.append(
@@ -110,7 +111,7 @@ def _add_wait(draft: PodDraft, options: PytorchOptions) -> None:
     )
 
 
-def _turn_injection_off(pod: dict[str, Any]) -> None:
+def _disable_sidecar(pod: dict[str, Any]) -> None:
     # Istio reads the label; the annotation is for its releases before 1.10.
     metadata = pod["metadata"]
     for kind in ("labels", "annotations"):

@@ -1,4 +1,4 @@
-"""What the pytorch plugin refuses or warns about in a Job."""
+"""The checks of the pytorch plugin: errors and warnings about the tasks that have ranks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from vcjob.plugins.hosts import own_hostname, subdomain
 from vcjob.plugins.pytorch_options import PytorchOptions
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, warning
+from vcjob.spec.wording import listed, show
 
 ARGUMENTS: Path = ("spec", "plugins", "pytorch")
 INJECT = "sidecar.istio.io/inject"
@@ -28,13 +29,13 @@ def _missing_tasks(job: Job, options: PytorchOptions) -> Iterator[Problem]:
     if job.task(options.master) is None:
         yield error(
             _place(options, "master"),
-            f"there is no task named `{options.master}` to be the master, so no rank would find the others",
+            f"there is no task named `{show(options.master)}` for the master, so the ranks could not find each other",
             _task_hint(job, "master", options.master),
         )
     if "worker" in options.given and not options.homogeneous and job.task(options.worker) is None:
         yield error(
             _place(options, "worker"),
-            f"`--worker={options.worker}` names no task of this Job",
+            f"`--worker={show(options.worker)}` is not the name of a task of this Job",
             _task_hint(job, "worker", options.worker),
         )
 
@@ -46,9 +47,14 @@ def _place(options: PytorchOptions, flag: str) -> Path:
 def _task_hint(job: Job, role: str, wanted: str) -> str:
     names = [task.name for task in job.tasks]
     if len(names) == 1 and role == "master":
-        # The one task there is can be both, which is what a Job of equal replicas means.
-        return f"rename the task to {wanted}, or write --master={names[0]} and --worker={names[0]}: replica 0 is the master then"
-    return f"write --{role}=NAME with one of: {', '.join(names)}" if names else f"add a task named {wanted}"
+        # A single task can be both master and worker.
+        return (
+            f"rename the task to {show(wanted)}, or write --master={names[0]} and --worker={names[0]}"
+            " to make its replica 0 the master"
+        )
+    return (
+        f"write --{role}=NAME with one of: {listed(names)}" if names else f"add a task named {show(wanted)}"
+    )
 
 
 def _one_master(job: Job, master: Task, worker: Task | None) -> Iterator[Problem]:
@@ -57,10 +63,10 @@ def _one_master(job: Job, master: Task, worker: Task | None) -> Iterator[Problem
         yield error(
             where,
             f"{master.replicas} masters would all be rank 0",
-            f"write replicas: 1, or make it a Job of equal replicas by --master={master.name} and --worker={master.name}",
+            f"write replicas: 1, or use one task for all ranks with --master={master.name} and --worker={master.name}",
         )
     if master.replicas == 0 and worker is not None and worker.replicas > 0:
-        yield error(where, "without a master pod the workers wait for rank 0 in vain", "write replicas: 1")
+        yield error(where, "the workers need rank 0, but the master has no replicas", "write replicas: 1")
 
 
 def _shared_hostnames(job: Job, options: PytorchOptions) -> Iterator[Problem]:
@@ -73,13 +79,15 @@ def _shared_hostnames(job: Job, options: PytorchOptions) -> Iterator[Problem]:
         if task.replicas > 1:
             yield error(
                 where,
-                f"{task.replicas} ranks would share the name `{hostname}`",
-                f"remove it: each pod is named {job.name}-{task.name}-INDEX then",
+                f"{task.replicas} ranks would have the same hostname `{hostname}`",
+                f"remove it, so that each pod is named {job.name}-{task.name}-INDEX",
             )
         taken = seen.setdefault((hostname, subdomain(job, task)), task.name)
         if taken != task.name:
             yield error(
-                where, f"task `{taken}` has the hostname `{hostname}` already", "give each its own, or none"
+                where,
+                f"the task `{taken}` has the same hostname `{hostname}`",
+                "change or remove one of them",
             )
 
 
@@ -104,6 +112,6 @@ def _sidecars(job: Job) -> Iterator[Problem]:
             if str(found.get(INJECT)).lower() == "true":
                 yield warning(
                     ("spec", "tasks", number, "template", "metadata", kind, INJECT),
-                    "an Istio sidecar takes over the connections between the ranks, and the rendezvous fails",
-                    "add the argument --disable-istio-sidecar to pytorch, at the end of its list",
+                    "an Istio sidecar intercepts the connections between the ranks, so that the rendezvous fails",
+                    "add --disable-istio-sidecar at the end of the arguments of pytorch",
                 )

@@ -1,4 +1,4 @@
-"""The arguments of the pytorch plugin."""
+"""The arguments of the pytorch plugin: parsing and checks of their values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from vcjob.plugins.goflags import Flag, Flags, parse_flags, parse_int
 from vcjob.plugins.wait import DEFAULT_IMAGE
 from vcjob.spec.problem import Problem, error, warning
+from vcjob.spec.wording import show
 
 FLAGS = (
     Flag("master", "string", "master"),
@@ -23,13 +24,13 @@ FLAGS = (
     Flag("local-rank", "bool", True, ours=True),
 )
 MAX_PORT = 65535
-#: 68 years; the program that waits counts hundredths of a second in 64 bits.
+#: 68 years; the wait program counts hundredths of a second in 64 bits.
 MAX_TIMEOUT = 2**31 - 1
 AUTO = "auto"
 
 
 class PytorchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`given` says which arguments the user wrote, and where in the list."""
+    """The options of the plugin. `given` has the position in the list of each argument that the user wrote."""
 
     master: str = "master"
     worker: str = "worker"
@@ -45,7 +46,7 @@ class PytorchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def homogeneous(self) -> bool:
-        """One task is both: replica i is rank i, and replica 0 the master."""
+        """Whether one task has all ranks: replica i is rank i, and replica 0 is the master."""
         return self.master == self.worker
 
 
@@ -75,7 +76,7 @@ def _bad_values(read: Flags) -> Iterator[Problem]:
     if not 1 <= port <= MAX_PORT:
         yield error(
             read.where("port"),
-            f"`--port={port}` is no port: it must be 1 to {MAX_PORT}",
+            f"`--port={port}` is not a port: it must be 1 to {MAX_PORT}",
             "write --port=23456",
         )
     timeout = read.integer("wait-master-timeout")
@@ -89,14 +90,14 @@ def _bad_values(read: Flags) -> Iterator[Problem]:
     if not image or any(letter.isspace() for letter in image):
         yield error(
             read.where("wait-master-image"),
-            f"`--wait-master-image={image}` is no image",
-            f"write --wait-master-image={DEFAULT_IMAGE}, or =self for the image of the worker itself",
+            f"`--wait-master-image={show(image)}` is not an image",
+            f"write --wait-master-image={DEFAULT_IMAGE}, or =self to use the image of the worker",
         )
     nproc = read.text("nproc-per-node")
     if "nproc-per-node" in read.places and nproc != AUTO and (parse_int(nproc) or 0) < 1:
         yield error(
             read.where("nproc-per-node"),
-            f"`--nproc-per-node={nproc}` must be a number from 1, or {AUTO}",
+            f"`--nproc-per-node={show(nproc)}` must be a number of at least 1, or {AUTO}",
             f"write --nproc-per-node={AUTO}",
         )
 

@@ -1,7 +1,8 @@
-"""Which plugins there are, and which of them a Job opens.
+"""The plugins that exist, and those that a Job uses.
 
-Our own three are known by name. Third parties offer theirs under the entry-point group `vcjob.plugins`;
-installed packages are looked through only when a Job names a plugin that is not ours, for that is slow.
+The three built-in plugins are known by name. Installed packages add others with the entry-point group
+`vcjob.plugins`; they are searched only when a Job names a plugin that is not built in, because that is slow.
+Admission calls `check_plugins`, the plan calls `open_plugins`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from vcjob.plugins.pytorch import PytorchPlugin
 from vcjob.plugins.svc import SvcPlugin
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, has_errors, warning
+from vcjob.spec.spelling import did_you_mean
+from vcjob.spec.wording import show
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -30,10 +33,10 @@ Opened: TypeAlias = tuple[Plugin[Any], Any]
 BUILT_IN: dict[str, Plugin[Any]] = {
     plugin.name: plugin for plugin in (PytorchPlugin(), SvcPlugin(), EnvPlugin())
 }
-#: Plugins of Volcano that mean nothing here.
+#: Plugins of Volcano that vcjob does not have.
 OF_VOLCANO = frozenset({"ssh", "mpi", "tensorflow", "ray", "hcclrank"})
 WHERE: Path = ("spec", "plugins")
-_FEW_WORDS = 1000
+_MAX_CACHED_LENGTH = 1000
 #: Variables that plugins may add to all containers of one pod. Each takes about 100 bytes as JSON, and etcd
 #: stores objects of up to 1.5 MiB.
 MAX_VARIABLES = 12_000
@@ -41,40 +44,37 @@ MAX_VARIABLES = 12_000
 
 def names() -> list[str]:
     """All plugins that a Job could name, sorted."""
-    return sorted({*BUILT_IN, *_offers()})
+    return sorted({*BUILT_IN, *_installed()})
 
 
 def find(name: str) -> Plugin[Any] | None:
-    """The plugin of that name; None where there is none, or where it cannot be used (`problem_with` says why)."""
+    """The plugin of that name; None if there is none or it cannot be used (`problem_with` says why)."""
     if name in BUILT_IN:
         return BUILT_IN[name]
-    offered = _offers().get(name)
-    return offered if isinstance(offered, Plugin) else None
+    found = _installed().get(name)
+    return found if isinstance(found, Plugin) else None
 
 
 def problem_with(name: str) -> Problem | None:
-    """Why `find` has no plugin of that name; None where it has."""
+    """Why `find` returns no plugin of that name; None if it returns one."""
     if find(name) is not None:
         return None
-    offered = _offers().get(name)
+    found = _installed().get(name)
     where = (*WHERE, name)
-    if isinstance(offered, str):
-        return error(where, offered, f"mend or remove the package that offers `{name}`")
+    if isinstance(found, str):
+        return error(where, found, f"fix or remove the package that provides `{name}`")
     if name in OF_VOLCANO:
         return error(
             where,
-            f"the plugin `{name}` of Volcano is not served here: a Job can use {', '.join(sorted(BUILT_IN))}",
-            "remove it, or run this Job on Volcano itself",
+            f"Volcano's plugin `{name}` is not supported; the supported plugins are {', '.join(sorted(BUILT_IN))}",
+            "remove it, or run this Job with Volcano's own controller",
         )
-    from vcjob.spec.spelling import nearest
-
-    near = nearest(name, names())
-    hint = f"did you mean `{near}`?" if near else f"known plugins: {', '.join(names())}"
-    return error(where, f"there is no plugin `{name}`", hint)
+    hint = did_you_mean(name, names(), f"the known plugins are {', '.join(names())}")
+    return error(where, f"there is no plugin `{show(name)}`", hint)
 
 
 def open_plugins(job: Job) -> list[Opened]:
-    """The plugins of a Job with their options, in the order in which they run; InvalidJob where one is wrong."""
+    """The plugins of a Job with their options, in the order in which they run; raises InvalidJob if one is wrong."""
     opened, problems = _open(job)
     if has_errors(problems):
         raise InvalidJob(problems)
@@ -95,9 +95,9 @@ def check_plugins(job: Job) -> Iterator[Problem]:
 
 
 def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
-    """Open what the Job names and what those plugins force on.
+    """Open the plugins that the Job names and those that they require.
 
-    A plugin that is forced on, and has no arguments of the user's, gets those of the one that forces it.
+    A required plugin without arguments in the Job gets those of the plugin that requires it.
     """
     opened: dict[str, Opened] = {}
     problems: dict[str, list[Problem]] = {}
@@ -133,8 +133,8 @@ def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
 
 
 def _parsed(plugin: Plugin[Any], arguments: tuple[str, ...]) -> tuple[Any, list[Problem]]:
-    """A Job's plugins are opened several times, and most Jobs give them the same few words."""
-    if plugin.name in BUILT_IN and sum(map(len, arguments)) < _FEW_WORDS:
+    """Parsed arguments are cached: a Job's plugins are opened several times, mostly with the same arguments."""
+    if plugin.name in BUILT_IN and sum(map(len, arguments)) < _MAX_CACHED_LENGTH:
         return _parsed_once(plugin.name, arguments)
     return plugin.parse(arguments)
 
@@ -206,8 +206,8 @@ def _copied(value: Any) -> Any:
 
 
 @cache
-def _offers() -> dict[str, Plugin[Any] | str]:
-    """What installed packages offer, by name: the plugin, or why it cannot be used."""
+def _installed() -> dict[str, Plugin[Any] | str]:
+    """The plugins of installed packages by name: the plugin, or why it cannot be used."""
     from importlib.metadata import entry_points
 
     by_name: dict[str, list[EntryPoint]] = {}
@@ -219,14 +219,12 @@ def _offers() -> dict[str, Plugin[Any] | str]:
 def _loaded(name: str, entries: Sequence[EntryPoint]) -> Plugin[Any] | str:
     if len({entry.value for entry in entries}) > 1:
         packages = sorted(entry.dist.name if entry.dist else entry.value for entry in entries)
-        return f"the plugin `{name}` is offered by several packages: {', '.join(packages)}"
+        return f"several packages provide the plugin `{name}`: {', '.join(packages)}"
     try:
-        offered = entries[0].load()
-        plugin = offered() if isinstance(offered, type) else offered
+        found = entries[0].load()
+        plugin = found() if isinstance(found, type) else found
     except Exception as cause:
         return f"the plugin `{name}` cannot be loaded: {type(cause).__name__}: {cause}"
     if not isinstance(plugin, Plugin):
-        return (
-            f"the plugin `{name}` is no vcjob plugin: {entries[0].value} is no Plugin of vcjob.plugins.base"
-        )
+        return f"the plugin `{name}` is not a vcjob plugin: {entries[0].value} is not a vcjob.plugins.base.Plugin"
     return guarded(plugin, name)

@@ -1,7 +1,7 @@
-"""The svc plugin: pods find each other by name.
+"""The svc plugin: lets the pods of a Job find each other by name.
 
-It gives each pod a hostname and a subdomain, adds the headless Service behind them, a NetworkPolicy that
-lets only pods of the same Job in, and the lists of all hosts, as files under /etc/volcano and as env.
+It gives each pod a hostname and a subdomain, and adds their headless Service, a NetworkPolicy that admits only
+pods of the same Job, and the lists of all hosts, as files under /etc/volcano and as variables.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, warning
 
 MOUNT_PATH = "/etc/volcano"
-#: The kernel refuses to start a program with one variable longer than this (`NAME=value` and a zero byte).
+#: The kernel does not start a program with a variable longer than this (`NAME=value` and a zero byte).
 MAX_VARIABLE = 128 * 1024
-#: What may be in all host variables together; the kernel's limit for arguments and env is 2 MiB.
+#: The size of all host variables together; the kernel's limit for arguments and environment is 2 MiB.
 MAX_VARIABLES = 1024 * 1024
 #: The API server refuses a ConfigMap with more data than this.
 MAX_CONFIG_MAP = 1024 * 1024
-#: On a Service that may exist already, made by the user: then it serves as well, and is left alone.
+#: On a Service that the user may have created: an existing one is used and never changed.
 IF_ABSENT = "vcjob.io/if-absent"
 
 FLAGS = (
@@ -64,15 +64,15 @@ class SvcPlugin(Plugin[SvcOptions]):
 
     def check(self, job: Job, options: SvcOptions) -> Iterable[Problem]:
         for number, task in enumerate(job.tasks):
-            yield from _taken_places(job, task, ("spec", "tasks", number, "template", "spec"))
+            yield from _conflicts(job, task, ("spec", "tasks", number, "template", "spec"))
         if options.inject_hosts_env:
-            yield from _left_out_warnings(job)
+            yield from _warn_about_oversized(job)
         size = _data_size(job)
         if size > MAX_CONFIG_MAP:
             yield error(
                 ("spec", "tasks"),
-                f"the host lists of {job.replicas} pods take {size} bytes, and a ConfigMap holds {MAX_CONFIG_MAP}",
-                "use shorter names for the Job and its tasks, or fewer replicas",
+                f"the host lists of {job.replicas} pods need {size} bytes; a ConfigMap can hold {MAX_CONFIG_MAP}",
+                "shorten the names of the Job and its tasks, or use fewer replicas",
             )
 
     def shape(self, draft: PodDraft, options: SvcOptions) -> None:
@@ -133,7 +133,7 @@ def number_variable(task: Task) -> str:
 
 
 def host_data(job: Job) -> dict[str, str]:
-    """The ConfigMap's data. A list too long for a variable is kept out where only that makes the rest fit."""
+    """The data of the ConfigMap. Lists that are too long for a variable are left out if the data does not fit otherwise."""
     data: dict[str, str] = {}
     for task in job.tasks:
         hosts = task_hosts(job, task)
@@ -195,7 +195,7 @@ def _underscored(task: Task) -> str:
     return task.name.replace("-", "_")
 
 
-def _left_out_warnings(job: Job) -> Iterator[Problem]:
+def _warn_about_oversized(job: Job) -> Iterator[Problem]:
     left_out = oversized(job)
     for number, task in enumerate(job.tasks):
         name = hosts_variable(task)
@@ -203,19 +203,19 @@ def _left_out_warnings(job: Job) -> Iterator[Problem]:
             continue
         yield warning(
             ("spec", "tasks", number, "replicas"),
-            f"`{name}` is left out: the names of {task.replicas} pods are longer than a program's environment may be",
+            f"`{name}` is not set: the names of {task.replicas} pods are too long for the environment of a program",
             f"read {MOUNT_PATH}/{_underscored(task)}.host instead",
         )
 
 
-def _taken_places(job: Job, task: Task, where: Path) -> Iterator[Problem]:
+def _conflicts(job: Job, task: Task, where: Path) -> Iterator[Problem]:
     name = config_map_name(job)
     for number, volume in enumerate(task.pod_spec.get("volumes") or []):
         if volume.get("name") == name:
             yield error(
                 (*where, "volumes", number, "name"),
-                f"the svc plugin needs the volume name `{name}`",
-                "rename it",
+                f"the svc plugin uses the volume name `{name}`",
+                "rename this volume",
             )
     for kind in ("initContainers", "containers"):
         for position, container in enumerate(task.pod_spec.get(kind) or []):
@@ -224,7 +224,7 @@ def _taken_places(job: Job, task: Task, where: Path) -> Iterator[Problem]:
                     yield error(
                         (*where, kind, position, "volumeMounts", number, "mountPath"),
                         f"the svc plugin mounts its host lists at `{MOUNT_PATH}`",
-                        "mount yours elsewhere",
+                        "mount this volume at another path",
                     )
 
 
@@ -245,10 +245,10 @@ def _service(job: Job, name: str, options: SvcOptions) -> dict[str, Any]:
 
 
 def _network_policy(job: Job) -> dict[str, Any]:
-    pods_of_the_job = {"podSelector": {"matchLabels": _job_selector(job)}}
+    same_job = {"podSelector": {"matchLabels": _job_selector(job)}}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {"name": job.name, "namespace": job.namespace},
-        "spec": {**pods_of_the_job, "ingress": [{"from": [pods_of_the_job]}], "policyTypes": ["Ingress"]},
+        "spec": {**same_job, "ingress": [{"from": [same_job]}], "policyTypes": ["Ingress"]},
     }

@@ -4,9 +4,9 @@ The program in it, `wait_for_master.sh`, ends with one of these exit codes:
 
 ==  ==================================================================================
 0   the master accepts connections (or this pod is the master itself)
-91  the time is over; the last line says what was tried, for how long and the last cause
-92  the image has nothing to probe a port with; the last line says what to put into it
-93  host, port or timeout did not arrive as they should
+91  the timeout ended; the last line says what was tried, for how long and the last cause
+92  the image has no program that can probe a port; the last line says what to add
+93  host, port or timeout are missing or invalid
 ==  ==================================================================================
 """
 
@@ -20,29 +20,29 @@ CONTAINER_NAME = "wait-for-master"
 WAIT_TIMEOUT_EXIT_CODE = 91
 WAIT_NO_PROBE_EXIT_CODE = 92
 WAIT_SETTINGS_EXIT_CODE = 93
-#: With any of these a further start of the container cannot help: the pod has failed for good.
+#: With one of these, starting the container again cannot help: the pod has failed for good.
 WAIT_EXIT_CODES = frozenset({WAIT_TIMEOUT_EXIT_CODE, WAIT_NO_PROBE_EXIT_CODE, WAIT_SETTINGS_EXIT_CODE})
 
 DEFAULT_IMAGE = "busybox:1.36.1"
-#: As the image: take the image of the task's first container.
+#: The value of the image option that means: the image of the task's first container.
 SELF_IMAGE = "self"
 NOBODY = 65534
-# Requests equal limits, so that a pod of the class Guaranteed stays in it.
+# Requests are equal to limits, so that a pod of the QoS class Guaranteed keeps it.
 _RESOURCES = {"cpu": "200m", "memory": "64Mi"}
 
 
 @cache
 def program() -> str:
-    """The program as it goes into the pod: without its comments, for every worker pod carries it."""
+    """The program without its comments, because every worker pod carries a copy."""
     text = Path(__file__).with_name("wait_for_master.sh").read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("#")) + "\n"
 
 
 def wait_container(pod_spec: dict[str, Any], *, image: str, timeout: int, set_user: bool) -> dict[str, Any]:
-    """The container, fit for a namespace with quotas and the restricted Pod Security Standard.
+    """The container, made to be accepted under quotas and the restricted Pod Security Standard.
 
-    Host and port are taken from the variables that the pytorch plugin sets in every container.
+    It reads host and port from the variables that the pytorch plugin sets in every container.
     """
     policy = "IfNotPresent"
     if image == SELF_IMAGE:

@@ -30,7 +30,7 @@ class ShmPlugin(Plugin[ShmOptions]):
         read, problems = parse_flags(FLAGS, arguments)
         size = read.text("size")
         if size and not re.fullmatch(r"[1-9][0-9]*(Ki|Mi|Gi)", size):
-            problems.append(error(read.where("size"), f"`{size}` is no size", "write --size=8Gi"))
+            problems.append(error(read.where("size"), f"`{size}` is not a size", "write --size=8Gi"))
         return ShmOptions(size), problems
 
     def check(self, job: Job, options: ShmOptions) -> Iterable[Problem]:
@@ -38,7 +38,7 @@ class ShmPlugin(Plugin[ShmOptions]):
             for place, volume in enumerate(task.pod_spec.get("volumes") or []):
                 if volume.get("name") == "shm":
                     where = ("spec", "tasks", number, "template", "spec", "volumes", place, "name")
-                    yield error(where, "the shm plugin needs the volume name `shm`", "rename it")
+                    yield error(where, "the shm plugin uses the volume name `shm`", "rename this volume")
 
     def shape(self, draft: PodDraft, options: ShmOptions) -> None:
         memory: dict[str, Any] = {"medium": "Memory"}
