@@ -27,6 +27,8 @@ from vcjob.kube.controller.queue import QueueClosed, WorkQueue
 from vcjob.kube.errors import KubeError, LeaseLost
 
 log = logging.getLogger(__name__)
+#: How long a worker may keep the event loop.
+_STEP_SECONDS = 0.005
 #: How long a stop waits for running reconciles and pending writes.
 _DRAIN_SECONDS = 5.0
 
@@ -95,12 +97,17 @@ class Controller:
             )
 
     async def _work(self) -> None:
+        yielded = time.perf_counter()
         while True:
             try:
                 key = await self.queue.get()
             except QueueClosed:
                 return
             began, failed = time.perf_counter(), True
+            if began - yielded > _STEP_SECONDS:
+                # Neither a full queue nor a reconcile without requests suspends: let the loop do other things.
+                await asyncio.sleep(0)
+                yielded = time.perf_counter()
             try:
                 await self._reconciler.reconcile(key)
                 self.queue.forget(key)

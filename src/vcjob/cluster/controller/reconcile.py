@@ -89,7 +89,7 @@ class Reconciler:
             client, jobs, queue, telemetry=telemetry, delay=options.status_delay, offload=self._offload
         )
         self._objects = OwnedObjects(client, jobs, self._offload)
-        self._pod_control = PodControl(client, jobs, events)
+        self._pod_control = PodControl(client, jobs, events, self._offload)
         self._orphans = Orphans(
             client, jobs, queue, pod_control=self._pod_control, objects=self._objects, caches=caches
         )

@@ -18,6 +18,7 @@ from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS, Pod
 from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
 from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
+from vcjob.cluster.controller.offload import LARGE_TASKS, Offload
 from vcjob.cluster.resources import COMMANDS, JOBS, PARTIAL_PODS, PartialPod
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.informer import Informer
@@ -35,10 +36,11 @@ class PodControl:
     """Carries out steps on pods, Commands and the Job itself for the reconciler. API errors that are not refusals
     are raised; the Job is then reconciled again."""
 
-    def __init__(self, client: Client, jobs: JobCache, events: EventRecorder) -> None:
+    def __init__(self, client: Client, jobs: JobCache, events: EventRecorder, offload: Offload) -> None:
         self._client = client
         self._jobs = jobs
         self._events = events
+        self._offload = offload
 
     # Creation
 
@@ -66,8 +68,14 @@ class PodControl:
     async def _create_one(self, state: JobState, step: CreatePods, index: int) -> Blocked | None:
         if state.plan is None:
             raise Outdated  # the Job was deleted meanwhile
-        body = state.plan.pod_json(
-            step.task, index, version=step.version, attempt=step.attempt, retries=step.retries
+        body = await self._offload.run(
+            len(state.plan.job.tasks) >= LARGE_TASKS,
+            state.plan.pod_json,
+            step.task,
+            index,
+            version=step.version,
+            attempt=step.attempt,
+            retries=step.retries,
         )
 
         def warn(message: str) -> None:  # pod security in warn mode, a variable given twice

@@ -1,0 +1,221 @@
+"""Hostile Jobs among a thousand others: none holds the event loop, and the others get their pods as if alone.
+
+The event loop also renews the Lease and answers probes, so the test counts the function calls of each of its steps.
+The webhook's part (many large request bodies) is in tests/cluster/webhook/test_server.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from asyncio.events import Handle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from tests.admission import expensive_jobs
+from tests.cluster.controller.harness import NAMESPACE, FakeApi, _read
+from tests.cluster.controller.jobs import Object, job, task
+from tests.cluster.controller.test_schedulers import ready_part
+from vcjob.cluster.controller.controller import Controller
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.controller.telemetry import Silent
+from vcjob.cluster.resources import (
+    PARTIAL_COMMANDS,
+    PARTIAL_CONFIG_MAPS,
+    PARTIAL_JOBS,
+    PARTIAL_PODS,
+    PartialCommand,
+)
+from vcjob.kube.api.client import Client
+
+#: Function calls that one step of the loop may make: a few ten milliseconds.
+STEP_LIMIT = 150_000
+#: Calls in the loop by which all hostile Jobs together may delay the last of the others: less than a second.
+DELAY_LIMIT = 2_500_000
+ORDINARY = 1000
+#: A Job with 48 tasks in 12 layers took 5.5 s for one decision, one of 1,500 unknown names 11 s for its admission.
+HOSTILE: dict[str, Object] = {
+    "layers": expensive_jobs.layers(48),
+    "chain": expensive_jobs.chain(600),
+    "unknown-names": expensive_jobs.unknown_dependencies(1500),
+    "similar-names": expensive_jobs.similar_dependencies(1500),
+    "many-tasks": expensive_jobs.many_tasks(400),
+    "policies": expensive_jobs.policies(300),
+    "replicas": expensive_jobs.replicas(20_000),
+    "commands": job("commands", task("a", 1)),
+}
+COMMANDS = 4000
+
+
+class YieldingApi(FakeApi):
+    """A fake API server whose answers take one turn of the loop, as real ones do at least. `served` is set when all
+    ordinary Jobs have their pods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.missing = {f"j{number}-a-{index}" for number in range(ORDINARY) for index in range(2)}
+        self.served = asyncio.Event()
+
+    async def create(self, resource: Any, body: Any, namespace: str = "", **options: Any) -> Any:
+        await asyncio.sleep(0)
+        if resource.plural == "subjectaccessreviews":
+            return msgspec.convert({"status": {"allowed": False}}, resource.model)
+        made = await super().create(resource, body, namespace, **options)
+        if resource.plural == "pods":
+            self.missing.discard(made.metadata.name)
+            if not self.missing:
+                self.served.set()
+        return made
+
+    async def patch(self, resource: Any, name: str, patch: Object, namespace: str, **options: Any) -> Any:
+        await asyncio.sleep(0)
+        return await super().patch(resource, name, patch, namespace, **options)
+
+
+class Cluster:
+    """A controller's workers on a fake API server; Jobs reach it as from the watch."""
+
+    def __init__(self) -> None:
+        self.api = YieldingApi()
+        self.controller = Controller(cast(Client, self.api), ControllerOptions(gang="none"), Silent(), "test")
+
+    def add_job(self, name: str, document: Object) -> None:
+        meta = {**document["metadata"], "name": name, "uid": f"{name}-uid", "generation": 1}
+        made = self.api.put("jobs", {**document, "metadata": meta})
+        self.controller.jobs.job_changed(_read(PARTIAL_JOBS, made))
+
+    async def serve_ordinary_jobs(self) -> None:
+        """Run the workers until all ordinary Jobs have their pods."""
+        workers = [asyncio.create_task(self.controller._work()) for _ in range(16)]
+        served = asyncio.create_task(self.api.served.wait())
+        try:
+            await asyncio.wait({served, *workers}, return_when=asyncio.FIRST_COMPLETED)
+            assert served.done(), [worker for worker in workers if worker.done()]
+        finally:
+            self.controller.queue.close()
+            for one in (served, *workers):
+                one.cancel()
+            await asyncio.gather(served, *workers, return_exceptions=True)
+
+    def add_ordinary_jobs(self) -> None:
+        for number in range(ORDINARY):
+            self.add_job(f"j{number}", job("j", task("a", 2)))
+
+    def add_hostile(self) -> None:
+        for name, document in HOSTILE.items():
+            self.add_job(name, document)
+        for number in range(COMMANDS):
+            meta = {
+                "name": f"c{number}",
+                "namespace": NAMESPACE,
+                "uid": f"c{number}",
+                "resourceVersion": str(number),
+            }
+            command = {"metadata": meta, "action": "ResumeJob", "target": {"kind": "Job", "name": "commands"}}
+            self.api.put("commands", command)
+            self.controller.jobs.command_added(msgspec.convert(command, PartialCommand))
+        for uid in ("j0-uid", "nobody"):  # hand-made pods with an owner reference to any uid
+            for number, index in enumerate(("2000000000", "²", "-1", "9" * 4000)):
+                self.controller.jobs.pod_changed(
+                    _read(PARTIAL_PODS, _foreign_pod(f"{uid}-{number}", uid, index))
+                )
+        big = {"metadata": {"name": "big", "ownerReferences": [_owner("nobody")]}, "data": {"x": "y" * 2**20}}
+        self.controller.jobs.object_changed(
+            "ConfigMap", _read(PARTIAL_CONFIG_MAPS, self.api.put("configmaps", big))
+        )
+        for app in ("volcano-controller", "volcano-scheduler"):
+            self.controller._schedulers._parts._put(ready_part(app, "default"))
+
+
+def _owner(uid: str) -> Object:
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": "j",
+        "uid": uid,
+        "controller": True,
+    }
+
+
+def _foreign_pod(name: str, uid: str, index: str) -> Object:
+    marks = {"volcano.sh/task-spec": "a", "volcano.sh/task-index": index, "vcjob.io/attempt": index}
+    meta = {"name": name, "namespace": NAMESPACE, "uid": name, "resourceVersion": "1"}
+    return {
+        "metadata": {**meta, "annotations": marks, "ownerReferences": [_owner(uid)]},
+        "status": {"phase": "Running"},
+    }
+
+
+class LoopSteps:
+    """The function calls that the event loop made, in all and at most in one step."""
+
+    most = total = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        step, calls = Handle._run.__code__, 0
+
+        def profile(frame: Any, event: str, _arg: object) -> None:
+            nonlocal calls
+            if frame.f_code is step:
+                self.most = max(self.most, calls)
+                calls = 0
+            if event in ("call", "c_call"):
+                calls += 1
+                self.total += 1
+
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+
+async def _serve(*, hostile: bool) -> LoopSteps:
+    cluster, steps = Cluster(), LoopSteps()
+    if hostile:
+        cluster.add_hostile()
+    cluster.add_ordinary_jobs()
+    with steps.counted():
+        await cluster.serve_ordinary_jobs()
+    return steps
+
+
+@pytest.mark.slow
+async def test_hostile_jobs_among_a_thousand_hold_neither_the_loop_nor_another_job(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    alone = await _serve(hostile=False)
+    began = time.thread_time()
+    shared = await _serve(hostile=True)
+    with capsys.disabled():
+        print(
+            f"\n  calls in the loop: {alone.total} for {ORDINARY} Jobs alone, {shared.total} with hostile ones "
+            f"({time.thread_time() - began:.1f} s of CPU, counting); at most {shared.most} in one step",
+            end="",
+        )
+    assert shared.most <= STEP_LIMIT
+    assert shared.total - alone.total <= DELAY_LIMIT
+
+
+async def test_a_tenants_imitation_of_volcano_changes_nothing() -> None:
+    cluster = Cluster()
+    cluster.add_hostile()
+    await cluster.controller._schedulers.refresh()
+    cluster.controller._schedulers.check_job_controller()
+    assert not cluster.controller._schedulers.volcano_schedules
+
+
+async def test_thousands_of_commands_reach_the_lifecycle_in_order() -> None:
+    cluster = Cluster()
+    cluster.add_hostile()
+    state = cluster.controller.jobs.named(NAMESPACE, "commands")
+    assert state is not None
+    state.commands.refresh()
+    assert list(state.observed.commands) == [f"c{number}" for number in range(COMMANDS)]
+    assert PARTIAL_COMMANDS.model is PartialCommand
