@@ -15,7 +15,7 @@
     ├── WaitTimeout                124: `wait --timeout` ran out
     └── Interrupted                130: the user pressed Ctrl-C
 
-``vcjob.kube.errors`` hangs its own branch under BackendError.
+``vcjob.kube.errors`` adds its own subclasses of BackendError.
 """
 
 from __future__ import annotations

@@ -103,4 +103,4 @@ def test_a_plugin_that_misuses_slots_is_named(text: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Misused(text), "")])
     with pytest.raises(UserError, match="the pods of task 'worker' cannot be told apart") as caught:
         Plan(job(task("worker"))).pod("worker", 0)
-    assert "at fault: late;" in (caught.value.hint or "")
+    assert "check these plugins: late;" in (caught.value.hint or "")
