@@ -75,6 +75,8 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
     gpus: list[str] = []
     #: What of its spec means something else here than on a cluster; each is told the user once per job.
     notes: list[str] = []
+    #: How its ranks share the cores of this machine, where vcjob has decided that.
+    cores_note: str | None = None
     containers: list[ContainerState] = []
 
     @property

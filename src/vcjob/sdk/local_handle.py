@@ -25,6 +25,7 @@ from vcjob.sdk.pod_choice import choose_container
 from vcjob.wellknown import reasons
 
 _NOTED = (
+    reasons.CORES_SHARED,
     reasons.UNSUPPORTED_LOCALLY,
     reasons.PORT_REPLACED,
     reasons.COMMAND_REJECTED,

@@ -161,6 +161,11 @@ POD_WARNING = _define("PodWarning", _EVENT, "The API server accepted a pod and r
 PORT_REPLACED = _define(
     "PortReplaced", _EVENT, "Local backend: the master port is in use, so the job uses another one."
 )
+CORES_SHARED = _define(
+    "CoresShared",
+    _EVENT,
+    "Local backend: the ranks share the cores, and `OMP_NUM_THREADS` is set accordingly.",
+)
 UNSUPPORTED_LOCALLY = _define(
     "UnsupportedLocally", _EVENT, "Local backend: a field of the Job has no effect on this machine."
 )

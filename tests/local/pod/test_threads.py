@@ -79,6 +79,14 @@ def test_every_rank_gets_its_share_and_it_is_said_once(
     assert texts(handle) == [str(share)] * 3
     (note,) = _notes(handle)
     assert note.startswith("3 ranks share ") and f"OMP_NUM_THREADS is {share} for each" in note
+    (event,) = [event for event in handle.events() if event["message"] == note]
+    assert (event["type"], event["reason"]) == ("Normal", "CoresShared")
+
+
+def test_the_share_of_the_cores_is_the_first_note(finish: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    handle = finish(job(*ranks(python(TELL), securityContext={"runAsUser": 12345})))
+    assert handle.notes()[0].startswith("3 ranks share ") and len(handle.notes()) > 1
 
 
 def test_what_the_shell_has_set_stays(finish: Start, monkeypatch: pytest.MonkeyPatch) -> None:

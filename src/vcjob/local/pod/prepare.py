@@ -105,7 +105,7 @@ class Preparer:
             cgroups=self._cgroups(container, here),
             post_start=(container.get("lifecycle") or {}).get("postStart"),
             pre_stop=(container.get("lifecycle") or {}).get("preStop"),
-            threads=self._threads(container, argv, env, notes) if role == "main" else None,
+            threads=self._threads(container, argv, env, here.state) if role == "main" else None,
             behind=0.0 if role != "main" or _waits_for_master(here.pod) else behind(env, cores()),
             trouble=trouble,
         )
@@ -135,13 +135,13 @@ class Preparer:
         return {"CUDA_VISIBLE_DEVICES": ""}
 
     def _threads(
-        self, container: Mapping[str, Any], argv: list[str], env: Mapping[str, str], notes: Notes
+        self, container: Mapping[str, Any], argv: list[str], env: Mapping[str, str], state: PodState
     ) -> int | None:
         machine = cores()
         threads = threads_of(container, argv, env, machine)
         if threads is not None:
             shared = f"{env['WORLD_SIZE']} ranks share {machine} {'core' if machine == 1 else 'cores'}"
-            notes.add(f"{shared}: {VARIABLE} is {threads} for each, unless you set it")
+            state.cores_note = f"{shared}: {VARIABLE} is {threads} for each, unless you set it"
         return threads
 
     def _mountable(self, wanted: list[Mount], notes: Notes) -> tuple[Mount, ...]:

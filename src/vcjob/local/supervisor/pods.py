@@ -21,13 +21,14 @@ from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor import pod_facts
 from vcjob.plan.plan import Plan
 from vcjob.report.podstate import PodState, mark_lost
+from vcjob.wellknown import reasons
 
 Key = tuple[str, int, int]
 _PATIENCE = 3.0
 
 
 class Pods:
-    """`changed` is called after every change, `noted` with the notes of a pod, `gone` with the uid of one that ended."""
+    """`changed` is called after every change, `noted` with the reason and text of each note of a pod, `gone` with the uid of one that ended."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Pods:
         *,
         launcher: Callable[[PlainLauncher, Callable[[str], None]], Launcher],
         changed: Callable[[], None],
-        noted: Callable[[str], None],
+        noted: Callable[[str, str], None],
         output_lost: Callable[[str], None],
         gone: Callable[[str], None],
         close_in_shim: Callable[[], None],
@@ -159,8 +160,10 @@ class Pods:
         for state in states:
             known = self.record[key]
             state.deleted_at = known.deleted_at
+            if state.cores_note:
+                self._noted(reasons.CORES_SHARED, state.cores_note)
             for note in state.notes:
-                self._noted(note)
+                self._noted(reasons.UNSUPPORTED_LOCALLY, note)
             self.record[key] = state
         while shim.lost:
             self._output_lost(shim.lost.pop())

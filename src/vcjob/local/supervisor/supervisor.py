@@ -78,8 +78,8 @@ class Supervisor:
             self.observed,
             launcher=self._launcher,
             changed=self._soon,
-            noted=self._note,
-            output_lost=lambda reason: self._warn_once(reasons.LOGS_LOST, reason),
+            noted=self._note_once,
+            output_lost=lambda reason: self._note_once(reasons.LOGS_LOST, reason),
             gone=self._gpus.give_back,
             close_in_shim=self._close_in_shim,
         )
@@ -237,16 +237,16 @@ class Supervisor:
     # What users are told
 
     def _note(self, note: str) -> None:
-        self._warn_once(reasons.UNSUPPORTED_LOCALLY, note)
+        self._note_once(reasons.UNSUPPORTED_LOCALLY, note)
 
     def _logs_truncated(self, message: str) -> None:
-        self._warn_once(reasons.LOGS_TRUNCATED, message)
+        self._note_once(reasons.LOGS_TRUNCATED, message)
 
-    def _warn_once(self, reason: str, message: str) -> None:
-        """Record a warning event, once per job."""
+    def _note_once(self, reason: str, message: str) -> None:
+        """Record an event that the user should see, once per job. All but the share of the cores are warnings."""
         if message not in self._notes:
             self._notes.add(message)
-            self._tell("Warning", reason, message)
+            self._tell("Normal" if reason == reasons.CORES_SHARED else "Warning", reason, message)
 
     def _tell(self, kind: str, reason: str, message: str) -> None:
         try:
