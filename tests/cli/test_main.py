@@ -61,9 +61,9 @@ def test_a_mistyped_verb_is_answered_with_the_nearest(vcjob: Vcjob) -> None:
     assert result == (
         2,
         "",
-        "error: there is no verb 'vaildate'; did you mean 'validate'?\nhint: see `vcjob --help`\n",
+        "error: unknown verb 'vaildate'; did you mean 'validate'?\nhint: see `vcjob --help`\n",
     )
-    assert vcjob("zzz").err == "error: there is no verb 'zzz'\nhint: see `vcjob --help`\n"
+    assert vcjob("zzz").err == "error: unknown verb 'zzz'\nhint: see `vcjob --help`\n"
     assert vcjob("--zzz").err.startswith("error: No such option '--zzz'")
 
 

@@ -1,4 +1,4 @@
-"""`vcjob completion`: the script that teaches a shell our verbs and options."""
+"""`vcjob completion`: the script with which a shell completes verbs and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vcjob events`: what happened to a job."""
+"""`vcjob events`: the events of a job and its pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @job_argument
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, output: str) -> None:
-    """Show what happened to a job, oldest first."""
+    """Show the events of a job and its pods, oldest first."""
     from vcjob.sdk.finding import find
 
     events = find(name, **where).events()
@@ -41,7 +41,7 @@ def _when(event: dict[str, Any]) -> str:
 
 
 def _message(event: dict[str, Any]) -> str:
-    """On one line, and with the object where it is not the Job itself."""
+    """The message on one line, with the object unless it is the Job itself."""
     about = event.get("involvedObject") or {}
     who = "" if about.get("kind") == "Job" else f"{about.get('kind', '?').lower()} {about.get('name', '?')}: "
     return who + " ".join((event.get("message") or "").split("\n"))

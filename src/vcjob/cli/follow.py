@@ -44,11 +44,11 @@ class FollowedJob:
     def step(self) -> None:
         if self.ended:
             return
-        self._screen.logs(self._follower.look())
+        self._screen.logs(self._follower.poll())
         self._screen.state(self._follower.status, self._follower.pods)
         if time.monotonic() - self._notes_read_at > _NOTES_EVERY or self.ended:
             self._show_notes()
-        if self._follower.stuck() and not self._trouble_shown:
+        if self._follower.has_trouble() and not self._trouble_shown:
             self._trouble_shown = True
             self._screen.note(self.job.trouble())
         suspended = self._follower.status.suspended
@@ -58,8 +58,8 @@ class FollowedJob:
             )
         self._suspended = suspended
 
-    def rest(self) -> None:
-        self._follower.rest()
+    def wait(self) -> None:
+        self._follower.wait()
 
     def close(self) -> None:
         self._screen.close()
@@ -128,7 +128,7 @@ def _watch(jobs: list[FollowedJob], interrupts: Interrupts) -> None:
             answered += 1
             for job in running:
                 job.interrupt(answered)
-        running[0].rest()
+        running[0].wait()
 
 
 def _finish(jobs: list[FollowedJob], output: str, interrupts: Interrupts) -> None:

@@ -1,4 +1,4 @@
-"""JSON for people and programs: two spaces, and a line break at the end."""
+"""JSON as it is printed: indented by two spaces, with a line break at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 def to_json(value: Any) -> str:
     try:
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
-    except UnicodeEncodeError:  # the name of a file need not be text; JSON can escape what UTF-8 cannot say
+    except UnicodeEncodeError:  # a file name need not be valid UTF-8; JSON can escape it
         import json
 
         return json.dumps(value, indent=2) + "\n"

@@ -1,7 +1,7 @@
-"""The `vcjob` command.
+"""The `vcjob` command: finds the verb, runs it, and turns every error into a message and an exit code.
 
-Verbs are loaded only when they are called, so that help, completion and a mistyped verb answer at once.
-Whatever goes wrong on purpose ends here: as a line that says what and a line that says what to do.
+Verbs are loaded only when they are called, so that help, completion and a mistyped verb are fast. An error of ours is
+shown as what is wrong and what to do about it; any other exception is an internal error with its own exit code.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from vcjob.cli.options import output_of, typed_output
 from vcjob.errors import UserError, VcjobError
 from vcjob.wellknown import exit_codes
 
-#: Every verb: the module that has it as `command`, and what it does.
+#: Every verb: the module with its `command`, and its short help.
 VERBS: dict[str, tuple[str, str]] = {
-    "validate": ("vcjob.cli.validate", "Check Job files and say everything that is wrong with them."),
-    "render": ("vcjob.cli.render", "Print the objects that a Job becomes on a cluster."),
-    "warm": ("vcjob.cli.warm", "Keep torch loaded, so that local runs start at once."),
-    "run": ("vcjob.cli.run", "Run a Job: start it, follow it, say what came of it."),
-    "list": ("vcjob.cli.list", "Show the jobs of this machine, or of a cluster."),
-    "status": ("vcjob.cli.status", "Show a job: its phase, its reason, every rank."),
-    "wait": ("vcjob.cli.wait", "Wait for the end of a job."),
-    "logs": ("vcjob.cli.logs", "Show what the ranks wrote, each line with its rank."),
+    "validate": ("vcjob.cli.validate", "Check Job files and list every problem."),
+    "render": ("vcjob.cli.render", "Print the objects that a Job creates on a cluster."),
+    "warm": ("vcjob.cli.warm", "Keep torch loaded, so that local runs start faster."),
+    "run": ("vcjob.cli.run", "Start a Job, stream its logs, report the result."),
+    "list": ("vcjob.cli.list", "List the jobs of this machine, or of a cluster."),
+    "status": ("vcjob.cli.status", "Show the phase of a job, the reason, and its ranks."),
+    "wait": ("vcjob.cli.wait", "Wait until a job is over."),
+    "logs": ("vcjob.cli.logs", "Show the output of the ranks, each line with its rank."),
     "exec": ("vcjob.cli.exec", "Run a command next to a rank, in its environment."),
-    "events": ("vcjob.cli.events", "Show what happened to a job."),
+    "events": ("vcjob.cli.events", "Show the events of a job."),
     "suspend": ("vcjob.cli.suspend", "End the pods of a job but keep it, to be resumed."),
     "resume": ("vcjob.cli.resume", "Start the pods of a suspended job again."),
-    "restart": ("vcjob.cli.restart", "End all pods of a job and start them anew."),
-    "complete": ("vcjob.cli.complete", "End the pods of a job and call it Completed."),
+    "restart": ("vcjob.cli.restart", "End all pods of a job and start new ones."),
+    "complete": ("vcjob.cli.complete", "End the pods of a job and mark it Completed."),
     "stop": ("vcjob.cli.stop", "End a job."),
-    "delete": ("vcjob.cli.delete", "End a job and forget it."),
-    "doctor": ("vcjob.cli.doctor", "Say what this machine and this cluster can run, and what is missing."),
-    "install": ("vcjob.cli.install", "Put the controller into a cluster, or bring it up to date."),
-    "uninstall": ("vcjob.cli.uninstall", "Take the controller out of a cluster."),
-    "controller": ("vcjob.cli.controller", "Serve the Jobs of a cluster (what `install` runs there)."),
+    "delete": ("vcjob.cli.delete", "End a job and remove it, or remove finished jobs."),
+    "doctor": ("vcjob.cli.doctor", "Check what this machine and this cluster can run, and what is missing."),
+    "install": ("vcjob.cli.install", "Install the controller in a cluster, or update it."),
+    "uninstall": ("vcjob.cli.uninstall", "Remove the controller from a cluster."),
+    "controller": ("vcjob.cli.controller", "Run the controller (`install` starts it in a cluster)."),
     "completion": ("vcjob.cli.completion", "Print the completion script for a shell."),
 }
 
-#: A shell asks for completions by calling us with this set.
+#: Set by a shell that calls us for completions.
 COMPLETE = "_VCJOB_COMPLETE"
-READER_GONE = 141  # as if the signal for it had ended us, which is what other tools do
+READER_GONE = 141  # 128 + SIGPIPE, as with other tools
 
 
 class LazyGroup(click.Group):
-    """A group that knows its verbs by name and loads one when it is called."""
+    """A group that knows its verbs by name and loads a verb when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"there is no verb {args[0]!r}{_nearest(args[0])}", ctx)
+            raise click.UsageError(f"unknown verb {args[0]!r}{_nearest(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -98,14 +98,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("\ninterrupted\n")
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # What is still buffered has no reader either; without this the interpreter would complain at exit.
+        # Buffered output has no reader either; without this the interpreter would report that at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     return code
 
 
 def _write_utf8() -> None:
-    """Manifests are UTF-8 whatever the terminal's locale, and a file's name may be any bytes at all."""
+    """Manifests are UTF-8 whatever the locale of the terminal; file names may be any bytes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
@@ -146,7 +146,7 @@ def _usage_error(mistake: click.ClickException) -> UserError:
 
 
 def _show_internal_error(fault: Exception, output: str | None) -> int:
-    """An error that nobody foresaw: one line, another exit code than a failed job's, and how to report it."""
+    """An unexpected exception: one line, another exit code than that of a failed job, and how to report it."""
     if os.environ.get("VCJOB_DEBUG"):
         import traceback
 

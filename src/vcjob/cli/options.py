@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Options and arguments that several verbs share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 allow_unknown_option = click.option(
-    "--allow-unknown", is_flag=True, help="Let fields pass that the schema does not know."
+    "--allow-unknown", is_flag=True, help="Accept fields that the schema does not know."
 )
-namespace_option = click.option("-n", "--namespace", help="The namespace of Jobs that name none.")
+namespace_option = click.option("-n", "--namespace", help="The namespace for Jobs that name none.")
 
 
 def backend_options(namespace_help: str) -> Callable[[Function], Function]:
@@ -31,8 +31,8 @@ def backend_options(namespace_help: str) -> Callable[[Function], Function]:
 
         decorated: Any = with_where
         for option in (
-            click.option("--kubeconfig", metavar="FILE", help="Which cluster: a kubeconfig file."),
-            click.option("--context", help="Which cluster: a context of the kubeconfig."),
+            click.option("--kubeconfig", metavar="FILE", help="The kubeconfig file of the cluster."),
+            click.option("--context", help="The context of the kubeconfig."),
             click.option("-n", "--namespace", help=namespace_help),
             click.option(
                 "--on",
@@ -47,13 +47,13 @@ def backend_options(namespace_help: str) -> Callable[[Function], Function]:
 
 
 def job_argument(function: Function) -> Function:
-    """The job that a verb is about, as `name` and `where`."""
+    """The job that a verb acts on, passed to it as `name` and `where`."""
     options = backend_options("The namespace of the job (default: default, or the context's).")
     return click.argument("name", metavar="JOB")(options(function))
 
 
 def output_option(formats: Sequence[str]) -> Callable[[Function], Function]:
-    """`-o`: the first of the formats is the default. Errors follow the format too."""
+    """`-o`: the first format is the default. Errors use the format too."""
 
     def remember(context: click.Context, _: click.Parameter, value: str) -> str:
         context.meta[_OUTPUT] = value
@@ -72,7 +72,7 @@ def output_option(formats: Sequence[str]) -> Callable[[Function], Function]:
 
 
 def output_of(context: click.Context | None) -> str | None:
-    """The format that the running verb was asked for, where it got so far."""
+    """The output format of the verb, if its options were parsed."""
     return None if context is None else context.meta.get(_OUTPUT)
 
 
@@ -89,7 +89,7 @@ def typed_output(arguments: Sequence[str]) -> str | None:
 
 
 def path_of(file: str) -> str | PathLike[str]:
-    """A command line's word as a path, also where it looks like the text of a Job."""
+    """An argument as a path, even if it looks like the text of a Job."""
     if "\n" in file or file.lstrip().startswith("{"):
         from pathlib import Path
 

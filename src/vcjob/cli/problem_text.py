@@ -1,4 +1,4 @@
-"""A problem as a person reads it: where, what, why, what to write instead."""
+"""Problems of a Job as text: where, what, and what to write instead."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _excerpt(problem: Problem, style: Style) -> list[str]:
     if problem.line > len(lines):
         return []
     text = lines[problem.line - 1]
-    # Tabs keep their width under the caret, so that it stands where the eye expects it.
+    # Tabs are kept, so that the caret is below the right character.
     indent = "".join("\t" if char == "\t" else " " for char in text[: problem.column - 1])
     number = f"{problem.line:>6} | "
     return [
@@ -59,7 +59,7 @@ def _excerpt(problem: Problem, style: Style) -> list[str]:
 
 @cache
 def _lines(file: str) -> list[str]:
-    """The lines of the file, for looking at only: what cannot be read again has no excerpt."""
+    """The lines of the file; without any if it cannot be read again."""
     try:
         with open(file, encoding="utf-8-sig", errors="replace") as text:
             return text.read().splitlines()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @job_argument
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, output: str) -> None:
-    """Show a job: its phase and reason, and every rank. JOB is a name, or on this machine also the uid of a run."""
+    """Show the phase of a job, the reason, and its ranks. JOB is a name, or on this machine also the uid of a run."""
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
@@ -50,7 +50,7 @@ def command(name: str, where: Where, output: str) -> None:
     trouble = style.clean(job.trouble())
     if trouble and trouble not in "\n".join(lines):
         lines.insert(1, f"  {style(trouble, 'red')}")
-    older = job.earlier()
+    older = job.earlier_runs()
     if older:
         lines += ["", f"  earlier runs: {', '.join(f'{run.uid} ({run.phase})' for run in older[:5])}"]
     sys.stdout.write("\n".join(lines) + "\n")

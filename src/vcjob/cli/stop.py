@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @click.command("stop")
 @job_argument
-@click.option("--now", is_flag=True, help="Kill its ranks instead of giving them their grace period.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until the last rank has ended.")
+@click.option("--now", is_flag=True, help="Kill its ranks without their grace period.")
+@click.option("--no-wait", is_flag=True, help="Return before the last rank has ended.")
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, now: bool, no_wait: bool, output: str) -> None:
-    """End a job (TerminateJob) and wait until none of its processes is left."""
+    """End a job (TerminateJob) and wait until all of its processes have ended."""
     from vcjob.sdk.finding import find
 
     job = find(name, **where)

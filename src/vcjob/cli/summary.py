@@ -69,8 +69,8 @@ def _failure(report: FailureReport, culprit: Culprit, style: Style, reference: s
         lines.append(f"    {clean(culprit.exception)}")
     if culprit.frame:
         lines.append(f"    at {clean(culprit.frame)}")
-    if culprit.way_out:
-        lines.append(f"    {clean(culprit.way_out)}")
+    if culprit.suggestion:
+        lines.append(f"    {clean(culprit.suggestion)}")
     if culprit.stderr:
         lines.append("  its last lines:")
         lines += [f"    | {clean(line)}" for line in culprit.stderr[-_SHOWN_LINES:]]

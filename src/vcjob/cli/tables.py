@@ -1,4 +1,4 @@
-"""How jobs and pods look in tables: columns, durations, states."""
+"""Jobs and pods as rows of tables: columns, durations, states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PHASE_COLOURS = {
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as they need to be, two spaces apart; the last one ends where it ends."""
+    """Columns as wide as their longest cell, two spaces apart."""
     widths = [max(len(row[place]) for row in [headings, *rows]) for place in range(len(headings))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -54,7 +54,7 @@ def rank_text(pod: PodState) -> str:
 
 
 def pod_phase(pod: PodState) -> str:
-    """The phase, or the more telling word behind it."""
+    """The phase, or a more specific state such as CrashLoopBackOff."""
     if pod.deleted_at is not None and not pod.finished:
         return "Terminating"
     if pod.finished:

@@ -1,4 +1,4 @@
-"""`vcjob validate`: everything that is wrong with Job files, all at once."""
+"""`vcjob validate`: every problem of Job files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INVALID = 2
 @output_option(("table", "json", "yaml"))
 @click.pass_context
 def command(context: click.Context, files: tuple[str, ...], allow_unknown: bool, output: str) -> None:
-    """Check Job files and say everything that is wrong with them.
+    """Check Job files and list every problem.
 
     Every problem comes with its line and column, the reason, and what to write instead. `-` reads
     standard input. The exit code is 0 if all Jobs are valid, warnings or not, and 2 if one is not.
@@ -46,7 +46,7 @@ def _problems(file: str, allow_unknown: bool) -> list[Problem]:
     try:
         return validate(path_of(file), allow_unknown=allow_unknown)
     except SourceError as unreadable:
-        # One file that cannot be read does not hide what is wrong with the others.
+        # A file that cannot be read does not hide the problems of the others.
         message = unreadable.message.removeprefix(f"{file}: ")
         return [Problem(severity="error", where=(), message=message, hint=unreadable.hint, file=file)]
 

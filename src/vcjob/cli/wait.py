@@ -1,4 +1,4 @@
-"""`vcjob wait`: until a job is over."""
+"""`vcjob wait`: wait until a job is over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", type=str, help="Give up after this time (30, 90s, 1h30m) with exit code 124.")
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, timeout: str | None, output: str) -> None:
-    """Wait for the end of a job: exit code 0 if it completed, 1 if it did not."""
+    """Wait until a job is over: exit code 0 if it is Completed, 1 if it is not."""
     from vcjob.cli.times import seconds_of
     from vcjob.sdk.finding import find
 

@@ -1,4 +1,4 @@
-"""`vcjob warm`: a process that has imported torch and waits, so that the next run starts at once."""
+"""`vcjob warm`: manage servers that have imported torch and fork the ranks of local runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OUTPUTS = ("table", "json")
 
 @click.group("warm")
 def command() -> None:
-    """Keep torch loaded, so that local runs start at once.
+    """Keep torch loaded, so that local runs start faster.
 
-    The server belongs to this user, this interpreter and this shell's environment; runs from another
-    environment start as if it were not there. It ends by itself when nobody has used it for a while.
+    A server serves one user, one interpreter and one environment; runs with another environment do not use
+    it. It ends when it was not used for some time.
     """
 
 
@@ -31,14 +31,18 @@ def command() -> None:
     "--python", metavar="PROGRAM", default="python", help="The interpreter of the jobs.  [default: python]"
 )
 @click.option(
-    "--import", "modules", metavar="MODULE", multiple=True, help="Import this too, beside torch and numpy."
+    "--import",
+    "modules",
+    metavar="MODULE",
+    multiple=True,
+    help="Import this too, in addition to torch and numpy.",
 )
 @click.option(
     "--idle",
     type=click.FloatRange(min=1),
     default=1800.0,
     show_default=True,
-    help="End after so many seconds unused.",
+    help="End after so many seconds without use.",
 )
 @output_option(_OUTPUTS)
 def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> None:
@@ -54,7 +58,7 @@ def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> No
     env = caller_environment()
     interpreter = find_program(python, env, str(Path.cwd()))
     if interpreter is None:
-        raise UserError(f"there is no program {python!r} here", hint="name the interpreter with --python")
+        raise UserError(f"program {python!r} not found", hint="name the interpreter with --python")
     recipe = spawn.Recipe(canonical(interpreter), (), env, (*spawn.DEFAULT_IMPORTS, *modules))
     info = server.start(server.warm_folder(), recipe, idle=idle)
     _show([info], output, empty="")
@@ -63,7 +67,7 @@ def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> No
 @command.command("stop")
 @output_option(_OUTPUTS)
 def stop(output: str) -> None:
-    """Stop every server of this user. Ranks that came from one run on to their end."""
+    """Stop every server of this user. Ranks that were forked from it continue."""
     from vcjob.local.warm import server
 
     folder = server.warm_folder()

@@ -1,1 +1,1 @@
-"""What both grounds tell of a job, in the same words: pods, lines of logs, failures. Plain data."""
+"""Plain data with which both backends describe a job: pods, log lines, failures."""

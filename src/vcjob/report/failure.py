@@ -1,4 +1,7 @@
-"""Why a job failed, failure first: which rank began it, how, its last words, and who was only a victim."""
+"""Why a job failed: the rank that failed first, how, its last lines, and the ranks that ended because of it.
+
+Both backends fill in a `FailureReport`; the SDK returns it and the CLI prints it.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +53,8 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
         return f"ended with exit code {self.exit_code}"
 
     @property
-    def way_out(self) -> str | None:
-        """What helps, where that can be told from its last words."""
+    def suggestion(self) -> str | None:
+        """How to fix it, where its last lines show that."""
         missing = _NO_MODULE.match(self.exception or "")
         if missing is None:
             return None

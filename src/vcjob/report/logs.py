@@ -8,7 +8,7 @@ import msgspec
 
 
 class LogOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One try of one container, or one stream of it where the ground keeps them apart."""
+    """One instance of one container, or one stream of it where the backend keeps them apart."""
 
     rank: int | None
     task: str
@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
 
 
 class _Pod(Protocol):
-    """What a choice looks at."""
+    """The attributes of a pod that a filter uses."""
 
     @property
     def rank(self) -> int | None: ...
@@ -49,15 +49,15 @@ class _Pod(Protocol):
 
 
 class LogFilter(NamedTuple):
-    """Whose logs."""
+    """Which logs are wanted."""
 
     ranks: tuple[int, ...] = ()
     tasks: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     attempt: int | None = None
-    #: The try before the last, of each container.
+    #: The previous instance of each container.
     previous: bool = False
-    #: Not the newest try of each container alone, but all of them: the whole story.
+    #: All instances of each container, not only the newest.
     every_try: bool = False
 
     def takes(self, pod: _Pod) -> bool:

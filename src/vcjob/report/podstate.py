@@ -1,4 +1,4 @@
-"""What a pod on this machine looks like at a moment: written by its shim, read by everybody else."""
+"""The state of a pod and its containers: written by a shim on this machine, or derived from a pod of a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
     signal: int | None = None
     message: str | None = None
     started_at: float | None = None
-    #: It was told to end; how it did is no failure of its own.
+    #: It was ended from outside; its exit code is no failure of its own.
     stopped: bool = False
 
 
@@ -50,7 +50,7 @@ class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
 
     @property
     def failure(self) -> Ended | None:
-        """The end that counts as its failure: the last one, unless it only ended as told; else the one before."""
+        """The end that counts as its failure: the last one, unless it was ended from outside; else the one before."""
         own = [end for end in (self.ended, self.last) if end is not None and end.exit_code != 0]
         return next((end for end in own if not end.stopped), own[0] if own else None)
 
@@ -69,11 +69,11 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
     created_at: float = 0.0
     started_at: float | None = None
     finished_at: float | None = None
-    #: Set from the moment its end was asked for.
+    #: Since when it is being ended.
     deleted_at: float | None = None
     shim: int | None = None
     gpus: list[str] = []
-    #: What of its spec means something else here than on a cluster; each is told the user once per job.
+    #: What in its spec has another meaning here than on a cluster; each is shown once per job.
     notes: list[str] = []
     #: How its ranks share the cores of this machine, where vcjob has decided that.
     cores_note: str | None = None
@@ -98,7 +98,7 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 def mark_lost(state: PodState, message: str) -> None:
-    """Nobody saw how it ended."""
+    """Record that it ended without anybody having seen how."""
     now = time.time()
     for container in state.containers:
         if container.ended is None and container.started_at is not None:

@@ -1,4 +1,4 @@
-"""A Job from a few Python arguments."""
+"""`vcjob.pytorch_job()`: a Job from a few Python arguments."""
 
 from __future__ import annotations
 
@@ -42,20 +42,22 @@ def pytorch_job(
 ) -> dict[str, Any]:
     """A Job of one master and `workers` workers that all run the same program.
 
-    The result is a plain document: `vcjob.validate`, `vcjob.render` and the other functions take it, and
-    `vcjob.to_yaml` writes it as the file that one would have written by hand.
+    The result is a plain dictionary: `vcjob.validate`, `vcjob.render` and the other functions accept it, and
+    `vcjob.to_yaml` writes it as a file.
 
     script: a Python file; it runs under `python`, or under `torchrun` if `nproc_per_node` is set.
     command: what to run instead of a script; a string is split as a shell would. `args` follow either.
-    image: what to run it in on a cluster; on this machine no image is used.
-    gpus, cpus, memory: what each pod asks for. shared_memory: the size of /dev/shm (a DataLoader needs it).
+    image: the image on a cluster; on this machine no image is used.
+    gpus, cpus, memory: the resources of each pod. shared_memory: the size of /dev/shm (a DataLoader needs it).
     nproc_per_node: processes in each pod, a number or "auto"; torchrun then needs no arguments.
-    wait_for_master: workers wait until the master listens; a number is how many seconds at most.
+    wait_for_master: workers wait until the master listens; a number is the timeout in seconds.
     restarts: how often the whole Job starts again after a rank has failed.
     volumes: existing volume claims by the path where they are mounted.
     """
     if workers < 0:
-        raise UserError(f"workers is {workers}", hint="it is the number of pods beside the master: 0 or more")
+        raise UserError(
+            f"workers is {workers}", hint="it is the number of pods in addition to the master: 0 or more"
+        )
     container = _container(script, command, args, nproc_per_node, image or DEFAULT_IMAGE)
     container |= _given(workingDir=working_dir, resources=_resources(gpus, cpus, memory))
     if env:
@@ -142,5 +144,5 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    """A value as the environment holds it: `True` is `true`, as YAML would have it."""
+    """A value of an environment variable: `True` is `true`, as in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -266,10 +266,10 @@ class ClusterFollower:
         self._job = job
         self._notes = notes
         self._by_uid = pods
-        self._told: set[str] = set()
+        self._shown_events: set[str] = set()
         self._running = loop.start(follower.run())
 
-    def look(self) -> list[Chunk]:
+    def poll(self) -> list[Chunk]:
         over = self._running.done()
         job, pods, events = self._follower.seen.take()
         self._job = job or self._job
@@ -292,15 +292,15 @@ class ClusterFollower:
 
     def _take_notes(self, events: list[dict[str, Any]]) -> None:
         for event in events:
-            if is_note(event, self._handle.uid) and event["metadata"]["uid"] not in self._told:
-                self._told.add(event["metadata"]["uid"])
+            if is_note(event, self._handle.uid) and event["metadata"]["uid"] not in self._shown_events:
+                self._shown_events.add(event["metadata"]["uid"])
                 self._notes.append(event["message"])
         self._notes += self._sink.take_notes()
 
-    def stuck(self) -> bool:
+    def has_trouble(self) -> bool:
         return False
 
-    def rest(self) -> None:
+    def wait(self) -> None:
         if not self.ended:
             self._sink.wait(0.2)
 
@@ -313,7 +313,7 @@ def status_of(job: dict[str, Any]) -> Status:
     if (job.get("status") or {}).get("state") or not _is_old(job):
         return status
     message = (
-        "no controller has looked at it yet: does vcjob's run in this cluster? `vcjob install` brings it"
+        "no controller has picked the Job up: is vcjob's controller running? `vcjob install` installs it"
     )
     return msgspec.structs.replace(status, state=State(Phase.PENDING, reasons.NO_CONTROLLER, message))
 

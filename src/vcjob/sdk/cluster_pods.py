@@ -1,4 +1,4 @@
-"""Pods of a cluster in the words in which those of this machine are told of."""
+"""Pods of a cluster in the data types that the SDK uses for both backends (`report`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pod_state(pod: PodView) -> PodState:
         step = steps.get(status.name)
         role: Role = "main" if step is None else "sidecar" if step.restart_policy == "Always" else "init"
         containers.append(_container(status, role))
-    told_to_go = pod.metadata.deletion_timestamp
+    deletion = pod.metadata.deletion_timestamp
     return PodState(
         task=pod.task,
         index=pod.index,
@@ -35,13 +35,13 @@ def pod_state(pod: PodView) -> PodState:
         created_at=epoch(pod.metadata.creation_timestamp) or 0.0,
         started_at=fact.started if fact else None,
         finished_at=fact.finished if fact else None,
-        deleted_at=epoch(told_to_go),
+        deleted_at=epoch(deletion),
         containers=containers,
     )
 
 
 def failure_report(job: str, status: Status, pods: list[PodState], last_lines: list[str]) -> FailureReport:
-    """The pod that decided, as the controller wrote it down, with the last lines of its log."""
+    """The pod that the controller recorded as the cause of the failure, with the last lines of its log."""
     known = status.culprit
     if known is None or known.failure is None:
         return FailureReport(None, [])

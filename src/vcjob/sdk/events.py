@@ -1,4 +1,4 @@
-"""What happened to a job, as Kubernetes Events."""
+"""Events of a local run in the form of Kubernetes Events."""
 
 from __future__ import annotations
 

@@ -52,21 +52,23 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class Follower(Protocol):
-    """The logs, pods and status of a job while it runs: call `look` in a loop, with `rest` in between, until `ended`."""
+    """The logs, pods and status of a job while it runs: call `poll` in a loop, with `wait` in between, until `ended`."""
 
     status: Status
     pods: list[PodState]
     ended: bool
 
-    def look(self) -> list[Chunk]:
+    def poll(self) -> list[Chunk]:
         """Read what is new and return new log lines."""
 
-    def stuck(self) -> bool:
+    def has_trouble(self) -> bool:
         """Whether the handle's `trouble` has something to report."""
 
-    def rest(self) -> None: ...
+    def wait(self) -> None:
+        """Wait a little, until there may be something new."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop following."""
 
 
 class Handle(ABC):
@@ -142,7 +144,7 @@ class Handle(ABC):
         """While this is entered, the job is not removed because its ttlSecondsAfterFinished is over."""
         return nullcontext()
 
-    def earlier(self) -> list[Handle]:
+    def earlier_runs(self) -> list[Handle]:
         """Earlier runs of the same name, newest first."""
         return []
 

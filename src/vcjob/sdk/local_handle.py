@@ -99,7 +99,7 @@ class LocalHandle(Handle):
     def watching(self) -> AbstractContextManager[None]:
         return self._run.watching()
 
-    def earlier(self) -> list[Handle]:
+    def earlier_runs(self) -> list[Handle]:
         runs = Store.of(self._run).older(self.name, self.namespace)
         return [LocalHandle(run) for run in runs if run.created() < self._run.created()]
 
@@ -123,7 +123,7 @@ class LocalHandle(Handle):
         follower = Follower(self._run, chosen, since=since, tail=tail)
         try:
             while not follower.ended:
-                chunks = follower.look()
+                chunks = follower.poll()
                 yield chunks if chunks else follower.pause
         finally:
             follower.close()

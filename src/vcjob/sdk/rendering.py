@@ -1,4 +1,4 @@
-"""The objects of Jobs, exactly as the cluster ground creates them."""
+"""`vcjob.render()`: the objects of Jobs, exactly as the controller creates them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def render(
     namespace: str | None = None,
     allow_unknown: bool = False,
 ) -> list[dict[str, Any]]:
-    """Every object that the Jobs of a source become, in the order of creation.
+    """Every object that the Jobs of a source create, in the order of creation.
 
     gang: how pods are grouped for the scheduler. uid: the Job's uid, all zeros where there is none.
     namespace: for Jobs that name none.
@@ -36,7 +36,7 @@ def plans(
     uid: str | None = None,
     namespace: str | None = None,
 ) -> list[Plan]:
-    """The plans of Jobs, for whoever wants one pod at a time."""
+    """The plans of Jobs, from which pods can be rendered one at a time."""
     return [Plan(placed(job, uid, namespace), gang=gang) for job in jobs]
 
 

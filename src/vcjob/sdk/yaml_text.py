@@ -1,4 +1,4 @@
-"""YAML for people: text in blocks, no aliases, and nothing that another reader takes for a number."""
+"""`vcjob.to_yaml()`: readable YAML with block text, without aliases, and unambiguous for every YAML reader."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_deleting_an_earlier_run_by_its_uid_leaves_the_running_one(finish: Start
     eventually(lambda: new.phase == "Running")
     assert _verb("delete", old.uid).returncode == 0
     assert vcjob.find("job").uid == new.uid and vcjob.find("job").phase == "Running"
-    assert left_behind(new) and new.earlier() == []
+    assert left_behind(new) and new.earlier_runs() == []
     with pytest.raises(NoSuchJob):
         vcjob.find(old.uid)
 

@@ -53,7 +53,7 @@ def _check_others() -> None:
     if "job" in listed:
         handle = listed["job"]
         assert handle.phase in ("Pending", "Running", "Completed", "Failed", "Terminated"), handle.phase
-        handle.pods(), handle.events(), handle.to_dict(), handle.earlier()
+        handle.pods(), handle.events(), handle.to_dict(), handle.earlier_runs()
 
 
 def _check_repair(store: Store) -> None:

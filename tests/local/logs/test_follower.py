@@ -45,8 +45,8 @@ def test_all_lines_after_a_line_of_30_megabytes_are_followed(start: Start) -> No
     )
     follower, data = handle.follow(), b""
     while not follower.ended:
-        data += b"".join(chunk.data for chunk in follower.look())
-        follower.rest()
+        data += b"".join(chunk.data for chunk in follower.poll())
+        follower.wait()
     follower.close()
     assert data.replace(b"\n", b"") == b"x" * 30_000_000 + b"endlast"
     assert [len(line) for line in data.splitlines()] == [*[LONGEST_LINE] * 3, 30_000_000 % LONGEST_LINE, 3, 4]
@@ -138,13 +138,13 @@ def test_a_job_with_more_restarts_than_files_may_be_open_is_followed(tmp_path: P
         for number in range(200):
             made.write((number, f"out {number}"), (number + 0.5, f"err {number}"))
             made.end()
-            seen += [chunk.data for chunk in follower.look()]
+            seen += [chunk.data for chunk in follower.poll()]
             assert len(follower._merger.cursors) == 0  # logs that have ended cost nothing any more
             made.restart()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     made.unlock()
-    seen += [chunk.data for chunk in follower.look()]
+    seen += [chunk.data for chunk in follower.poll()]
     assert follower.ended
     follower.close()
     assert b"".join(seen).decode().splitlines() == [
@@ -169,10 +169,10 @@ def test_following_begins_with_the_lines_that_since_and_tail_both_allow(
     made = _Run(tmp_path)
     made.write(*((100.0 + number, str(number)) for number in range(6)))
     follower = Follower(made.run, since=since, tail=tail)
-    seen = [chunk.data for chunk in follower.look()]
+    seen = [chunk.data for chunk in follower.poll()]
     with open(made.folder / "main.0.out", "a") as file:
         file.write("new\n")
     made.unlock()
-    seen += [chunk.data for chunk in follower.look()]
+    seen += [chunk.data for chunk in follower.poll()]
     follower.close()
     assert b"".join(seen).decode().splitlines() == expected

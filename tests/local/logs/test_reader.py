@@ -157,11 +157,11 @@ def test_following_costs_nothing_when_nothing_happens(start: Start, tmp_path: Pa
     handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done")))
     eventually(lambda: handle.phase == "Running")
     follower = handle.follow()
-    follower.look()
+    follower.poll()
     began, work = time.monotonic(), time.process_time()
     while time.monotonic() - began < 1.0:
-        follower.look()
-        follower.rest()
+        follower.poll()
+        follower.wait()
     assert time.process_time() - work < 0.2
     follower.close()
     (tmp_path / "go").touch()

@@ -25,7 +25,7 @@ _BUSY, _IDLE, _ENDING = 0.03, 0.12, 0.01
 
 
 class Follower:
-    """Call `look` repeatedly, and `rest` in between, until `ended`.
+    """Call `poll` repeatedly, and `wait` in between, until `ended`.
 
     Of the logs that exist at first only lines newer than `since` and the last `tail` of each container are returned.
     """
@@ -54,7 +54,7 @@ class Follower:
         self._watch = _Watch(run.folder)
         self._grew = False
 
-    def look(self) -> list[Chunk]:
+    def poll(self) -> list[Chunk]:
         """Take in what is new; returns new log lines. The last call (after which `ended`) returns the rest."""
         supervised = self.run.supervised()  # before the files: what it wrote last is then seen
         if self._changed("status.json"):
@@ -68,11 +68,11 @@ class Follower:
         self.ended = not supervised and not self._merger.backlog and not self.status.suspended
         return chunks
 
-    def stuck(self) -> bool:
+    def has_trouble(self) -> bool:
         """Can the supervisor not write what it knows?"""
         return self._changed("trouble") and bool(self.run.trouble())
 
-    def rest(self, longest: float = _IDLE) -> None:
+    def wait(self, longest: float = _IDLE) -> None:
         """Wait a little, less where something is going on."""
         if not self.ended:
             self._watch.wait(min(longest, self.pause))
