@@ -1,7 +1,7 @@
-"""What the Kubernetes client costs over a bare aiohttp loop: CPU per create and per watch event.
+"""CPU time of the Kubernetes client per create and per watch event, compared with a plain aiohttp loop.
 
-A server in a process of its own answers from memory, so that only the client's CPU is measured. Both
-are measured in turns and the ratio is of the best runs. Exit 1 where a ratio is above its goal.
+The server is a separate process that answers from memory, so that only the client's CPU time is measured. Both
+are measured in turns; the ratio is that of the best runs. Exit code 1 if a ratio exceeds its goal.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ import multiprocessing.connection
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 import aiohttp
 import msgspec
@@ -30,7 +27,7 @@ from vcjob.kube.controller.informer import Informer
 from vcjob.kube.http.transport import Transport
 from vcjob.kube.http.window import Window
 
-GOALS = {"create": 0.75, "watch": 1.7}  # ours over the bare loop
+GOALS = {"create": 0.45, "watch": 1.3}  # our time divided by that of the plain loop
 CREATES, EVENTS, ROUNDS, IN_FLIGHT = 3000, 20_000, 4, 50
 
 
@@ -77,8 +74,17 @@ class PartialEvent(msgspec.Struct):
     object: PartialPod
 
 
+#: As a real API server sends them.
+HEADERS = (
+    b"Audit-Id: 5d7c5f1e-5b4f-4c4e-9a35-0a4e8f1d2c3b\r\nCache-Control: no-cache, private\r\n"
+    b"Content-Type: application/json\r\nX-Kubernetes-Pf-Flowschema-Uid: 7f1a0c5e-1b7e-4d0e-8b62-3d1f4f2a9c10\r\n"
+    b"X-Kubernetes-Pf-Prioritylevel-Uid: 0d7b9f3a-6f6e-4b5e-9d53-7c1e8f9a2b30\r\n"
+    b"Date: Mon, 16 Nov 2026 08:00:00 GMT\r\n"
+)
+
+
 class Server(asyncio.Protocol):
-    """Just enough HTTP: creates are answered with what was posted, a watch with all events at once."""
+    """A minimal API server: a create returns what was posted, a watch all events, one chunk for each."""
 
     events = b""
 
@@ -101,14 +107,14 @@ class Server(asyncio.Protocol):
             self.answer(head, body)
 
     def answer(self, head: bytes, body: bytes) -> None:
-        content = self.events if head.startswith(b"GET") else body
-        status = b"200 OK" if head.startswith(b"GET") else b"201 Created"
-        self.transport.write(
-            b"HTTP/1.1 "
-            + status
-            + b"\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(content)
-            + content
-        )
+        if head.startswith(b"GET"):
+            self.transport.write(
+                b"HTTP/1.1 200 OK\r\n" + HEADERS + b"Transfer-Encoding: chunked\r\n\r\n" + self.events
+            )
+        else:
+            self.transport.write(
+                b"HTTP/1.1 201 Created\r\n" + HEADERS + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            )
 
 
 def serve(port_out: multiprocessing.connection.Connection) -> None:
@@ -119,7 +125,8 @@ def serve(port_out: multiprocessing.connection.Connection) -> None:
         ]
         last = {"resourceVersion": "99999", "annotations": {"k8s.io/initial-events-end": "true"}}
         lines.append(json.dumps({"type": "BOOKMARK", "object": {"metadata": last}}).encode())
-        Server.events = b"\n".join(lines) + b"\n"
+        chunks = [b"%x\r\n%b\n\r\n" % (len(line) + 1, line) for line in lines]
+        Server.events = b"".join(chunks) + b"0\r\n\r\n"
         server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
         port_out.send((server.sockets[0].getsockname()[1], len(Server.events) // EVENTS))
         await server.serve_forever()

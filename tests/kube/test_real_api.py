@@ -25,7 +25,7 @@ from vcjob.kube.controller.informer import Informer
 from vcjob.kube.controller.lease import Election, LeaseSettings
 from vcjob.kube.controller.watch import Batch, Follower, Snapshot, WatchSettings
 from vcjob.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from vcjob.kube.http.transport import Transport
+from vcjob.kube.http.transport import Request, Transport
 
 pytestmark = pytest.mark.cluster
 
@@ -160,12 +160,10 @@ async def test_tokens_are_accepted_refused_and_read_again(
     assert "log in again" in (caught.value.hint or "")
 
 
-def _token_request(namespace: str) -> Any:
-    from vcjob.kube.http.transport import Call
-
+def _token_request(namespace: str) -> Request:
     path = SERVICE_ACCOUNTS.path(namespace, "default", "token")
     body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":[]}}'
-    return Call(
+    return Request(
         method="POST", target=path, path=path, verb="create", body=body, content_type="application/json"
     )
 

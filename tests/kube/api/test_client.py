@@ -14,6 +14,7 @@ from vcjob.kube.api.resources import CONFIG_MAPS, PODS, Resource, resource
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import (
+    ApiError,
     Conflict,
     Forbidden,
     Invalid,
@@ -132,7 +133,7 @@ async def test_a_kind_is_found_by_discovery(client: Client) -> None:
     ],
 )
 async def test_a_refusal_keeps_the_servers_words(
-    api: FakeApi, client: Client, answer: object, kind: type
+    api: FakeApi, client: Client, answer: object, kind: type[ApiError]
 ) -> None:
     api.on_next("POST", "pods", answer)  # type: ignore[arg-type]
     with pytest.raises(kind) as caught:

@@ -17,7 +17,7 @@ from vcjob.kube.api.lines import LineSplitter
 from vcjob.kube.api.objects import Meta
 from vcjob.kube.api.resources import PODS
 from vcjob.kube.controller.watch import Batch, Change, Follower, Snapshot, WatchSettings, follow
-from vcjob.kube.errors import Forbidden, KubeError, NotFound, Unreachable
+from vcjob.kube.errors import Forbidden, NotFound, Unreachable
 
 QUICK = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=5.0)
 PAGED = WatchSettings(
@@ -33,7 +33,7 @@ class Strict(msgspec.Struct):
 class Reader:
     """Reads a watch step by step and keeps what it shows, as a cache would."""
 
-    def __init__(self, steps: AsyncIterator[Any]) -> None:
+    def __init__(self, steps: AsyncIterator[Snapshot[Any] | Batch[Any]]) -> None:
         self.steps = steps
         self.state: dict[str, str] = {}
         self.snapshots = 0
@@ -245,7 +245,7 @@ async def test_the_pause_between_tries_grows_and_starts_anew_after_success(
 
 
 async def test_one_object_that_cannot_be_read_does_not_hide_the_others(api: FakeApi, client: Client) -> None:
-    errors: list[KubeError] = []
+    errors: list[Exception] = []
     lean = PODS.read_as(Strict)
     await api.put("pods", "good", x="1")
     await api.put("pods", "odd", x={"not": "a string"})
@@ -253,6 +253,7 @@ async def test_one_object_that_cannot_be_read_does_not_hide_the_others(api: Fake
     for settings in (QUICK, PAGED):
         async with aclosing(follow(client, lean, settings=settings, on_error=errors.append)) as steps:
             step = await anext(steps)
+            assert isinstance(step, Snapshot)
             seen += [found.metadata.name for found in step.items]
     assert seen == ["good", "good"]
     assert len(errors) == 2
