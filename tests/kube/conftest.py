@@ -23,7 +23,7 @@ def config_for(server: FakeApi) -> ClusterConfig:
 
 
 def pod(name: str, **metadata: object) -> dict[str, object]:
-    """One to be created, with a field that no struct knows."""
+    """A pod manifest with a field that no struct has."""
     return PODS.manifest(name, "default", spec={"futureField": 1}) | {"metadata": {"name": name, **metadata}}
 
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that loses things on purpose, between the client and a real API server."""
+"""A TCP proxy between the client and a real API server that drops connections on purpose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 
 class CuttingProxy:
-    """Forwards bytes. `chance` of each answer: the connection is cut after the server has done the work."""
+    """Forwards bytes. `chance` of each response: the connection is closed after the server has done the work."""
 
     def __init__(self, host: str, port: int, *, seed: int = 1) -> None:
         self._target = (host, port)
@@ -27,7 +27,7 @@ class CuttingProxy:
         await asyncio.sleep(0)
 
     def cut_all(self) -> None:
-        """Every connection breaks at once, in the middle of whatever it says."""
+        """Abort every connection."""
         for writer in list(self._writers):
             writer.transport.abort()
 

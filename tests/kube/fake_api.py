@@ -1,7 +1,7 @@
-"""A small API server in memory, made to misbehave on command.
+"""A small in-memory API server with faults that tests can inject.
 
-It keeps objects, versions and watches as the real one does, as far as the client can see, and adds
-what a real one does only on a bad day: refusals, cut connections, silence, forgotten history.
+It keeps objects, versions and watches as a real one does, as far as the client can see, and adds faults on
+request: refusals, disconnects, silence, expired history.
 """
 
 from __future__ import annotations

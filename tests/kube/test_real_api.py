@@ -64,7 +64,7 @@ async def client(api_server: Cluster) -> AsyncIterator[Client]:
         yield made
 
 
-async def test_the_verbs_do_what_they_say(client: Client, namespace: str) -> None:
+async def test_every_verb_works(client: Client, namespace: str) -> None:
     made = await client.create(CONFIG_MAPS, config_map("a", k="1"), namespace)
     with pytest.raises(AlreadyExists) as caught:
         await client.create(CONFIG_MAPS, config_map("a"), namespace)
@@ -86,9 +86,7 @@ async def test_the_verbs_do_what_they_say(client: Client, namespace: str) -> Non
         await client.get(CONFIG_MAPS, "a", namespace)
 
 
-async def test_a_list_comes_in_pages_and_a_collection_goes_by_its_labels(
-    client: Client, namespace: str
-) -> None:
+async def test_a_list_is_paged_and_a_collection_is_deleted_by_label(client: Client, namespace: str) -> None:
     await asyncio.gather(*(client.create(CONFIG_MAPS, config_map(f"m{n}"), namespace) for n in range(8)))
     pages = [
         len(page.items or [])
@@ -120,7 +118,7 @@ async def test_the_status_of_a_pod_is_patched_apart_from_its_spec(client: Client
     await client.delete(PODS, "p", namespace, grace_seconds=0)
 
 
-async def test_an_invalid_object_is_told_field_by_field(client: Client, namespace: str) -> None:
+async def test_an_invalid_object_lists_every_invalid_field(client: Client, namespace: str) -> None:
     with pytest.raises(Invalid) as caught:
         await client.create(
             PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "BAD"}]}}, namespace
@@ -130,7 +128,9 @@ async def test_an_invalid_object_is_told_field_by_field(client: Client, namespac
     assert "spec.containers[0].image" in fields
 
 
-async def test_a_user_without_rights_is_told_what_is_forbidden(api_server: Cluster, namespace: str) -> None:
+async def test_a_user_without_permission_learns_what_is_forbidden(
+    api_server: Cluster, namespace: str
+) -> None:
     async with Client(load(api_server.identity("alice"), environ={})) as alice:
         with pytest.raises(Forbidden, match='User "alice" cannot list resource "configmaps"') as caught:
             await alice.list(CONFIG_MAPS, namespace)
@@ -175,7 +175,7 @@ async def test_a_kind_is_discovered(client: Client) -> None:
 
 
 @pytest.mark.parametrize("settings", [STREAMED, PAGED], ids=["streamed", "paged"])
-async def test_an_informer_follows_the_server_and_knows_its_own_writes(
+async def test_an_informer_follows_the_server_and_waits_for_its_own_writes(
     client: Client, namespace: str, settings: WatchSettings
 ) -> None:
     await asyncio.gather(*(client.create(CONFIG_MAPS, config_map(f"m{n}"), namespace) for n in range(7)))
@@ -189,14 +189,14 @@ async def test_an_informer_follows_the_server_and_knows_its_own_writes(
         assert found.data == {"k": "v"}
 
 
-async def test_the_first_list_is_streamed_where_the_server_can(client: Client, namespace: str) -> None:
+async def test_the_first_list_is_streamed_if_the_server_supports_it(client: Client, namespace: str) -> None:
     informer = Informer(client, MAPS, namespace=namespace, settings=STREAMED)
     lists = client.transport.counts["list", "configmaps", 200]
     async with running(informer):
         assert client.transport.counts["list", "configmaps", 200] == lists
 
 
-async def test_bookmarks_arrive_and_the_watch_goes_on_without_a_new_list(
+async def test_bookmarks_are_received_and_the_watch_resumes_without_a_new_list(
     client: Client, namespace: str
 ) -> None:
     settings = WatchSettings(server_seconds=4.0)
@@ -235,7 +235,7 @@ async def first_snapshot_after(client: Client, namespace: str, version: str) -> 
     return [found.metadata.name for found in step.items]
 
 
-async def test_refusals_of_an_overloaded_server_are_waited_out_and_narrow_the_window(
+async def test_refusals_of_an_overloaded_server_are_retried_and_reduce_the_window(
     client: Client, api_server: Cluster, namespace: str
 ) -> None:
     """Priority and fairness lets bob do one thing at a time and refuses the rest with 429."""
@@ -258,7 +258,7 @@ async def test_refusals_of_an_overloaded_server_are_waited_out_and_narrow_the_wi
         async with Client(config, transport=Transport(config, retry_seconds=60)) as patient:
             refused, made = 0, 0
             async with asyncio.timeout(60):
-                while not refused:  # the server takes the new rule up a moment later
+                while not refused:  # the server applies the new rule a little later
                     batch = range(made, made + 40)
                     await asyncio.gather(
                         *(patient.create(CONFIG_MAPS, config_map(f"m{n}"), namespace) for n in batch)
@@ -272,7 +272,7 @@ async def test_refusals_of_an_overloaded_server_are_waited_out_and_narrow_the_wi
         await client.delete(PRIORITY_LEVELS, "narrow")
 
 
-async def test_lost_answers_make_no_object_twice_and_none_missing(
+async def test_lost_responses_neither_duplicate_nor_lose_objects(
     api_server: Cluster, client: Client, namespace: str
 ) -> None:
     owner = await client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace)
@@ -295,7 +295,7 @@ async def test_lost_answers_make_no_object_twice_and_none_missing(
     assert len(there) == 150
 
 
-async def test_a_cache_is_true_after_cuts_and_a_restarted_api_server(
+async def test_a_cache_is_correct_after_disconnects_and_a_restarted_api_server(
     fresh_cluster: Callable[[], Cluster],
 ) -> None:
     cluster = fresh_cluster()
@@ -348,7 +348,7 @@ async def test_a_cache_is_true_after_cuts_and_a_restarted_api_server(
             assert "last" in await first_snapshot_after(writing, "default", "1")
 
 
-async def test_one_leads_at_a_time_and_a_lease_given_back_is_taken_at_once(
+async def test_one_leads_at_a_time_and_a_released_lease_is_acquired_at_once(
     client: Client, namespace: str
 ) -> None:
     settings = LeaseSettings(lease_seconds=6.0, renew_seconds=4.0, retry_seconds=0.3)

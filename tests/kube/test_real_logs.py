@@ -58,13 +58,13 @@ async def test_a_log_is_followed_to_the_end_of_its_container(client: Client, nam
     assert since == lines[-len(since) :]  # whole seconds only: earlier lines of the same second come too
 
 
-async def test_the_log_of_the_attempt_before_is_kept(client: Client, namespace: str) -> None:
+async def test_the_log_of_the_previous_instance_is_kept(client: Client, namespace: str) -> None:
     await start(client, namespace, "p", "echo attempt; sleep 3; exit 3", restart="Always")
     await until_started(client, namespace, "p", restarts=1)
     assert [line async for line in client.logs("p", namespace, previous=True)] == [b"attempt"]
 
 
-async def test_a_log_that_is_not_there_is_told_in_the_servers_words(client: Client, namespace: str) -> None:
+async def test_a_missing_log_raises_the_servers_message(client: Client, namespace: str) -> None:
     await start(client, namespace, "p", "sleep 60")
     await until_started(client, namespace, "p")
     with pytest.raises(BadRequest, match="previous terminated container"):

@@ -1,4 +1,4 @@
-"""Requests: what is sent, what comes back, what is raised."""
+"""The client's verbs: what is sent, returned and raised."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_replace_with_an_old_version_is_a_conflict(client: Client) -> None
         ("strategic", "application/strategic-merge-patch+json"),
     ],
 )
-async def test_a_patch_says_what_kind_it_is(
+async def test_a_patch_has_the_content_type_of_its_kind(
     api: FakeApi, client: Client, kind: str, content_type: str
 ) -> None:
     await api.put("pods", "a")
@@ -88,11 +88,11 @@ async def test_apply_names_its_field_manager_and_may_force(api: FakeApi, client:
     assert query == {"fieldManager": "vcjob", "force": "true"}
 
 
-async def test_deleting_what_is_not_there_is_no_error(client: Client) -> None:
+async def test_deleting_an_object_that_does_not_exist_is_no_error(client: Client) -> None:
     assert await client.delete(PODS, "nobody", "default") is False
 
 
-async def test_a_namesake_is_not_deleted_when_the_uid_is_given(api: FakeApi, client: Client) -> None:
+async def test_an_object_with_another_uid_is_not_deleted(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     with pytest.raises(Conflict):
         await client.delete(PODS, "a", "default", uid="another")
@@ -108,7 +108,7 @@ async def test_delete_collection_needs_a_selector_and_honours_it(api: FakeApi, c
     assert [found["metadata"]["name"] for found in await client.list(PODS)] == ["b"]
 
 
-async def test_log_lines_come_whole_however_they_were_cut(api: FakeApi, client: Client) -> None:
+async def test_log_lines_are_complete_for_any_chunks(api: FakeApi, client: Client) -> None:
     api.logs["a"] = [b"one\ntw", b"o\n", b"x" * 300_000, b"\nlast without end"]
     lines = [line async for line in client.logs("a", "default", follow=True, tail=3)]
     assert lines == [b"one", b"two", b"x" * 300_000, b"last without end"]
@@ -132,7 +132,7 @@ async def test_a_kind_is_found_by_discovery(client: Client) -> None:
         (refuse(401, "Unauthorized"), Unauthorized),
     ],
 )
-async def test_a_refusal_keeps_the_servers_words(
+async def test_a_refusal_keeps_the_servers_message(
     api: FakeApi, client: Client, answer: object, kind: type[ApiError]
 ) -> None:
     api.on_next("POST", "pods", answer)  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ async def test_a_refusal_keeps_the_servers_words(
     assert api.count("POST") == 1
 
 
-async def test_a_proxys_plain_text_is_kept_as_the_reason(api: FakeApi, client: Client) -> None:
+async def test_the_plain_text_of_a_proxy_is_kept_as_the_reason(api: FakeApi, client: Client) -> None:
     from aiohttp import web
 
     api.on_next("GET", "pods", web.Response(status=403, text="blocked by the gatekeeper"))
@@ -190,7 +190,7 @@ async def test_a_guarded_client_reads_but_no_longer_writes(api: FakeApi, client:
     assert len(api.objects) == 2
 
 
-async def test_a_write_that_waited_for_its_turn_is_guarded_when_it_leaves(api: FakeApi) -> None:
+async def test_a_write_that_waited_for_the_window_is_guarded_when_it_is_sent(api: FakeApi) -> None:
     config = ClusterConfig(server=api.url, source=Fixed())
     gate = asyncio.Event()
     arrived = asyncio.Event()
@@ -248,7 +248,7 @@ async def test_the_servers_warnings_are_passed_on(api: FakeApi) -> None:
     assert heard == ["old API"]
 
 
-async def test_who_asks_may_hear_the_warnings_himself(api: FakeApi) -> None:
+async def test_a_request_can_receive_its_own_warnings(api: FakeApi) -> None:
     from aiohttp import web
 
     config = ClusterConfig(server=api.url, source=Fixed())

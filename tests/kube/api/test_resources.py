@@ -1,4 +1,4 @@
-"""Resources: the paths and names under which the server knows a kind."""
+"""Resources: URL paths and names."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from vcjob.kube.api.resources import NAMESPACES, PODS
 
 
 @pytest.mark.parametrize("name", ["../secrets/x", "a/b", "a?b=c", "ü"])
-async def test_a_name_never_leaves_its_place_in_the_url(name: str) -> None:
+async def test_a_name_is_quoted_in_the_url(name: str) -> None:
     path = PODS.path("ns/../../x", name)
     assert path.count("/") == 6
     assert "?" not in path
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
+def test_an_invalid_name_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="not a valid name"):
         PODS.path("default", name)
 

@@ -1,4 +1,4 @@
-"""Credentials from a program."""
+"""Credentials from an exec plugin."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_program_is_run_once_for_many_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])
-async def test_both_versions_are_spoken(tmp_path: Path, version: str) -> None:
+async def test_both_api_versions_are_supported(tmp_path: Path, version: str) -> None:
     program = Program(tmp_path, version=version)
     plugin = ExecPlugin(program.spec(api_version=version))
     assert await token(plugin) == "Bearer token1-"
@@ -79,29 +79,29 @@ async def test_a_credential_is_replaced_before_it_expires(tmp_path: Path) -> Non
     assert await token(plugin) == "Bearer token2-"
 
 
-async def test_a_short_lived_credential_is_not_asked_for_at_every_request(tmp_path: Path) -> None:
+async def test_a_short_lived_credential_is_not_fetched_for_every_request(tmp_path: Path) -> None:
     program = Program(tmp_path, "status['expirationTimestamp'] = '2026-01-01T00:00:10Z'")
     plugin = ExecPlugin(program.spec(), now=lambda: START)
     assert [await token(plugin) for _ in range(3)] == ["Bearer token1-"] * 3
 
 
-async def test_a_refused_credential_is_asked_for_again_but_not_in_a_loop(tmp_path: Path) -> None:
+async def test_a_refused_credential_is_fetched_again_but_not_in_a_loop(tmp_path: Path) -> None:
     program = Program(tmp_path)
     plugin = ExecPlugin(program.spec())
     await plugin.get()
     assert plugin.invalidate() is False  # fresh from the program: it would say the same
-    plugin._asked_at -= 5
+    plugin._ran_at -= 5
     assert plugin.invalidate() is True
     assert await token(plugin) == "Bearer token2-"
 
 
-async def test_certificates_are_taken(tmp_path: Path) -> None:
+async def test_a_certificate_is_accepted(tmp_path: Path) -> None:
     program = Program(tmp_path, "status = {'clientCertificateData': 'CERT', 'clientKeyData': 'KEY'}")
     credential = await ExecPlugin(program.spec()).get()
     assert (credential.headers, credential.certificate, credential.key) == ((), b"CERT", b"KEY")
 
 
-async def test_the_cluster_is_shown_to_a_program_that_asks_for_it(tmp_path: Path) -> None:
+async def test_a_program_with_provide_cluster_info_receives_the_cluster(tmp_path: Path) -> None:
     program = Program(tmp_path)
     cluster = {"server": "https://h", "certificate-authority-data": b"CA"}
     await ExecPlugin(program.spec(provide_cluster_info=True), cluster=cluster).get()
@@ -112,38 +112,36 @@ async def test_the_cluster_is_shown_to_a_program_that_asks_for_it(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         ("sys.exit('please log in first')", "exit code 1: please log in first"),
-        ("print('hello'); sys.exit()", "printed no ExecCredential"),
+        ("print('hello'); sys.exit()", "printed an invalid ExecCredential"),
         ("status = {}", "neither a token nor a certificate"),
         ("status = {'clientCertificateData': 'CERT'}", "without its key"),
         (
             "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1beta1', 'kind': 'ExecCredential', 'status': status})); sys.exit()",
-            "answered in",
+            "returned client.authentication.k8s.io/v1beta1 instead of",
         ),
     ],
 )
-async def test_a_program_that_goes_wrong_is_told_in_one_sentence(
-    tmp_path: Path, body: str, words: str
-) -> None:
-    with pytest.raises(ConfigError, match=words):
+async def test_a_failing_program_is_reported_in_one_sentence(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         await ExecPlugin(Program(tmp_path, body).spec()).get()
 
 
-async def test_a_program_that_is_not_there_gives_its_install_hint(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported_with_its_install_hint(tmp_path: Path) -> None:
     spec = Program(tmp_path).spec(command=str(tmp_path / "nothing"), install_hint="apt install nothing")
     with pytest.raises(ConfigError, match="cannot be started") as caught:
         await ExecPlugin(spec).get()
     assert caught.value.hint == "apt install nothing"
 
 
-async def test_a_program_that_must_ask_is_refused_without_a_terminal(
+async def test_an_interactive_program_is_rejected_without_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open("/dev/null") as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
-        with pytest.raises(ConfigError, match="no terminal"):
+        with pytest.raises(ConfigError, match="needs a terminal"):
             await ExecPlugin(Program(tmp_path).spec(interactive_mode="Always")).get()
 
 

@@ -1,4 +1,4 @@
-"""Kubeconfig files: what is found, merged, honoured and refused."""
+"""Kubeconfig files: search order, merging, and validation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_the_current_context_gives_server_user_and_namespace(tmp_path: Pat
     assert await headers(tmp_path / "k") == {"Authorization": "Bearer secret"}
 
 
-def test_several_files_are_merged_and_the_first_to_name_a_thing_wins(tmp_path: Path) -> None:
+def test_several_files_are_merged_and_the_first_definition_of_a_name_wins(tmp_path: Path) -> None:
     write(
         tmp_path / "a",
         contexts=[{"name": "dev", "context": {"cluster": "c", "user": "u"}}],
@@ -68,31 +68,31 @@ def test_several_files_are_merged_and_the_first_to_name_a_thing_wins(tmp_path: P
     assert load(environ={"KUBECONFIG": files}, context="dev").server == "https://10.0.0.1:6443"
 
 
-def test_the_home_folder_is_looked_in_last(tmp_path: Path) -> None:
+def test_the_file_in_the_home_folder_is_used_last(tmp_path: Path) -> None:
     write(tmp_path / ".kube" / "config")
     assert load(environ={"HOME": str(tmp_path)}).context == "dev"
 
 
-def test_no_kubeconfig_at_all_is_one_sentence_with_a_way_out(tmp_path: Path) -> None:
+def test_a_missing_kubeconfig_is_reported_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no kubeconfig") as caught:
         load(environ={"HOME": str(tmp_path)}, service_account=tmp_path)
     assert "KUBECONFIG" in (caught.value.hint or "")
     assert caught.value.exit_code == 3
 
 
-def test_a_named_file_must_be_there(tmp_path: Path) -> None:
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(tmp_path / "missing")
 
 
-def test_an_unknown_context_names_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_context_lists_the_existing_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no context 'prod'") as caught:
         load(write(tmp_path / "k"), context="prod", environ={})
     assert caught.value.hint == "it has: dev"
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"current-context": ""}, "no current context"),
         ({"contexts": [{"name": "dev", "context": {"cluster": "nope", "user": "u"}}]}, "no cluster 'nope'"),
@@ -103,15 +103,15 @@ def test_an_unknown_context_names_those_there_are(tmp_path: Path) -> None:
         ({"users": [{"name": "u", "user": {"token": 5}}]}, "not a kubeconfig"),
     ],
 )
-def test_a_kubeconfig_that_does_not_hold_together_is_refused(
-    tmp_path: Path, changes: dict[str, Any], words: str
+def test_an_inconsistent_kubeconfig_is_rejected(
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=message):
         load(write(tmp_path / "k", **changes), environ={})
 
 
-@pytest.mark.parametrize("text", ["a: [", "- 1", "\x00", "&a [*a]", "just words"])
-def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["a: [", "- 1", "\x00", "&a [*a]", "just text"])
+def test_a_file_that_is_not_a_kubeconfig_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "k").write_text(text)
     with pytest.raises(ConfigError):
         load(tmp_path / "k", environ={})
@@ -123,7 +123,7 @@ def test_an_empty_file_has_no_context(tmp_path: Path) -> None:
         load(tmp_path / "k", environ={})
 
 
-async def test_relative_paths_start_at_their_own_file(tmp_path: Path) -> None:
+async def test_relative_paths_start_in_the_folder_of_their_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "token").write_text("from-file\n")
     (tmp_path / "one" / "ca.pem").write_bytes(b"CA")
@@ -137,7 +137,7 @@ async def test_relative_paths_start_at_their_own_file(tmp_path: Path) -> None:
     assert await headers(path) == {"Authorization": "Bearer from-file"}
 
 
-async def test_a_token_file_is_read_again_and_survives_a_moment_without_it(tmp_path: Path) -> None:
+async def test_a_token_file_is_read_again_and_may_be_missing_for_a_short_time(tmp_path: Path) -> None:
     now = 0.0
     token = tmp_path / "token"
     token.write_text("one")
@@ -152,7 +152,7 @@ async def test_a_token_file_is_read_again_and_survives_a_moment_without_it(tmp_p
     assert dict((await source.get()).headers) == {"Authorization": "Bearer two"}
 
 
-async def test_a_refused_token_is_worth_another_try_only_if_the_file_changed(tmp_path: Path) -> None:
+async def test_a_refused_token_is_retried_only_if_the_file_has_changed(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("one")
     source = TokenFile(tmp_path / "token")
     await source.get()
@@ -162,7 +162,7 @@ async def test_a_refused_token_is_worth_another_try_only_if_the_file_changed(tmp
     assert dict((await source.get()).headers) == {"Authorization": "Bearer two"}
 
 
-async def test_a_missing_or_empty_token_file_is_told(tmp_path: Path) -> None:
+async def test_a_missing_or_empty_token_file_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         await TokenFile(tmp_path / "none").get()
     (tmp_path / "empty").write_text("\n")
@@ -193,7 +193,7 @@ async def test_a_password_and_impersonation_become_headers(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("user", "words"),
+    ("user", "message"),
     [
         ({"auth-provider": {"name": "gcp"}}, "auth-provider"),
         ({"client-certificate-data": base64.b64encode(b"x").decode()}, "without a key"),
@@ -212,16 +212,16 @@ async def test_a_password_and_impersonation_become_headers(tmp_path: Path) -> No
                     "interactiveMode": "Maybe",
                 }
             },
-            "none of",
+            "must be Never, IfAvailable or Always",
         ),
     ],
 )
-def test_credentials_that_cannot_work_are_refused(tmp_path: Path, user: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_contradictory_credentials_are_rejected(tmp_path: Path, user: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         load(with_user(tmp_path / "k", **user), environ={})
 
 
-def test_tls_settings_are_honoured_or_refused(tmp_path: Path) -> None:
+def test_tls_settings_are_applied_or_rejected(tmp_path: Path) -> None:
     config = load(
         with_cluster(tmp_path / "k", **{"insecure-skip-tls-verify": True, "tls-server-name": "api.internal"}),
         environ={},
@@ -234,7 +234,7 @@ def test_tls_settings_are_honoured_or_refused(tmp_path: Path) -> None:
         load(both, environ={})
 
 
-def test_a_proxy_is_honoured_and_an_unknown_kind_refused(tmp_path: Path) -> None:
+def test_an_http_proxy_is_used_and_another_kind_is_rejected(tmp_path: Path) -> None:
     assert (
         load(with_cluster(tmp_path / "k", **{"proxy-url": "http://proxy:3128"}), environ={}).proxy
         == "http://proxy:3128"
@@ -263,7 +263,7 @@ def test_a_proxy_is_honoured_and_an_unknown_kind_refused(tmp_path: Path) -> None
         ("http://api.example.com", "", None),
     ],
 )
-def test_the_environments_proxy_is_used_unless_passed_by(
+def test_the_proxy_of_the_environment_is_used_except_for_no_proxy(
     tmp_path: Path, server: str, no_proxy: str, expected: str | None
 ) -> None:
     environ = {"HTTPS_PROXY": "proxy:3128", "NO_PROXY": no_proxy}

@@ -1,4 +1,4 @@
-"""TLS to the API server: who is trusted, and who we say we are."""
+"""TLS to the API server: trust and client certificates."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_server_of_the_clusters_ca_is_trusted(server: SecureServer) -> N
     assert await who_am_i(ClusterConfig(server=server.url, source=Fixed(), ca=server.ca.pem)) == "nobody"
 
 
-async def test_it_is_the_same_on_the_faster_loop_of_the_controller(server: SecureServer) -> None:
+async def test_tls_works_on_uvloop(server: SecureServer) -> None:
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
     config = ClusterConfig(server=server.url, source=Fixed(), ca=server.ca.pem)
 
@@ -73,17 +73,17 @@ async def test_it_is_the_same_on_the_faster_loop_of_the_controller(server: Secur
     assert await asyncio.to_thread(on_uvloop) == "nobody"
 
 
-async def test_a_server_of_another_ca_is_refused_with_the_reason(server: SecureServer) -> None:
+async def test_a_certificate_of_another_ca_is_rejected_with_the_reason(server: SecureServer) -> None:
     with pytest.raises(Unreachable, match="certificate not trusted") as caught:
         await who_am_i(ClusterConfig(server=server.url, source=Fixed(), ca=Authority("other").pem))
     assert "CA" in (caught.value.hint or "")
 
 
-async def test_verification_is_off_only_when_asked_for(server: SecureServer) -> None:
+async def test_verification_is_off_only_with_insecure_skip_tls_verify(server: SecureServer) -> None:
     assert await who_am_i(ClusterConfig(server=server.url, source=Fixed(), insecure=True)) == "nobody"
 
 
-async def test_the_name_to_verify_can_be_given(server: SecureServer) -> None:
+async def test_the_server_name_to_verify_can_be_configured(server: SecureServer) -> None:
     config = ClusterConfig(server=server.url, source=Fixed(), ca=server.ca.pem, server_name="api.internal")
     assert await who_am_i(config) == "nobody"
     with pytest.raises(Unreachable):
@@ -92,7 +92,7 @@ async def test_the_name_to_verify_can_be_given(server: SecureServer) -> None:
         )
 
 
-async def test_a_client_certificate_says_who_we_are(server: SecureServer) -> None:
+async def test_the_client_certificate_is_presented(server: SecureServer) -> None:
     source = Fixed(Credential((), *server.ca.issue("alice")))
     assert await who_am_i(ClusterConfig(server=server.url, source=source, ca=server.ca.pem)) == "alice"
 
@@ -114,7 +114,7 @@ async def test_a_renewed_certificate_file_is_used_without_a_restart(
 @pytest.mark.parametrize(
     "broken", [b"", b"no pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
-async def test_a_ca_or_certificate_that_is_none_is_told(server: SecureServer, broken: bytes) -> None:
+async def test_an_invalid_ca_or_certificate_is_a_config_error(server: SecureServer, broken: bytes) -> None:
     with pytest.raises(ConfigError):
         await who_am_i(ClusterConfig(server=server.url, source=Fixed(), ca=broken))
     with pytest.raises(ConfigError):
@@ -122,6 +122,6 @@ async def test_a_ca_or_certificate_that_is_none_is_told(server: SecureServer, br
         await who_am_i(ClusterConfig(server=server.url, source=source, ca=server.ca.pem))
 
 
-async def test_plain_http_to_a_tls_port_is_told_without_a_traceback(server: SecureServer) -> None:
+async def test_plain_http_to_a_tls_port_is_reported_without_a_traceback(server: SecureServer) -> None:
     with pytest.raises(KubeError):
         await who_am_i(ClusterConfig(server=server.url.replace("https", "http"), source=Fixed()))

@@ -1,4 +1,4 @@
-"""The cache: true, indexed, and honest about what it has seen."""
+"""Informers: a correct, indexed cache that knows how recent it is."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def owner(pod: Pod) -> list[str]:
     return [pod.metadata.labels["job"]] if "job" in pod.metadata.labels else []
 
 
-class Told:
-    """What the handlers heard, and a way to wait for it."""
+class Recorder:
+    """What the handlers calls, and a way to wait for it."""
 
     def __init__(self, informer: Informer[Pod]) -> None:
-        self.heard: list[str] = []
+        self.calls: list[str] = []
         self.news = asyncio.Event()
         informer.on_change(
             add=lambda new: self.note(f"add {new.metadata.name} {new.x}"),
@@ -45,39 +45,37 @@ class Told:
         )
 
     def note(self, text: str) -> None:
-        self.heard.append(text.strip())
+        self.calls.append(text.strip())
         self.news.set()
 
     async def until(self, *wanted: str) -> None:
         async with asyncio.timeout(5):
-            while self.heard[-len(wanted) :] != list(wanted):
+            while self.calls[-len(wanted) :] != list(wanted):
                 self.news.clear()
                 await self.news.wait()
 
 
 @asynccontextmanager
-async def running(client: Client, **options: object) -> AsyncIterator[tuple[Informer[Pod], Told]]:
+async def running(client: Client, **options: object) -> AsyncIterator[tuple[Informer[Pod], Recorder]]:
     informer = Informer(client, PODS.read_as(Pod), indexes={"job": owner}, settings=QUICK, **options)  # type: ignore[arg-type]
-    told = Told(informer)
+    recorder = Recorder(informer)
     task = asyncio.create_task(informer.run())
     try:
         await asyncio.wait_for(informer.synced.wait(), 5)
-        yield informer, told
+        yield informer, recorder
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_handlers_hear_of_additions_updates_and_deletions_with_old_and_new(
-    api: FakeApi, client: Client
-) -> None:
+async def test_handlers_receive_additions_updates_and_deletions(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a", x="1")
-    async with running(client) as (informer, told):
-        assert told.heard == ["add a 1"]
+    async with running(client) as (informer, recorder):
+        assert recorder.calls == ["add a 1"]
         await api.put("pods", "a", x="2")
         await api.put("pods", "b", x="1")
         await api.drop("pods", "a")
-        await told.until("update a 1>2", "add b 1", "delete a 2")
+        await recorder.until("update a 1>2", "add b 1", "delete a 2")
         assert [pod.metadata.name for pod in informer] == ["b"]
         assert informer.get("a", "default") is None
         assert informer.get("b", "default") is not None
@@ -87,26 +85,26 @@ async def test_an_index_follows_its_objects(api: FakeApi, client: Client) -> Non
     await api.put("pods", "a", metadata={"labels": {"job": "j1"}})
     await api.put("pods", "b", metadata={"labels": {"job": "j1"}})
     await api.put("pods", "c")
-    async with running(client) as (informer, told):
+    async with running(client) as (informer, recorder):
         assert {pod.metadata.name for pod in informer.by_index("job", "j1")} == {"a", "b"}
         await api.put("pods", "a", metadata={"labels": {"job": "j2"}})
-        await told.until("update a >")
+        await recorder.until("update a >")
         assert {pod.metadata.name for pod in informer.by_index("job", "j1")} == {"b"}
         assert {pod.metadata.name for pod in informer.by_index("job", "j2")} == {"a"}
         await api.put("pods", "a", x="new", metadata={"labels": {"job": "j2"}})
-        await told.until("update a >new")
+        await recorder.until("update a >new")
         assert [pod.x for pod in informer.by_index("job", "j2")] == ["new"]
         await api.drop("pods", "a")
-        await told.until("delete a new")
+        await recorder.until("delete a new")
         assert list(informer.by_index("job", "j2")) == []
         assert list(informer.index_values("job")) == ["j1"]
 
 
-async def test_a_relist_tells_only_the_differences(api: FakeApi, client: Client) -> None:
+async def test_a_new_list_reports_only_the_differences(api: FakeApi, client: Client) -> None:
     for name in ("same", "changed", "gone"):
         await api.put("pods", name, x="1")
-    async with running(client) as (_, told):
-        told.heard.clear()
+    async with running(client) as (_, recorder):
+        recorder.calls.clear()
         watching = asyncio.Event()
 
         async def behind_its_back(_: object) -> None:
@@ -120,34 +118,32 @@ async def test_a_relist_tells_only_the_differences(api: FakeApi, client: Client)
         api.forget_history()
         await api.cut_watches()
         api.mangle = None
-        await told.until("delete gone 1", "update changed 1>2", "add new 1")
-        assert len(told.heard) == 3
+        await recorder.until("delete gone 1", "update changed 1>2", "add new 1")
+        assert len(recorder.calls) == 3
 
 
-async def test_a_namesake_with_another_uid_is_a_deletion_and_an_addition(
-    api: FakeApi, client: Client
-) -> None:
+async def test_an_object_with_a_new_uid_is_a_deletion_and_an_addition(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a", x="1")
-    async with running(client) as (informer, told):
+    async with running(client) as (informer, recorder):
         api.mangle = lambda line: b""
         await api.drop("pods", "a")
         await api.put("pods", "a", x="2")
         api.forget_history()
         api.mangle = None
         await api.cut_watches()
-        await told.until("delete a 1", "add a 2")
+        await recorder.until("delete a 1", "add a 2")
         assert len(informer) == 1
 
 
-async def test_a_late_word_of_a_namesakes_end_removes_nothing(api: FakeApi, client: Client) -> None:
+async def test_a_late_deletion_of_an_earlier_uid_removes_nothing(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a", x="1")
-    async with running(client) as (informer, told):
+    async with running(client) as (informer, recorder):
         stale = {
             "metadata": {"name": "a", "namespace": "default", "uid": "long-gone", "resourceVersion": "101"}
         }
         await api.emit("pods", {"type": "DELETED", "object": stale})
         await api.put("pods", "b")
-        await told.until("add b")
+        await recorder.until("add b")
         assert informer.get("a", "default") is not None
 
 
@@ -169,29 +165,29 @@ async def test_a_bookmark_counts_as_seen(api: FakeApi, client: Client) -> None:
         await asyncio.wait_for(waiter, 5)
 
 
-async def test_a_handler_that_fails_stops_nothing(
+async def test_a_failing_handler_does_not_stop_the_others(
     api: FakeApi, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(_: Pod) -> None:
         raise RuntimeError("broken handler")
 
-    async with running(client) as (informer, told):
+    async with running(client) as (informer, recorder):
         informer.on_change(add=fails)
         await api.put("pods", "a")
         await api.put("pods", "b")
-        await told.until("add a", "add b")
+        await recorder.until("add a", "add b")
     assert "broken handler" in caplog.text
 
 
-async def test_a_late_handler_hears_of_everything_there(api: FakeApi, client: Client) -> None:
+async def test_a_handler_registered_late_receives_all_objects(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     async with running(client) as (informer, _):
-        heard: list[str] = []
-        informer.on_change(add=lambda pod: heard.append(pod.metadata.name))
-        assert heard == ["a"]
+        calls: list[str] = []
+        informer.on_change(add=lambda pod: calls.append(pod.metadata.name))
+        assert calls == ["a"]
 
 
-async def test_the_reason_for_an_old_cache_can_be_read(api: FakeApi, client: Client) -> None:
+async def test_the_reason_for_a_stale_cache_is_available(api: FakeApi, client: Client) -> None:
     api.on_next("GET", "pods", refuse(403, "Forbidden", "not you"))
     errors: list[Exception] = []
     async with running(client, on_error=errors.append) as (informer, _):
@@ -202,18 +198,18 @@ async def test_the_reason_for_an_old_cache_can_be_read(api: FakeApi, client: Cli
 async def test_a_cache_of_one_namespace_holds_nothing_else(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a", "one")
     await api.put("pods", "b", "two")
-    async with running(client, namespace="one") as (informer, told):
+    async with running(client, namespace="one") as (informer, recorder):
         await api.put("pods", "c", "two")
         await api.put("pods", "d", "one")
-        await told.until("add d")
+        await recorder.until("add d")
         assert {pod.metadata.name for pod in informer} == {"a", "d"}
 
 
-async def test_the_cache_is_true_after_a_storm_of_cuts(api: FakeApi, client: Client) -> None:
+async def test_the_cache_is_correct_after_many_disconnects(api: FakeApi, client: Client) -> None:
     import random
 
     dice = random.Random(7)
-    async with running(client) as (informer, told):
+    async with running(client) as (informer, recorder):
         for number in range(300):
             name = f"p{dice.randrange(20)}"
             if ("pods", "default", name) in api.objects and dice.random() < 0.3:
@@ -234,7 +230,7 @@ async def test_the_cache_is_true_after_a_storm_of_cuts(api: FakeApi, client: Cli
         filed = {pod.metadata.name for job in ("j0", "j1", "j2") for pod in informer.by_index("job", job)}
         assert filed == set(truth)
         standing: set[str] = set()
-        for line in told.heard:
+        for line in recorder.calls:
             verb, name, *_ = line.split()
             assert (name in standing) == (verb != "add"), line
             standing.add(name) if verb == "add" else standing.discard(name) if verb == "delete" else None

@@ -1,4 +1,4 @@
-"""Leader election: at most one acts, whatever happens to clocks, answers and processes."""
+"""Leader election: at most one process acts, whatever happens to clocks, responses and processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def stop(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_first_leads_and_the_second_waits_until_it_is_given_back(
+async def test_the_first_leads_and_the_second_waits_until_the_lease_is_released(
     api: FakeApi, client: Client
 ) -> None:
     first, second = Work(), Work()
@@ -63,7 +63,7 @@ async def test_the_first_leads_and_the_second_waits_until_it_is_given_back(
     await stop(b)
 
 
-async def test_a_holder_that_died_is_followed_only_after_its_lease_ran_out_by_our_clock(
+async def test_a_dead_holder_is_replaced_only_after_its_lease_has_expired_by_our_clock(
     api: FakeApi, client: Client
 ) -> None:
     spec = {"holderIdentity": "dead", "leaseDurationSeconds": 1, "renewTime": "1999-01-01T00:00:00.000000Z"}
@@ -76,7 +76,7 @@ async def test_a_holder_that_died_is_followed_only_after_its_lease_ran_out_by_ou
     await stop(task)
 
 
-async def test_the_holder_stops_before_others_may_start_when_the_server_is_gone(
+async def test_the_holder_stops_before_others_may_start_when_the_server_is_unreachable(
     api: FakeApi, client: Client
 ) -> None:
     work = Work()
@@ -109,7 +109,7 @@ async def test_a_renewal_that_hangs_does_not_keep_the_holder_acting(api: FakeApi
         await task
 
 
-async def test_one_failed_renewal_is_no_loss(api: FakeApi, client: Client) -> None:
+async def test_one_failed_renewal_does_not_lose_the_lease(api: FakeApi, client: Client) -> None:
     work = Work()
     task = asyncio.create_task(election(client, "a").run(work))
     await asyncio.wait_for(work.started.wait(), 5)
@@ -123,7 +123,9 @@ async def test_one_failed_renewal_is_no_loss(api: FakeApi, client: Client) -> No
     await stop(task)
 
 
-async def test_a_frozen_holder_finds_its_lease_lost_before_it_writes(api: FakeApi, client: Client) -> None:
+async def test_a_suspended_holder_cannot_write_after_its_lease_has_expired(
+    api: FakeApi, client: Client
+) -> None:
     """A stopped process, a sleeping laptop: the clock went on, the tasks did not."""
     ahead = 0.0
 
@@ -157,7 +159,7 @@ async def test_a_lease_taken_by_another_ends_the_work(api: FakeApi, client: Clie
     assert holder(api) == "usurper"  # what is not ours is not given back
 
 
-async def test_work_that_ends_or_fails_gives_the_lease_back(api: FakeApi, client: Client) -> None:
+async def test_work_that_ends_or_fails_releases_the_lease(api: FakeApi, client: Client) -> None:
     async def done() -> None:
         return
 
@@ -171,7 +173,7 @@ async def test_work_that_ends_or_fails_gives_the_lease_back(api: FakeApi, client
     assert holder(api) == ""
 
 
-async def test_a_renewal_under_way_at_the_end_does_not_keep_the_lease_from_being_given_back(
+async def test_a_renewal_in_flight_at_the_end_does_not_prevent_the_release(
     api: FakeApi, client: Client
 ) -> None:
     renewing = asyncio.Event()
@@ -191,7 +193,7 @@ async def test_a_renewal_under_way_at_the_end_does_not_keep_the_lease_from_being
     assert holder(api) == ""
 
 
-async def test_the_lease_is_kept_while_the_work_winds_down(api: FakeApi, client: Client) -> None:
+async def test_the_lease_is_renewed_until_the_work_has_stopped(api: FakeApi, client: Client) -> None:
     release = asyncio.Event()
     started = asyncio.Event()
 
@@ -214,7 +216,7 @@ async def test_the_lease_is_kept_while_the_work_winds_down(api: FakeApi, client:
     assert holder(api) == ""
 
 
-async def test_of_many_at_once_exactly_one_leads_at_any_time(api: FakeApi, client: Client) -> None:
+async def test_of_many_candidates_at_most_one_leads_at_any_time(api: FakeApi, client: Client) -> None:
     acting = 0
     most = 0
     turns = 0
@@ -246,7 +248,7 @@ async def test_a_busy_window_does_not_delay_the_renewal(api: FakeApi, client: Cl
     await stop(task)
 
 
-async def test_a_lease_deleted_under_the_holder_is_made_anew(api: FakeApi, client: Client) -> None:
+async def test_a_deleted_lease_is_created_again(api: FakeApi, client: Client) -> None:
     work = Work()
     task = asyncio.create_task(election(client, "a").run(work))
     await asyncio.wait_for(work.started.wait(), 5)
@@ -258,6 +260,6 @@ async def test_a_lease_deleted_under_the_holder_is_made_anew(api: FakeApi, clien
     await stop(task)
 
 
-def test_times_that_make_no_sense_are_refused() -> None:
+def test_invalid_timing_is_rejected() -> None:
     with pytest.raises(ValueError, match="retry"):
         LeaseSettings(lease_seconds=5, renew_seconds=10)

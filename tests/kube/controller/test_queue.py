@@ -13,7 +13,7 @@ from vcjob.kube.backoff import Backoff
 from vcjob.kube.controller.queue import QueueClosed, WorkQueue
 
 
-async def test_a_key_added_twice_is_worked_on_once() -> None:
+async def test_a_key_added_twice_is_processed_once() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     queue.add("a")
@@ -22,7 +22,7 @@ async def test_a_key_added_twice_is_worked_on_once() -> None:
     assert len(queue) == 0
 
 
-async def test_a_key_added_while_worked_on_comes_again_only_after_done() -> None:
+async def test_a_key_added_while_it_is_processed_is_processed_again_after_done() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     await queue.get()
@@ -48,20 +48,20 @@ async def test_the_earliest_deadline_counts() -> None:
     assert queue.delayed == 0
 
 
-async def test_delayed_keys_come_in_the_order_of_their_deadlines() -> None:
+async def test_delayed_keys_are_processed_in_the_order_of_their_deadlines() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for name, seconds in (("c", 0.03), ("a", 0.01), ("b", 0.02)):
         queue.add_after(name, seconds)
     assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
 
 
-async def test_a_deadline_in_the_past_is_now() -> None:
+async def test_a_deadline_in_the_past_is_due_now() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", -5)
     assert len(queue) == 1
 
 
-def test_moments_that_have_just_passed_are_fine_on_the_faster_loop_too() -> None:
+def test_deadlines_that_have_just_passed_are_due_on_uvloop() -> None:
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
 
     async def rush() -> list[int]:
@@ -102,7 +102,7 @@ async def test_a_dropped_key_does_not_come_back() -> None:
     assert len(queue) == 0
 
 
-async def test_closing_lets_the_workers_go() -> None:
+async def test_closing_releases_the_workers() -> None:
     queue: WorkQueue[str] = WorkQueue()
     workers = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -114,7 +114,7 @@ async def test_closing_lets_the_workers_go() -> None:
         await queue.get()
 
 
-async def test_a_cancelled_worker_takes_no_key_with_it() -> None:
+async def test_a_cancelled_worker_loses_no_key() -> None:
     queue: WorkQueue[str] = WorkQueue()
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
     await asyncio.sleep(0)
@@ -123,7 +123,7 @@ async def test_a_cancelled_worker_takes_no_key_with_it() -> None:
     assert await asyncio.wait_for(second, 2) == "a"
 
 
-async def test_the_time_in_the_queue_is_told() -> None:
+async def test_the_time_in_the_queue_is_reported() -> None:
     waits: list[float] = []
     queue: WorkQueue[str] = WorkQueue(on_wait=waits.append)
     queue.add("a")
@@ -133,7 +133,7 @@ async def test_the_time_in_the_queue_is_told() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["add", "work", "done"])), max_size=60))
-def test_no_key_is_lost_and_none_is_worked_on_twice_at_once(steps: list[tuple[str, str]]) -> None:
+def test_no_key_is_lost_and_none_is_processed_twice_at_once(steps: list[tuple[str, str]]) -> None:
     async def play() -> None:
         queue: WorkQueue[str] = WorkQueue()
         working: list[str] = []

@@ -1,4 +1,4 @@
-"""Watches: they resume, they notice silence, they never lose or invent a change."""
+"""Watches resume, detect dead connections, and never lose or invent a change."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("settings", [QUICK, PAGED], ids=["streamed", "paged"])
-async def test_a_watch_shows_what_is_there_and_what_changes(
+async def test_a_watch_yields_the_objects_and_then_the_changes(
     api: FakeApi, client: Client, settings: WatchSettings
 ) -> None:
     for name in "abc":
@@ -77,7 +77,7 @@ async def test_a_watch_shows_what_is_there_and_what_changes(
     assert reader.version == str(api.version)
 
 
-async def test_a_server_without_streamed_lists_is_asked_in_pages(api: FakeApi, client: Client) -> None:
+async def test_a_server_without_streamed_lists_is_listed_in_pages(api: FakeApi, client: Client) -> None:
     api.watch_list = False
     await api.put("pods", "a")
     async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
@@ -88,7 +88,7 @@ async def test_a_server_without_streamed_lists_is_asked_in_pages(api: FakeApi, c
     assert api.count("GET", limit="500") == 1
 
 
-async def test_a_cut_watch_goes_on_where_it_was(api: FakeApi, client: Client) -> None:
+async def test_a_disconnected_watch_resumes_at_the_last_version(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
         reader = Reader(steps)
@@ -101,7 +101,7 @@ async def test_a_cut_watch_goes_on_where_it_was(api: FakeApi, client: Client) ->
     assert api.count("GET", sendInitialEvents="true") == 1
 
 
-async def test_a_line_cut_in_the_middle_is_no_event_and_is_not_lost(api: FakeApi, client: Client) -> None:
+async def test_an_incomplete_line_is_not_an_event_and_is_not_lost(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
         reader = Reader(steps)
@@ -120,7 +120,7 @@ async def test_a_line_cut_in_the_middle_is_no_event_and_is_not_lost(api: FakeApi
     assert reader.snapshots == 1
 
 
-async def test_a_forgotten_version_gives_a_new_snapshot(api: FakeApi, client: Client) -> None:
+async def test_an_expired_version_gives_a_new_snapshot(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     await api.put("pods", "b")
     async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
@@ -134,7 +134,7 @@ async def test_a_forgotten_version_gives_a_new_snapshot(api: FakeApi, client: Cl
         await reader.until({"a": "", "c": ""})
 
 
-async def test_a_bookmark_moves_the_point_to_go_on_from(api: FakeApi, client: Client) -> None:
+async def test_a_bookmark_advances_the_version_to_resume_from(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
         reader = Reader(steps)
@@ -142,7 +142,7 @@ async def test_a_bookmark_moves_the_point_to_go_on_from(api: FakeApi, client: Cl
         await api.bookmark("pods")
         while reader.version != str(api.version):
             await reader.step()
-        api.forget_history()  # all but what the bookmark has told
+        api.forget_history()  # everything before the bookmark
         await api.cut_watches()
         await api.put("pods", "b")
         await reader.until({"a": "", "b": ""})
@@ -172,7 +172,7 @@ async def test_events_before_an_error_in_the_same_chunk_are_not_lost(api: FakeAp
     assert reader.snapshots == 1
 
 
-async def test_a_silent_watch_is_given_up_for_a_new_list(api: FakeApi, client: Client) -> None:
+async def test_an_idle_watch_is_replaced_by_a_new_list(api: FakeApi, client: Client) -> None:
     """After a restored backup our version may lie in the server's future: no watch from there says a word."""
     await api.put("pods", "a")
     settings = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=0.2)
@@ -189,7 +189,7 @@ async def test_a_silent_watch_is_given_up_for_a_new_list(api: FakeApi, client: C
     assert reader.snapshots == 2
 
 
-async def test_what_a_user_must_mend_is_raised(api: FakeApi, client: Client) -> None:
+async def test_errors_that_the_user_must_fix_are_raised(api: FakeApi, client: Client) -> None:
     api.on_next("GET", "pods", refuse(403, "Forbidden", "user cannot list pods"))
     with pytest.raises(Forbidden, match="user cannot list pods"):
         await anext(follow(client, PODS, settings=QUICK))
@@ -201,7 +201,7 @@ async def test_what_a_user_must_mend_is_raised(api: FakeApi, client: Client) -> 
         await anext(follow(client, PODS, settings=QUICK))
 
 
-async def test_a_controllers_watch_outlives_every_error(api: FakeApi, client: Client) -> None:
+async def test_a_watch_with_on_error_retries_after_every_error(api: FakeApi, client: Client) -> None:
     errors: list[Exception] = []
     await api.put("pods", "a")
     for answer in (
@@ -216,7 +216,9 @@ async def test_a_controllers_watch_outlives_every_error(api: FakeApi, client: Cl
     assert [getattr(error, "status", None) for error in errors] == [403, 500, 429, 401]
 
 
-async def test_a_server_that_only_sends_errors_is_asked_less_and_less(api: FakeApi, client: Client) -> None:
+async def test_a_server_that_only_sends_errors_is_contacted_less_and_less(
+    api: FakeApi, client: Client
+) -> None:
     errors: list[Exception] = []
     await api.put("pods", "a")
     settings = WatchSettings(first_delay=0.02, longest_delay=5.0)
@@ -235,7 +237,7 @@ async def test_a_server_that_only_sends_errors_is_asked_less_and_less(api: FakeA
     assert 3 <= len(errors) <= 7  # 0.02, 0.04, 0.08, 0.16, 0.32 seconds apart
 
 
-async def test_the_pause_between_tries_grows_and_starts_anew_after_success(
+async def test_the_delay_between_attempts_grows_and_is_reset_by_a_success(
     api: FakeApi, client: Client
 ) -> None:
     follower = Follower(client, PODS, settings=WatchSettings(first_delay=1.0, longest_delay=8.0))
@@ -244,7 +246,7 @@ async def test_the_pause_between_tries_grows_and_starts_anew_after_success(
         assert 0.5 * min(8.0, 2**number) <= delay <= 1.5 * min(8.0, 2**number)
 
 
-async def test_one_object_that_cannot_be_read_does_not_hide_the_others(api: FakeApi, client: Client) -> None:
+async def test_an_invalid_object_does_not_hide_the_others(api: FakeApi, client: Client) -> None:
     errors: list[Exception] = []
     lean = PODS.read_as(Strict)
     await api.put("pods", "good", x="1")
@@ -260,7 +262,7 @@ async def test_one_object_that_cannot_be_read_does_not_hide_the_others(api: Fake
     assert "default/odd" in str(errors[0])
 
 
-async def test_changes_that_fall_into_a_streamed_list_are_part_of_it(client: Client) -> None:
+async def test_changes_during_a_streamed_list_are_part_of_it(client: Client) -> None:
     def pod(name: str, x: str) -> dict[str, Any]:
         return {"metadata": {"name": name, "namespace": "n"}, "x": x}
 
@@ -274,14 +276,16 @@ async def test_changes_that_fall_into_a_streamed_list_are_part_of_it(client: Cli
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_lines_are_the_same_whatever_the_chunks(size: int) -> None:
+def test_lines_are_the_same_for_any_chunks(size: int) -> None:
     text = b"first\n\nthird line\n" + b"x" * 50 + b"\nrest"
     splitter = LineSplitter()
     lines = [line for at in range(0, len(text), size) for line in splitter.feed(text[at : at + size])]
     assert [*lines, splitter.rest()] == text.split(b"\n")
 
 
-async def test_a_watch_that_rests_shows_at_once_what_has_come_meanwhile(api: FakeApi, client: Client) -> None:
+async def test_a_watch_with_a_read_pause_delivers_everything_received_meanwhile(
+    api: FakeApi, client: Client
+) -> None:
     settings = msgspec.structs.replace(QUICK, read_pause=0.5)
     async with aclosing(follow(client, PODS, settings=settings)) as steps:
         reader = Reader(steps)

@@ -1,4 +1,4 @@
-"""Our own HTTP/1.1: answers in every form that a server may give, cut wherever the network cuts them."""
+"""The connection pool: responses of every framing, reuse of connections, failures."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ FORMS = {
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 50])
 @pytest.mark.parametrize("form", FORMS)
-async def test_an_answer_is_read_in_whatever_form_and_pieces_it_comes(form: str, cut: int) -> None:
+async def test_a_response_of_any_framing_is_read_from_any_pieces(form: str, cut: int) -> None:
     async with server(FORMS[form], FORMS[form], cut=cut) as (pool, asked):
         for _ in range(2):
             answer = await ask(pool)
@@ -93,7 +93,7 @@ async def test_an_answer_is_read_in_whatever_form_and_pieces_it_comes(form: str,
         assert asked.count(b"(connected)") == 1, "the connection is kept"
 
 
-async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
+async def test_a_response_without_a_length_ends_with_the_connection() -> None:
     async with server(b"HTTP/1.1 200 OK\r\n\r\nall of it", then_close=True) as (pool, _):
         assert (await ask(pool)).body == b"all of it"
 
@@ -101,12 +101,12 @@ async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 @pytest.mark.parametrize(
     "head", [b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]
 )
-async def test_an_answer_may_be_empty(head: bytes) -> None:
+async def test_a_response_may_be_empty(head: bytes) -> None:
     async with server(head) as (pool, _):
         assert (await ask(pool)).body == b""
 
 
-async def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
+async def test_a_connection_with_connection_close_is_not_reused() -> None:
     last = PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     async with server(last, PLAIN) as (pool, asked):
         await ask(pool)
@@ -114,7 +114,7 @@ async def test_a_connection_that_is_to_be_closed_is_not_used_again() -> None:
     assert asked.count(b"(connected)") == 2
 
 
-async def test_requests_at_once_have_a_connection_each_and_share_them_later() -> None:
+async def test_concurrent_requests_use_separate_connections_that_are_reused_later() -> None:
     async with server(*[PLAIN] * 20) as (pool, asked):
         await asyncio.gather(*(ask(pool) for _ in range(5)))
         for _ in range(15):
@@ -126,7 +126,7 @@ async def test_requests_at_once_have_a_connection_each_and_share_them_later() ->
     "answer",
     [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", b"HTTP"],
 )  # fmt: skip
-async def test_half_an_answer_is_none(answer: bytes) -> None:
+async def test_an_incomplete_response_is_an_error(answer: bytes) -> None:
     async with server(answer, then_close=True) as (pool, _):
         with pytest.raises(TransportError) as caught:
             await ask(pool)
@@ -134,13 +134,13 @@ async def test_half_an_answer_is_none(answer: bytes) -> None:
 
 
 @given(st.binary(min_size=1, max_size=200))
-async def test_what_is_no_http_is_an_error_and_nothing_worse(answer: bytes) -> None:
+async def test_random_bytes_are_a_transport_error(answer: bytes) -> None:
     async with server(answer, then_close=True) as (pool, _):
         with pytest.raises(TransportError):
             await ask(pool)
 
 
-async def test_no_answer_in_time_is_slow_and_ends_the_connection() -> None:
+async def test_a_timeout_closes_the_connection() -> None:
     async with server(b"HTTP/1.1 200 OK\r\n", PLAIN) as (pool, asked):
         with pytest.raises(TransportError, match=r"no response in 0.05 s") as caught:
             await ask(pool, seconds=0.05)
@@ -149,13 +149,13 @@ async def test_no_answer_in_time_is_slow_and_ends_the_connection() -> None:
     assert asked.count(b"(connected)") == 2
 
 
-async def test_nobody_there_was_never_asked() -> None:
+async def test_a_refused_connection_has_not_sent_the_request() -> None:
     with pytest.raises(TransportError) as caught:
         await ask(ConnectionPool(Endpoint("http://127.0.0.1:1")))
     assert not caught.value.sent and caught.value.retryable
 
 
-async def test_an_answer_that_is_given_up_is_not_read_by_the_next() -> None:
+async def test_the_response_to_a_cancelled_request_is_not_read_by_the_next_one() -> None:
     async with server(PLAIN[:-1], PLAIN.replace(b"200 OK", b"202 Accepted")) as (pool, asked):
         first = asyncio.create_task(ask(pool))
         while len(asked) < 2:

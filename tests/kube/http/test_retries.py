@@ -1,4 +1,4 @@
-"""What is tried again, what is never sent twice, and when we give up."""
+"""Which requests are retried, which are never sent twice, and when the transport gives up."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from vcjob.kube.http.transport import Transport
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "owner-uid"}
 
 
-async def test_a_deletion_whose_answer_was_lost_counts_as_done(api: FakeApi, client: Client) -> None:
+async def test_a_deletion_whose_response_was_lost_counts_as_done(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     api.on_next("DELETE", "pods", api.work_then_hang_up)
     assert await client.delete(PODS, "a", "default") is True
 
 
-async def test_429_is_tried_again_after_the_time_the_server_asked_for(api: FakeApi, client: Client) -> None:
+async def test_429_is_retried_after_retry_after(api: FakeApi, client: Client) -> None:
     api.on_next("POST", "pods", refuse(429, "TooManyRequests", headers={"Retry-After": "1"}))
     began = asyncio.get_running_loop().time()
     await client.create(PODS, pod("a"), "default")
@@ -39,7 +39,7 @@ async def test_429_is_tried_again_after_the_time_the_server_asked_for(api: FakeA
     assert client.transport.counts["create", "pods", 201] == 1
 
 
-async def test_429_beyond_our_patience_is_raised(api: FakeApi, client: Client) -> None:
+async def test_429_is_raised_when_retry_after_exceeds_the_retry_time(api: FakeApi, client: Client) -> None:
     api.on_next("GET", "pods", refuse(429, "TooManyRequests", headers={"Retry-After": "60"}))
     with pytest.raises(TooManyRequests) as caught:
         await client.get(PODS, "a", "default")
@@ -53,7 +53,7 @@ async def test_a_closed_connection_is_replaced_at_once(api: FakeApi, client: Cli
     assert api.count("GET") == 2
 
 
-async def test_a_create_whose_answer_was_lost_is_not_done_twice(api: FakeApi, client: Client) -> None:
+async def test_a_create_whose_response_was_lost_is_not_done_twice(api: FakeApi, client: Client) -> None:
     api.on_next("POST", "pods", api.work_then_hang_up)
     made = await client.create(PODS, pod("a", ownerReferences=[OWNER], labels={"attempt": "1"}), "default")
     assert made["metadata"]["uid"] == api.objects["pods", "default", "a"]["metadata"]["uid"]
@@ -69,7 +69,7 @@ async def test_a_create_whose_answer_was_lost_is_not_done_twice(api: FakeApi, cl
         {},
     ],
 )
-async def test_a_foreign_object_of_our_name_is_never_taken_for_ours(
+async def test_another_object_of_the_same_name_is_never_taken_for_ours(
     api: FakeApi, client: Client, there: dict[str, object]
 ) -> None:
     await api.put("pods", "a", metadata=there)
@@ -78,7 +78,7 @@ async def test_a_foreign_object_of_our_name_is_never_taken_for_ours(
         await client.create(PODS, pod("a", ownerReferences=[OWNER], labels={"attempt": "1"}), "default")
 
 
-async def test_a_create_with_a_made_up_name_is_never_sent_twice(api: FakeApi, client: Client) -> None:
+async def test_a_create_with_generate_name_is_never_sent_twice(api: FakeApi, client: Client) -> None:
     api.on_next("POST", "pods", api.work_then_hang_up)
     with pytest.raises(Unreachable) as caught:
         await client.create(PODS, {"metadata": {"generateName": "a-"}}, "default")
@@ -86,7 +86,7 @@ async def test_a_create_with_a_made_up_name_is_never_sent_twice(api: FakeApi, cl
     assert api.count("POST") == 1
 
 
-async def test_a_json_patch_is_not_repeated_after_a_lost_answer(api: FakeApi, client: Client) -> None:
+async def test_a_json_patch_is_not_repeated_after_a_lost_response(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     api.on_next("PATCH", "pods", api.work_then_hang_up)
     with pytest.raises(Unreachable):
@@ -94,7 +94,7 @@ async def test_a_json_patch_is_not_repeated_after_a_lost_answer(api: FakeApi, cl
     assert api.count("PATCH") == 1
 
 
-async def test_a_server_error_on_a_read_is_tried_again_and_on_a_write_is_told(
+async def test_a_server_error_is_retried_for_reads_and_raised_for_writes(
     api: FakeApi, client: Client
 ) -> None:
     await api.put("pods", "a")
@@ -105,9 +105,7 @@ async def test_a_server_error_on_a_read_is_tried_again_and_on_a_write_is_told(
         await client.create(PODS, pod("b"), "default")
 
 
-async def test_an_unavailable_server_is_tried_again_for_writes_that_may_be_repeated(
-    api: FakeApi, client: Client
-) -> None:
+async def test_503_is_retried_for_idempotent_writes(api: FakeApi, client: Client) -> None:
     api.on_next("POST", "pods", refuse(503, "ServiceUnavailable", "shutting down"), times=2)
     await client.create(PODS, pod("a"), "default")
     api.on_next("POST", "pods", refuse(503, "ServiceUnavailable", "shutting down"))
@@ -115,7 +113,7 @@ async def test_an_unavailable_server_is_tried_again_for_writes_that_may_be_repea
         await client.create(PODS, {"metadata": {"generateName": "a-"}}, "default")
 
 
-async def test_nobody_there_is_one_sentence_with_a_way_out() -> None:
+async def test_an_unreachable_server_is_reported_with_a_hint() -> None:
     config = ClusterConfig(server="http://127.0.0.1:1", source=Fixed(), context="prod")
     async with Client(config, transport=Transport(config, retry_seconds=0.2)) as client:
         with pytest.raises(
@@ -126,7 +124,7 @@ async def test_nobody_there_is_one_sentence_with_a_way_out() -> None:
     assert not caught.value.may_have_applied
 
 
-async def test_a_slow_server_is_given_up_and_the_window_closes(api: FakeApi, client: Client) -> None:
+async def test_a_timeout_halves_the_window(api: FakeApi, client: Client) -> None:
     async def sleep(_: object) -> None:
         await asyncio.sleep(0.5)
 
@@ -137,7 +135,7 @@ async def test_a_slow_server_is_given_up_and_the_window_closes(api: FakeApi, cli
     assert client.transport.window.size == before // 2
 
 
-async def test_a_refused_token_is_fetched_anew_once(api: FakeApi) -> None:
+async def test_a_refused_token_is_fetched_again_once(api: FakeApi) -> None:
     class Rotating:
         current = bearer("old")
 

@@ -1,4 +1,4 @@
-"""Whose time of day counts."""
+"""The cluster's time of day, and when it replaces the local clock."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Hands:
         self.clock = ServerClock(lambda: self.wall, lambda: self.steady)
 
 
-def test_without_an_answer_it_is_ours() -> None:
+def test_without_a_response_the_local_clock_is_used() -> None:
     assert Hands().clock.now() == EPOCH
 
 
 @pytest.mark.parametrize("off", [0.0, 2.0, -2.0])
-def test_a_small_difference_is_none(off: float) -> None:
+def test_a_small_difference_is_ignored(off: float) -> None:
     hands = Hands()
     hands.clock.note(DATE)
     hands.wall += off
@@ -32,7 +32,7 @@ def test_a_small_difference_is_none(off: float) -> None:
 
 
 @pytest.mark.parametrize("jump", [3600.0, -7200.0, SLACK_SECONDS + 1])
-def test_a_clock_that_jumps_is_not_believed(jump: float) -> None:
+def test_the_servers_clock_is_used_when_the_local_clock_jumps(jump: float) -> None:
     hands = Hands()
     hands.clock.note(DATE)
     hands.wall, hands.steady = EPOCH + 10 + jump, hands.steady + 10
@@ -42,14 +42,14 @@ def test_a_clock_that_jumps_is_not_believed(jump: float) -> None:
 
 
 @pytest.mark.parametrize("date", [b"", b"tomorrow", b"\xff"])
-def test_a_date_that_is_none_changes_nothing(date: bytes) -> None:
+def test_an_invalid_date_is_ignored(date: bytes) -> None:
     hands = Hands()
     hands.clock.note(date)
     hands.wall += 9999
     assert hands.clock.now() == hands.wall
 
 
-async def test_every_answer_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_response_updates_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
     async with FakeApi() as api, Client(ClusterConfig(server=api.url, source=Fixed())) as client:

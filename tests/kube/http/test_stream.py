@@ -1,4 +1,4 @@
-"""Our own streams: what comes is handed out at once; how one can end badly is in test_stream_failures.py."""
+"""Streams on connections of our own; their failures are in test_stream_failures.py."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_a_request_has_its_path_host_and_headers() -> None:
     )
 
 
-async def test_events_come_as_they_happen(secure: bool = False) -> None:
+async def test_events_are_delivered_as_they_are_received(secure: bool = False) -> None:
     go_on = asyncio.Event()
 
     async def handler(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -59,7 +59,7 @@ async def test_events_come_as_they_happen(secure: bool = False) -> None:
         assert await read_all(stream) == b""
 
 
-async def test_what_has_come_till_the_reader_comes_is_one_piece() -> None:
+async def test_a_late_reader_receives_everything_in_one_piece() -> None:
     events = [b"event %d\n" % number for number in range(100)]
     async with (
         ScriptedServer(says(HEAD, *map(chunk, events), then=waits)) as server,
@@ -71,7 +71,7 @@ async def test_what_has_come_till_the_reader_comes_is_one_piece() -> None:
 
 @pytest.mark.parametrize("cut", [1, 3, 50])
 @pytest.mark.parametrize("head", ["chunks", "length", "until close"])
-async def test_a_body_is_read_in_whatever_form_and_pieces_it_comes(head: str, cut: int) -> None:
+async def test_a_body_of_any_framing_is_read_from_any_pieces(head: str, cut: int) -> None:
     body = b"".join(b"event %d\n" % number for number in range(20))
     text = {
         "chunks": HEAD + chunk(body[:70]) + chunk(body[70:]) + LAST,
@@ -91,13 +91,13 @@ async def test_a_body_is_read_in_whatever_form_and_pieces_it_comes(head: str, cu
         b"HTTP/1.0 429 Too Many\r\nRetry-After: 7\r\n\r\nbusy",
     ],
 )
-async def test_a_refusal_has_its_status_and_words(head: bytes) -> None:
+async def test_a_refusal_has_its_status_and_body(head: bytes) -> None:
     async with ScriptedServer(says(head)) as server, server.stream() as stream:
         assert (stream.status, stream.retry_after) == (429, "7")
         assert await read_all(stream) == b"busy"
 
 
-async def test_a_clients_stream_tells_a_refusal_by_its_words() -> None:
+async def test_a_refused_stream_raises_the_servers_message() -> None:
     body = b'{"kind":"Status","reason":"TooManyRequests","message":"too many logs"}'
     head = b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: %d\r\n\r\n" % len(body)
     async with ScriptedServer(says(head + body)) as server, Client(server.config) as client:
@@ -152,7 +152,7 @@ async def test_an_ended_stream_leaves_no_connection(secure: bool = False) -> Non
         assert kept() is None, "nor a timer that keeps its memory"
 
 
-async def test_a_closed_wire_ends_its_streams() -> None:
+async def test_closing_the_client_ends_its_streams() -> None:
     async with ScriptedServer(says(HEAD, then=waits)) as server:
         reading = asyncio.create_task(failure(server))
         while not server.asked:
@@ -163,7 +163,7 @@ async def test_a_closed_wire_ends_its_streams() -> None:
         await asyncio.wait_for(server.ended.wait(), 5)
 
 
-async def test_a_slow_reader_slows_the_server_and_not_the_memory(secure: bool = False) -> None:
+async def test_a_slow_reader_applies_back_pressure(secure: bool = False) -> None:
     size, sent = 2**20, 0
 
     async def floods(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -182,7 +182,7 @@ async def test_a_slow_reader_slows_the_server_and_not_the_memory(secure: bool = 
     assert max(pieces) < 4 * READ_BUFFER
 
 
-async def test_a_reader_that_keeps_up_is_never_paused_for_and_one_that_is_away_is() -> None:
+async def test_reading_is_paused_only_while_the_reader_is_busy() -> None:
     orders: list[str] = []
 
     class Transport(asyncio.Transport):
@@ -212,14 +212,14 @@ async def test_a_reader_that_keeps_up_is_never_paused_for_and_one_that_is_away_i
         receive(piece)
         await reading
     assert orders == []
-    for _ in range(3):  # what a transport has still read when it is told to pause is taken, too
+    for _ in range(3):  # data that the transport had already read when it was paused is kept
         receive(piece)
     assert orders == ["pause"]
     assert len(await anext(stream)) == READ_BUFFER * 2 // 3 * 3
     assert orders == ["pause", "resume"]
 
 
-async def test_a_new_credential_speaks_from_the_next_stream_on() -> None:
+async def test_a_new_credential_is_used_from_the_next_stream_on() -> None:
     async with ScriptedServer(says(HEAD + LAST)) as server:
         for token in ("old", "new"):
             async with server.http.stream("/", bearer(token), 5.0) as stream:
@@ -231,14 +231,14 @@ async def test_a_new_credential_speaks_from_the_next_stream_on() -> None:
 @pytest.mark.parametrize(
     "behaviour",
     [
-        test_events_come_as_they_happen,
+        test_events_are_delivered_as_they_are_received,
         test_a_reader_that_stops_early_leaves_no_connection,
         test_an_ended_stream_leaves_no_connection,
-        test_a_slow_reader_slows_the_server_and_not_the_memory,
+        test_a_slow_reader_applies_back_pressure,
     ],
     ids=lambda behaviour: behaviour.__name__.removeprefix("test_"),
 )
-def test_it_is_the_same_with_tls_and_on_the_faster_loop_of_the_controller(
+def test_the_behaviour_is_the_same_with_tls_and_on_uvloop(
     behaviour: Callable[..., Coroutine[Any, Any, None]], loop: str, secure: bool
 ) -> None:
     on_loop(loop, behaviour(secure=secure))

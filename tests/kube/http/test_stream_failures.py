@@ -1,4 +1,4 @@
-"""Every way in which a stream can end badly, and how it is told."""
+"""How streams fail, and how the failure is reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vcjob.kube.http.aiohttp_client import AiohttpClient
 from vcjob.kube.http.pooled import PooledClient
 
 
-async def test_silence_ends_a_stream_in_time(secure: bool = False) -> None:
+async def test_an_idle_stream_times_out(secure: bool = False) -> None:
     loop = asyncio.get_running_loop()
     for pieces in ((), (HEAD[:9],), (HEAD, chunk(b"one"), b"9\r\nhal")):
         async with ScriptedServer(says(*pieces, then=waits), secure=secure) as server:
@@ -41,7 +41,7 @@ async def test_silence_ends_a_stream_in_time(secure: bool = False) -> None:
             await asyncio.wait_for(server.ended.wait(), 5)
 
 
-async def test_whoever_speaks_now_and_then_is_not_silent() -> None:
+async def test_a_stream_with_occasional_data_does_not_time_out() -> None:
     async def speaks(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _number in range(8):
             writer.write(chunk(b"."))
@@ -52,7 +52,7 @@ async def test_whoever_speaks_now_and_then_is_not_silent() -> None:
         assert await read_all(stream) == b"." * 8
 
 
-async def test_a_log_may_be_silent_for_as_long_as_it_likes() -> None:
+async def test_a_log_stream_never_times_out() -> None:
     async def pauses(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.2)
         writer.write(chunk(b"at last") + LAST)
@@ -61,7 +61,7 @@ async def test_a_log_may_be_silent_for_as_long_as_it_likes() -> None:
         assert await read_all(stream) == b"at last"
 
 
-async def test_half_an_answer_is_an_error_after_what_came(secure: bool = False) -> None:
+async def test_an_incomplete_response_is_an_error_after_its_data_was_delivered(secure: bool = False) -> None:
     with_length = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
     for text, came in (
         (b"", b""),
@@ -78,13 +78,13 @@ async def test_half_an_answer_is_an_error_after_what_came(secure: bool = False) 
         assert (error.sent, error.retryable, error.timed_out) == (True, True, False)
 
 
-async def test_a_reset_is_told_by_its_name() -> None:
+async def test_a_connection_reset_is_named() -> None:
     async with ScriptedServer(says(HEAD, then=resets)) as server:
         _, error = await failure(server)
     assert "reset" in str(error)
 
 
-async def test_what_is_no_http_is_told() -> None:
+async def test_an_invalid_response_is_reported() -> None:
     for text in (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", HEAD + chunk(b"one") + b"no size\r\n"):
         async with ScriptedServer(says(text, then=waits)) as server:
             _, error = await failure(server)
@@ -92,7 +92,7 @@ async def test_what_is_no_http_is_told() -> None:
             await asyncio.wait_for(server.ended.wait(), 5)
 
 
-async def test_a_server_of_another_ca_is_refused_with_the_reason() -> None:
+async def test_a_certificate_of_another_ca_is_rejected_with_the_reason() -> None:
     async with ScriptedServer(waits, secure=True) as server:
         server.config.ca = Authority("other").pem
         _, error = await failure(server)
@@ -131,13 +131,13 @@ def no_tls(config: ClusterConfig) -> None:
     ],
     ids="refused unknown untrusted no-tls no-head silence no-answer half reset".split(),
 )
-async def test_a_failure_is_told_as_the_library_tells_it(
+async def test_a_failure_has_the_same_flags_with_both_http_clients(
     spoil: Callable[[ClusterConfig], None] | None,
     handler: Handler,
     secure: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that it does not matter whether there is a proxy. Only what broke off is told in other words."""
+    """So that it does not matter whether there is a proxy."""
 
     def no_such_name(*_: object, **__: object) -> object:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -158,7 +158,9 @@ async def test_a_failure_is_told_as_the_library_tells_it(
         assert str(ours).split(":")[0] == str(library).split(":")[0]
 
 
-async def test_a_server_that_never_shakes_hands_was_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_without_a_tls_handshake_has_not_received_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("vcjob.kube.http.endpoint.CONNECT_TIMEOUT", 0.1)
     async with ScriptedServer(waits, hasty=True) as server:
         no_tls(server.config)
@@ -172,16 +174,16 @@ async def test_a_server_that_never_shakes_hands_was_never_asked(monkeypatch: pyt
 @pytest.mark.parametrize(
     "behaviour",
     [
-        test_silence_ends_a_stream_in_time,
-        test_half_an_answer_is_an_error_after_what_came,
+        test_an_idle_stream_times_out,
+        test_an_incomplete_response_is_an_error_after_its_data_was_delivered,
     ],
     ids=lambda behaviour: behaviour.__name__.removeprefix("test_"),
 )
-def test_it_is_the_same_with_tls_and_on_the_faster_loop_of_the_controller(
+def test_the_behaviour_is_the_same_with_tls_and_on_uvloop(
     behaviour: Callable[..., Coroutine[Any, Any, None]], loop: str, secure: bool
 ) -> None:
     on_loop(loop, behaviour(secure=secure))
 
 
-def test_another_ca_is_refused_on_the_faster_loop_too() -> None:
-    on_loop("uvloop", test_a_server_of_another_ca_is_refused_with_the_reason())
+def test_a_certificate_of_another_ca_is_rejected_on_uvloop() -> None:
+    on_loop("uvloop", test_a_certificate_of_another_ca_is_rejected_with_the_reason())

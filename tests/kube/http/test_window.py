@@ -19,7 +19,7 @@ async def hold(window: Window, gate: asyncio.Event, *, overloaded: bool = False)
         window.release(place, answered=gate.is_set(), overloaded=overloaded and gate.is_set())
 
 
-async def test_no_more_are_in_flight_than_the_window_holds() -> None:
+async def test_the_window_limits_the_requests_in_flight() -> None:
     window, gate = Window(3), asyncio.Event()
     tasks = [asyncio.create_task(hold(window, gate)) for _ in range(10)]
     await asyncio.sleep(0)
@@ -29,7 +29,7 @@ async def test_no_more_are_in_flight_than_the_window_holds() -> None:
     assert (window.in_flight, window.waiting) == (0, 0)
 
 
-async def test_a_full_window_grows_by_one_for_a_windowful_of_good_answers() -> None:
+async def test_a_full_window_grows_by_one_per_window_of_successes() -> None:
     window, gate = Window(4), asyncio.Event()
     gate.set()
     await asyncio.gather(*(hold(window, gate) for _ in range(4)))
@@ -50,7 +50,7 @@ async def test_an_idle_window_does_not_grow() -> None:
     assert window.size == 8
 
 
-async def test_requests_without_an_answer_do_not_open_the_window() -> None:
+async def test_requests_without_a_response_do_not_grow_the_window() -> None:
     window = Window(2)
     for _ in range(50):
         epochs = [await window.acquire(), await window.acquire()]
@@ -67,7 +67,7 @@ async def test_one_burst_of_refusals_halves_once() -> None:
     assert window.size == 16
 
 
-async def test_the_window_never_closes_wholly_and_never_passes_its_ceiling() -> None:
+async def test_the_window_stays_between_its_floor_and_its_ceiling() -> None:
     window = Window(8, floor=2, ceiling=9)
     for _ in range(20):
         window.release(await window.acquire(), overloaded=True)
@@ -79,7 +79,7 @@ async def test_the_window_never_closes_wholly_and_never_passes_its_ceiling() -> 
     assert window.size == 9
 
 
-async def test_who_gives_up_waiting_leaves_no_hole() -> None:
+async def test_a_cancelled_waiter_loses_no_place() -> None:
     window, gate = Window(1, floor=1), asyncio.Event()
     first = asyncio.create_task(hold(window, gate))
     await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def test_who_gives_up_waiting_leaves_no_hole() -> None:
     assert window.in_flight == 0
 
 
-async def test_a_place_given_in_the_moment_of_cancelling_is_passed_on() -> None:
+async def test_a_place_granted_to_a_cancelled_waiter_is_passed_on() -> None:
     window = Window(1, floor=1)
     epoch = await window.acquire()
     second = asyncio.create_task(window.acquire())
@@ -104,7 +104,7 @@ async def test_a_place_given_in_the_moment_of_cancelling_is_passed_on() -> None:
     assert window.in_flight == 1
 
 
-def test_a_window_with_impossible_bounds_is_refused() -> None:
+def test_invalid_bounds_are_rejected() -> None:
     with pytest.raises(ValueError, match="floor"):
         Window(4, floor=8)
 

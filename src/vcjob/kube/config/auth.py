@@ -1,7 +1,7 @@
-"""Credentials that stay fresh.
+"""Sources of credentials.
 
-A `Source` hands out the credential for the next request. What it hands out may change at any time
-(a token file is rewritten, an exec plugin's certificate runs out), so nothing here is read only once.
+The transport asks a `Source` for the credential of each request, because it may change at any time: a token file
+is rewritten, an exec plugin's certificate expires. A source that has no credential raises ConfigError.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import msgspec
 
 from vcjob.kube.errors import ConfigError
 
-TOKEN_FILE_SECONDS = 10.0  # kubelets rewrite projected tokens long before they expire
+TOKEN_FILE_SECONDS = 10.0  # the kubelet rewrites projected tokens long before they expire
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """What one request carries: headers, and the client certificate of its connection."""
+    """The headers of a request and the client certificate of its connection."""
 
     headers: tuple[tuple[str, str], ...] = ()
     certificate: bytes | None = None  # PEM
     key: bytes | None = None  # PEM
 
     def __repr__(self) -> str:
-        return "Credential(...)"  # no secret ever stands in a log
+        return "Credential(...)"  # secrets must not appear in logs
 
 
 class Source(Protocol):
-    """Where credentials come from."""
+    """Provides the credential for each request."""
 
     async def get(self) -> Credential:
         """The credential for the next request."""
 
     def invalidate(self) -> bool:
-        """The server refused the last credential. True if asking again may give another one."""
+        """The server refused the last credential. True: `get` may now return another one."""
 
 
 class Fixed:
@@ -54,7 +54,7 @@ class Fixed:
 
 
 class TokenFile:
-    """A bearer token in a file that someone else rewrites."""
+    """A bearer token in a file that another program rewrites."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -80,7 +80,7 @@ class TokenFile:
         try:
             token = self._path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            if self._credential is not None:  # a moment of rewriting; the old token is still the best guess
+            if self._credential is not None:  # the file is being rewritten: keep the old token
                 return
             raise ConfigError(f"the token file {self._path} cannot be read: {error}") from error
         if token:
@@ -90,7 +90,7 @@ class TokenFile:
 
 
 class CertificateFiles:
-    """A client certificate and key in files, read again when they change."""
+    """A client certificate and key in files, which are read again when they change."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._certificate = certificate
@@ -119,7 +119,7 @@ class CertificateFiles:
 
 
 class Combined:
-    """One source after the other; headers are joined and the last certificate counts."""
+    """Several sources: their headers are combined, and the last certificate is used."""
 
     def __init__(self, sources: list[Source]) -> None:
         self._sources = sources
@@ -137,8 +137,8 @@ class Combined:
         return self._joined
 
     def invalidate(self) -> bool:
-        heard = [source.invalidate() for source in self._sources]  # each must hear of it
-        return any(heard)
+        renewable = [source.invalidate() for source in self._sources]  # all of them, not only up to the first
+        return any(renewable)
 
 
 def bearer(token: str) -> Credential:

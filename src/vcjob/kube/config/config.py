@@ -1,4 +1,7 @@
-"""Where the cluster is and who we are: kubeconfig files, or the pod's own service account."""
+"""Finds the configuration of a cluster: from kubeconfig files, or from the pod's service account.
+
+Callers use `load`; it never contacts the cluster. What cannot be used raises ConfigError with a hint.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ class ClusterConfig(msgspec.Struct):
 
     server: str
     source: Source
-    ca: bytes | None = None  # PEM; None: the system's own
+    ca: bytes | None = None  # PEM; None: the CAs of the system
     insecure: bool = False
     server_name: str | None = None
     proxy: str | None = None
     namespace: str = "default"
     context: str | None = None
-    origin: str = ""  # for messages: which file or place this came from
+    origin: str = ""  # for messages: the file or other place it was read from
 
 
 def load(
@@ -40,17 +43,17 @@ def load(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """The configuration kubectl would use: the named file, $KUBECONFIG, ~/.kube/config, the pod's own."""
+    """The configuration that kubectl would use: `kubeconfig`, $KUBECONFIG, ~/.kube/config, or the pod's."""
     files = kubeconfig_files(kubeconfig, environ)
     if kubeconfig is not None:
         return _from_files(files, context, environ, must_exist=True)
-    if any(_is_there(file) for file in files):
+    if any(_exists(file) for file in files):
         return _from_files(files, context, environ, must_exist=False)
     if context is None and (service_account / "token").exists() and environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(environ=environ, service_account=service_account)
-    looked = ", ".join(str(file) for file in files)
+    searched = ", ".join(str(file) for file in files)
     raise ConfigError(
-        f"there is no kubeconfig (looked for {looked}) and this is not a pod of a cluster",
+        f"there is no kubeconfig (searched {searched}), and this is not a pod of a cluster",
         hint="set KUBECONFIG, or name a file with --kubeconfig",
     )
 
@@ -129,14 +132,14 @@ def _checked_server(cluster: ClusterEntry, name: str, origin: str) -> str:
 def _checked_proxy(proxy: str) -> str | None:
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise ConfigError(
-            f"the kubeconfig's proxy-url {proxy!r} is of a kind that is not supported",
-            hint="http:// and https:// proxies are",
+            f"unsupported proxy-url {proxy!r} in the kubeconfig",
+            hint="http:// and https:// proxies are supported",
         )
     return proxy or None
 
 
 def _cluster_info(cluster: ClusterEntry, server: str, ca: bytes | None) -> dict[str, Any]:
-    """The cluster as an exec plugin with provideClusterInfo wants to see it."""
+    """The cluster as it is passed to an exec plugin with provideClusterInfo."""
     info: dict[str, Any] = {"server": server}
     if ca is not None:
         info["certificate-authority-data"] = ca  # bytes are written as base64
@@ -164,8 +167,8 @@ def _choices(lead: str, entries: Mapping[str, object]) -> str | None:
     return f"{lead}: {', '.join(sorted(entries)[:20])}" if entries else None
 
 
-def _is_there(file: Path) -> bool:
-    """Whether there is such a file; in a home that is not ours to look into there is none for us."""
+def _exists(file: Path) -> bool:
+    """Whether the file exists; a home folder that we may not read counts as empty."""
     try:
         return file.exists()
     except PermissionError:

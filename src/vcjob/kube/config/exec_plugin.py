@@ -1,4 +1,8 @@
-"""Credentials from a program: client-go's exec plugins, `client.authentication.k8s.io` v1 and v1beta1."""
+"""Credentials from a program: client-go's exec plugins, `client.authentication.k8s.io` v1 and v1beta1.
+
+The kubeconfig creates one; the transport uses it as a credential `Source`. A program that fails, takes too long or
+prints something else than an ExecCredential raises ConfigError.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ class ExecSpec(msgspec.Struct, rename="camel"):
     provide_cluster_info: bool = False
 
 
-class _Answer(msgspec.Struct, rename="camel"):
+class _CredentialStatus(msgspec.Struct, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
@@ -42,7 +46,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 class _ExecCredential(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    status: _Answer | None = None
+    status: _CredentialStatus | None = None
 
 
 def _now() -> datetime:
@@ -50,7 +54,7 @@ def _now() -> datetime:
 
 
 class ExecPlugin:
-    """Runs the program when there is no credential yet, it is about to expire, or it was refused."""
+    """Runs the program if there is no credential yet, or if it is about to expire or was refused."""
 
     def __init__(
         self,
@@ -61,14 +65,14 @@ class ExecPlugin:
     ) -> None:
         if spec.api_version not in API_VERSIONS:
             raise ConfigError(
-                f"the credential program {spec.command!r} speaks {spec.api_version or 'no version'}, which is not supported",
+                f"the credential program {spec.command!r} uses {spec.api_version or 'no version'}, which is not supported",
                 hint=f"update it to one of {', '.join(API_VERSIONS)}",
             )
         if not spec.command:
             raise ConfigError("the kubeconfig names a credential program without a command")
         if spec.interactive_mode not in ("", "Never", "IfAvailable", "Always"):
             raise ConfigError(
-                f"interactiveMode {spec.interactive_mode!r} is none of Never, IfAvailable, Always"
+                f"interactiveMode must be Never, IfAvailable or Always, not {spec.interactive_mode!r}"
             )
         if not spec.interactive_mode and spec.api_version.endswith("/v1"):
             raise ConfigError(
@@ -79,22 +83,22 @@ class ExecPlugin:
         self._now = now
         self._credential: Credential | None = None
         self._renew_at: datetime | None = None
-        self._asked_at = float("-inf")
+        self._ran_at = float("-inf")
         self._lock = asyncio.Lock()
 
     async def get(self) -> Credential:
         if self._fresh():
             assert self._credential is not None
             return self._credential
-        async with self._lock:  # many requests, one program run
+        async with self._lock:  # concurrent requests run the program once
             if not self._fresh():
-                await self._ask()
+                await self._run()
         assert self._credential is not None
         return self._credential
 
     def invalidate(self) -> bool:
-        # A program whose fresh credential is refused too would be run for every request.
-        if time.monotonic() - self._asked_at < 1.0:
+        # Otherwise a program whose new credential is refused too would be run for every request.
+        if time.monotonic() - self._ran_at < 1.0:
             return False
         self._credential = None
         return True
@@ -107,16 +111,15 @@ class ExecPlugin:
             return None
         expires = expires if expires.tzinfo is not None else expires.replace(tzinfo=UTC)
         now = self._now()
-        return max(
-            expires - EARLY, now + (expires - now) * 0.8
-        )  # short-lived ones are not asked for at every call
+        # Short-lived credentials are not replaced for every request.
+        return max(expires - EARLY, now + (expires - now) * 0.8)
 
     def _interactive(self) -> bool:
         mode = self._spec.interactive_mode or "IfAvailable"
         available = sys.stdin is not None and sys.stdin.isatty()
         if mode == "Always" and not available:
             raise ConfigError(
-                f"the credential program {self._spec.command!r} must ask you something, but there is no terminal"
+                f"the credential program {self._spec.command!r} needs a terminal, and there is none"
             )
         return available and mode != "Never"
 
@@ -128,7 +131,7 @@ class ExecPlugin:
         extra = {entry.get("name", ""): entry.get("value", "") for entry in self._spec.env or []}
         return {**os.environ, **extra, "KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
 
-    async def _ask(self) -> None:
+    async def _run(self) -> None:
         name = self._spec.command
         interactive = self._interactive()
         try:
@@ -154,14 +157,14 @@ class ExecPlugin:
                 await process.wait()
             if isinstance(error, TimeoutError):
                 raise ConfigError(
-                    f"the credential program {name!r} gave no response in {TIMEOUT_SECONDS:.0f} s"
+                    f"the credential program {name!r} did not finish in {TIMEOUT_SECONDS:.0f} s"
                 ) from error
             raise
         if process.returncode:
-            words = (err or b"").decode("utf-8", "replace").strip()[-500:]
+            output = (err or b"").decode("utf-8", "replace").strip()[-500:]
             raise ConfigError(
                 f"the credential program {name!r} failed with exit code {process.returncode}"
-                + (f": {words}" if words else ""),
+                + (f": {output}" if output else ""),
                 hint=self._spec.install_hint or None,
             )
         self._take(out)
@@ -172,18 +175,18 @@ class ExecPlugin:
             answer = msgspec.json.decode(out, type=_ExecCredential)
         except msgspec.MsgspecError as error:
             raise ConfigError(
-                f"the credential program {name!r} printed no ExecCredential: {error}"
+                f"the credential program {name!r} printed an invalid ExecCredential: {error}"
             ) from error
         if answer.api_version != self._spec.api_version:
             raise ConfigError(
-                f"the credential program {name!r} answered in {answer.api_version or 'no version'}, asked was {self._spec.api_version}"
+                f"the credential program {name!r} returned {answer.api_version or 'no version'} instead of {self._spec.api_version}"
             )
         status = answer.status
         if status is None or not (status.token or status.client_certificate_data):
-            raise ConfigError(f"the credential program {name!r} gave neither a token nor a certificate")
+            raise ConfigError(f"the credential program {name!r} returned neither a token nor a certificate")
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise ConfigError(
-                f"the credential program {name!r} gave a certificate without its key, or the reverse"
+                f"the credential program {name!r} returned a certificate without its key, or the reverse"
             )
         self._renew_at = self._when_to_renew(status.expiration_timestamp)
         self._credential = Credential(
@@ -191,4 +194,4 @@ class ExecPlugin:
             status.client_certificate_data.encode() or None,
             status.client_key_data.encode() or None,
         )
-        self._asked_at = time.monotonic()
+        self._ran_at = time.monotonic()

@@ -1,4 +1,7 @@
-"""Kubeconfig files: reading, merging, and what their entries mean."""
+"""Kubeconfig files: reads and merges them, and turns users into credential sources.
+
+`config.load` uses it. Files and entries that cannot be used raise ConfigError.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ from vcjob.kube.errors import ConfigError
 
 
 class _Entry(msgspec.Struct, rename="kebab", kw_only=True):
-    folder: str = ""  # of the file it stands in: its relative paths start there
+    folder: str = ""  # of its file: relative paths start there
 
     def _pem(self, data: str, file: str, what: str) -> bytes | None:
-        """Inline data wins over a file, as in kubectl."""
+        """Inline data takes precedence over a file, as in kubectl."""
         if data:
             try:
                 return base64.b64decode(data, validate=True)
@@ -46,6 +49,8 @@ class _Entry(msgspec.Struct, rename="kebab", kw_only=True):
 
 
 class ClusterEntry(_Entry):
+    """A cluster: its server and how to verify it."""
+
     server: str = ""
     certificate_authority: str = ""
     certificate_authority_data: str = ""
@@ -59,12 +64,16 @@ class ClusterEntry(_Entry):
 
 
 class ContextEntry(_Entry):
+    """A context: a cluster, a user and a namespace."""
+
     cluster: str = ""
     user: str = ""
     namespace: str = ""
 
 
 class UserEntry(_Entry):
+    """A user: how requests are authenticated."""
+
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -81,10 +90,10 @@ class UserEntry(_Entry):
     impersonate_extra: dict[str, list[str]] | None = msgspec.field(name="as-user-extra", default=None)
 
     def source(self, cluster_info: dict[str, Any], *, name: str) -> Source:
-        """Where this user's credentials come from."""
+        """The source of this user's credentials."""
         if self.auth_provider is not None:
             raise ConfigError(
-                f"user {name!r} uses an auth-provider, which Kubernetes has dropped",
+                f"user {name!r} uses an auth-provider, which Kubernetes no longer supports",
                 hint="use the exec plugin of your provider instead",
             )
         sources = [
@@ -109,13 +118,15 @@ class UserEntry(_Entry):
         if self.token_file:
             return [TokenFile(self._path(self.token_file))]
         if self.token and (self.username or self.password):
-            raise ConfigError(f"user {name!r} has both a token and a password; which one counts is not clear")
+            raise ConfigError(f"user {name!r} has both a token and a password")
         if self.token:
             return [Fixed(bearer(self.token))]
         return [Fixed(basic(self.username, self.password))] if self.username else []
 
     def _exec(self, cluster_info: dict[str, Any]) -> list[Source]:
-        if self.exec is None or self.token or self.token_file:  # an explicit token wins, as in kubectl
+        if (
+            self.exec is None or self.token or self.token_file
+        ):  # an explicit token takes precedence, as in kubectl
             return []
         command = self.exec.command
         if "/" in command and not command.startswith("/"):
@@ -137,7 +148,7 @@ class UserEntry(_Entry):
 
 
 class Kubeconfig(msgspec.Struct):
-    """Several files as one: for every name the first file that has it counts."""
+    """Several files merged into one: for every name the first definition counts."""
 
     origin: str
     current_context: str
@@ -170,7 +181,7 @@ class _File(msgspec.Struct, rename="kebab"):
 
 
 def read_files(files: list[Path], *, must_exist: bool) -> Kubeconfig:
-    """Read and merge kubeconfig files; those that do not exist are passed over unless they must."""
+    """Read and merge kubeconfig files. Missing ones are skipped unless `must_exist`."""
     present = [file for file in files if must_exist or file.exists()]
     merged = Kubeconfig(", ".join(str(file) for file in present), "", {}, {}, {})
     for file in present:
@@ -203,8 +214,8 @@ def _read_file(file: Path) -> _File:
         document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe loaders both
         found = msgspec.convert(document if document is not None else {}, _File)
     except (yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
-        words = " ".join(str(error).split())
-        raise ConfigError(f"{file} is not a kubeconfig: {words}") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{file} is not a kubeconfig: {reason}") from error
     if found.kind not in (None, "", "Config"):
         raise ConfigError(f"{file} is not a kubeconfig but a {found.kind}")
     return found

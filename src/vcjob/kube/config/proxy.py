@@ -1,4 +1,4 @@
-"""The proxy that the environment asks for: HTTPS_PROXY, HTTP_PROXY and NO_PROXY as Go reads them."""
+"""The proxy configured in the environment: HTTPS_PROXY, HTTP_PROXY and NO_PROXY as Go reads them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from urllib.parse import urlsplit
 
 
 def environment_proxy(server: str, environ: Mapping[str, str]) -> str | None:
-    """The proxy for `server`, or None where there is none or it is passed by."""
+    """The proxy for `server`; None: a direct connection."""
     parts = urlsplit(server)
     names = ("HTTPS_PROXY", "https_proxy") if parts.scheme == "https" else ("HTTP_PROXY", "http_proxy")
     proxy = next((environ[name] for name in names if environ.get(name)), None)
     if proxy is None:
         return None
     no_proxy = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
-    if _passed_by((parts.hostname or "").lower(), parts.port, no_proxy.lower()):
+    if _is_excluded((parts.hostname or "").lower(), parts.port, no_proxy.lower()):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _passed_by(host: str, port: int | None, no_proxy: str) -> bool:
+def _is_excluded(host: str, port: int | None, no_proxy: str) -> bool:
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True

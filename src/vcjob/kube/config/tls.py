@@ -1,4 +1,4 @@
-"""TLS contexts from PEM bytes."""
+"""TLS contexts from PEM bytes. Certificates and keys that cannot be used raise ConfigError."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vcjob.kube.errors import ConfigError
 
 def client_context(ca: bytes | None, credential: Credential, *, insecure: bool = False) -> ssl.SSLContext:
     """The context for connections to one API server with one client certificate (or none)."""
-    if ca is not None and not ca.strip():  # OpenSSL would trust the whole world's CAs instead
+    if ca is not None and not ca.strip():  # OpenSSL would trust the system's CAs instead
         raise ConfigError("the cluster's CA certificate is empty")
     try:
         context = ssl.create_default_context(cadata=ca.decode("ascii") if ca is not None else None)
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"the cluster's CA certificate cannot be used: {error}") from error
-    # Clusters' own CAs often lack the key identifiers that Python 3.13 began to insist on.
+    # Cluster CAs often lack the key identifiers that Python 3.13 requires by default.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if insecure:
         context.check_hostname = False
@@ -30,8 +30,8 @@ def client_context(ca: bytes | None, credential: Credential, *, insecure: bool =
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load PEM bytes, which OpenSSL takes only from a file: one in memory where the system has such, so that
-    no key is ever on a disk and a read-only root filesystem is no hindrance; else one that is gone at once."""
+    """Load PEM bytes. OpenSSL reads only files, so they are written to a file in memory if the system has such
+    files (no key reaches a disk, and the root filesystem may be read-only), else to a short-lived one."""
     content = certificate.rstrip() + b"\n" + key
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         with open(os.memfd_create("pair", os.MFD_CLOEXEC), "wb") as file:
@@ -48,6 +48,6 @@ def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 def _load(context: ssl.SSLContext, file: str) -> None:
     try:
-        context.load_cert_chain(file, password="")  # an empty one keeps OpenSSL from asking at the terminal
+        context.load_cert_chain(file, password="")  # an empty password keeps OpenSSL from prompting
     except (ssl.SSLError, ValueError, OSError) as error:
         raise ConfigError(f"the certificate and its key cannot be used: {error}") from error
