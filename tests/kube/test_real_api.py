@@ -64,6 +64,25 @@ async def client(api_server: Cluster) -> AsyncIterator[Client]:
         yield made
 
 
+@pytest.mark.parametrize("settings", [STREAMED, PAGED], ids=["streamed", "paged"])
+async def test_a_list_and_a_watch_of_metadata_do_not_transfer_the_content(
+    client: Client, namespace: str, settings: WatchSettings
+) -> None:
+    metadata = CONFIG_MAPS.read_metadata_as(PartialMap)
+    await client.create(CONFIG_MAPS, config_map("old", big="x" * 900_000), namespace)
+    follower = Follower(client, metadata, namespace=namespace, labels="test=yes", settings=settings)
+    async with aclosing(follower.run()) as steps:
+        first = await anext(steps)
+        assert isinstance(first, Snapshot)
+        assert [(found.metadata.name, found.data) for found in first.items] == [("old", {})]
+        await client.create(CONFIG_MAPS, config_map("new", big="x" * 900_000), namespace)
+        async for step in steps:
+            if isinstance(step, Batch) and step.changes:
+                (change,) = step.changes
+                assert (change.object.metadata.name, change.object.data) == ("new", {})
+                break
+
+
 async def test_every_verb_works(client: Client, namespace: str) -> None:
     made = await client.create(CONFIG_MAPS, config_map("a", k="1"), namespace)
     with pytest.raises(AlreadyExists) as caught:

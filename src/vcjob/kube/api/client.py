@@ -33,6 +33,9 @@ _PATCH_TYPES: dict[PatchKind, str] = {
     "strategic": "application/strategic-merge-patch+json",
 }
 _APPLY_TYPE = "application/apply-patch+yaml"
+#: Metadata alone, of one object and of a list; a server that cannot do that sends whole objects.
+_PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 class RequestOptions(TypedDict, total=False):
@@ -152,7 +155,12 @@ class Client:
         while True:
             search = query(labelSelector=labels, fieldSelector=fields, limit=limit, continue_=token)
             request = Request(
-                method="GET", target=path + search, path=path, verb="list", resource=resource.plural
+                method="GET",
+                target=path + search,
+                path=path,
+                verb="list",
+                resource=resource.plural,
+                accept=_PARTIAL_LIST if resource.metadata_only else "",
             )
             try:
                 page = decode_page(await self.transport.send(request))
@@ -327,7 +335,12 @@ class Client:
         """The chunks of one watch request; `vcjob.kube.controller.watch` parses them."""
         path = resource.path(namespace)
         request = Request(
-            method="GET", target=path + search, path=path, verb="watch", resource=resource.plural
+            method="GET",
+            target=path + search,
+            path=path,
+            verb="watch",
+            resource=resource.plural,
+            accept=_PARTIAL if resource.metadata_only else "",
         )
         return self.transport.stream(request, idle_timeout=idle_timeout)
 

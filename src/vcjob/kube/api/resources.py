@@ -32,10 +32,16 @@ class Resource(msgspec.Struct, Generic[T], frozen=True):
     kind: str
     namespaced: bool
     model: type[T]
+    #: Lists and watches fetch the metadata alone, so that large objects of others cost nothing.
+    metadata_only: bool = False
 
     def read_as(self, model: type[S]) -> Resource[S]:
         """The same resource, read into the caller's partial structs instead of plain dicts."""
         return Resource(self.group, self.version, self.plural, self.kind, self.namespaced, model)
+
+    def read_metadata_as(self, model: type[S]) -> Resource[S]:
+        """The same resource, of which lists and watches return only the metadata."""
+        return msgspec.structs.replace(self.read_as(model), metadata_only=True)
 
     @property
     def api_version(self) -> str:

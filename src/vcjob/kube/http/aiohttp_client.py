@@ -50,11 +50,12 @@ class AiohttpClient:
         content_type: str,
         credential: Credential,
         timeout: float,  # noqa: ASYNC109 - aiohttp applies it
+        accept: str = "",
     ) -> Response:
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=min(timeout, CONNECT_TIMEOUT))
         try:
             async with await self._send(
-                method, target, credential, content_type, data=body, timeout=limits
+                method, target, credential, content_type, accept, data=body, timeout=limits
             ) as response:
                 content = await response.read()
         except _FAILURES as error:
@@ -66,12 +67,12 @@ class AiohttpClient:
 
     @asynccontextmanager
     async def stream(
-        self, target: str, credential: Credential, idle_timeout: float | None
+        self, target: str, credential: Credential, idle_timeout: float | None, accept: str = ""
     ) -> AsyncIterator[StreamResponse]:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
         try:
             response = await self._send(
-                "GET", target, credential, "", timeout=limits, read_bufsize=READ_BUFFER
+                "GET", target, credential, "", accept, timeout=limits, read_bufsize=READ_BUFFER
             )
         except _FAILURES as error:
             raise _transport_error(error, idle_timeout or CONNECT_TIMEOUT) from error
@@ -86,7 +87,13 @@ class AiohttpClient:
             await asyncio.sleep(0)  # lets the closed connections end in this loop
 
     async def _send(
-        self, method: str, target: str, credential: Credential, content_type: str, **options: Any
+        self,
+        method: str,
+        target: str,
+        credential: Credential,
+        content_type: str,
+        accept: str,
+        **options: Any,
     ) -> aiohttp.ClientResponse:
         if credential is not self._identity.credential:
             self._identity.update(credential)
@@ -98,7 +105,7 @@ class AiohttpClient:
         return await self._session.request(
             method,
             URL(self._config.server + target, encoded=True),
-            headers=CIMultiDict(self._identity.headers(content_type)),
+            headers=CIMultiDict(self._identity.headers(content_type, accept)),
             ssl=self._identity.tls or True,  # connections are pooled by context
             server_hostname=self._config.server_name,
             proxy=self._config.proxy,

@@ -63,11 +63,12 @@ class HttpClient(Protocol):
         content_type: str,
         credential: Credential,
         timeout: float,
+        accept: str = "",
     ) -> Coroutine[Any, Any, Response]:
-        """Send one request and read its whole response."""
+        """Send one request and read its whole response. `accept`: its media types; empty: JSON."""
 
     def stream(
-        self, target: str, credential: Credential, idle_timeout: float | None
+        self, target: str, credential: Credential, idle_timeout: float | None, accept: str = ""
     ) -> AbstractAsyncContextManager[StreamResponse]:
         """GET `target` and read the body as it arrives, until nothing arrives for `idle_timeout` seconds."""
 

@@ -34,12 +34,13 @@ class Identity:
             self._pair = pair
         self.credential = credential
 
-    def headers(self, content_type: str) -> list[tuple[str, str]]:
-        """The headers of a request whose body has this type (empty: no body)."""
+    def headers(self, content_type: str, accept: str = "") -> list[tuple[str, str]]:
+        """The headers of a request whose body has this type (empty: no body) and whose response may have the types in
+        `accept` (empty: JSON)."""
         assert self.credential is not None
         headers = [
             *self.credential.headers,
-            ("Accept", "application/json"),
+            ("Accept", accept or "application/json"),
             ("Accept-Encoding", "identity"),  # decompression costs more than a nearby server's bytes
             ("User-Agent", f"vcjob/{__version__}"),
         ]

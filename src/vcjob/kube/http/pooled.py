@@ -27,7 +27,7 @@ class PooledClient:
         self._endpoint = Endpoint(config.server, config.server_name)
         self._pool = ConnectionPool(self._endpoint)
         self._streams: set[StreamConnection] = set()
-        self._header_lines: dict[str, bytes] = {}  # by content type
+        self._header_lines: dict[tuple[str, str], bytes] = {}  # by content type and accepted types
 
     def request(
         self,
@@ -38,16 +38,17 @@ class PooledClient:
         content_type: str,
         credential: Credential,
         timeout: float,
+        accept: str = "",
     ) -> Coroutine[Any, Any, Response]:
-        headers = self._headers(credential, content_type)
+        headers = self._headers(credential, content_type, accept)
         return self._pool.request(method, target, headers, body, timeout)
 
     @asynccontextmanager
     async def stream(
-        self, target: str, credential: Credential, idle_timeout: float | None
+        self, target: str, credential: Credential, idle_timeout: float | None, accept: str = ""
     ) -> AsyncIterator[StreamResponse]:
         endpoint = self._endpoint
-        text = endpoint.request("GET", target, self._headers(credential, ""))
+        text = endpoint.request("GET", target, self._headers(credential, "", accept))
         connection = await endpoint.connect(
             lambda: StreamConnection(endpoint.buffer, idle_timeout), CONNECT_TIMEOUT
         )
@@ -63,14 +64,15 @@ class PooledClient:
             connection.close(TransportError("the client was closed", sent=True))
         self._pool.close()
 
-    def _headers(self, credential: Credential, content_type: str) -> bytes:
+    def _headers(self, credential: Credential, content_type: str, accept: str) -> bytes:
         if credential is not self._identity.credential:
             self._identity.update(credential)
             self._pool.use(self._identity.tls)
             self._header_lines.clear()
-        lines = self._header_lines.get(content_type)
+        key = (content_type, accept)
+        lines = self._header_lines.get(key)
         if lines is None:
-            headers = self._identity.headers(content_type)
+            headers = self._identity.headers(content_type, accept)
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
-            self._header_lines[content_type] = lines
+            self._header_lines[key] = lines
         return lines

@@ -42,6 +42,7 @@ class Request(msgspec.Struct, kw_only=True):
     path: str = ""  # for messages: without the query
     body: bytes | None = None
     content_type: str = ""
+    accept: str = ""  # media types of the response; empty: JSON
     idempotent: bool = True
     timeout: float = 30.0  # seconds for each attempt
     retry_seconds: float | None = (
@@ -134,6 +135,7 @@ class Transport:
                 content_type=request.content_type,
                 credential=credential,
                 timeout=request.timeout,
+                accept=request.accept,
             )
         except TransportError as error:
             self._count(request, 0, perf_counter() - began)
@@ -157,7 +159,9 @@ class Transport:
         while True:
             credential = await self.config.source.get()
             try:
-                async with self._http.stream(request.target, credential, idle_timeout) as response:
+                async with self._http.stream(
+                    request.target, credential, idle_timeout, request.accept
+                ) as response:
                     self._count(request, response.status, perf_counter() - began)
                     if response.status == 200:
                         yield response.chunks

@@ -36,6 +36,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 #: How long a first list may fail before the error is raised.
 _SYNC_SECONDS = 20.0
+#: Objects per page where the first list is not streamed: even a page of the largest objects fits into memory.
+_PAGE = 100
 #: How long a watch pauses between two reads: of what Jobs wait for, of pods, of what is watched only to be restored.
 _URGENT_PAUSE, _POD_PAUSE, _LAZY_PAUSE = 0.005, 0.02, 0.1
 
@@ -50,9 +52,9 @@ class Cache(Generic[T]):
         namespaces: tuple[str, ...] | None,
         labels: str | None = None,
         *,
-        rest: float = _URGENT_PAUSE,
+        pause: float = _URGENT_PAUSE,
     ) -> None:
-        settings = WatchSettings(read_pause=rest)
+        settings = WatchSettings(read_pause=pause, page_size=_PAGE)
         self.informers: dict[str | None, Informer[T]] = {
             namespace: Informer(client, resource, namespace=namespace, labels=labels, settings=settings)
             for namespace in namespaces or (None,)
@@ -72,7 +74,7 @@ class Caches:
     def __init__(self, client: Client, namespaces: tuple[str, ...] | None) -> None:
         self._client = client
         self._namespaces = namespaces
-        self.pods = Cache(client, PARTIAL_PODS, namespaces, labels=JOB_NAME, rest=_POD_PAUSE)
+        self.pods = Cache(client, PARTIAL_PODS, namespaces, labels=JOB_NAME, pause=_POD_PAUSE)
         self._jobs = Cache(client, PARTIAL_JOBS, namespaces)
         self._priorities = Informer(client, PARTIAL_PRIORITIES)
         self._all: list[Informer[Any]] = [
@@ -111,8 +113,8 @@ class Caches:
 
     def _follow_owned(self, jobs: JobCache, resource: Resource[Any]) -> None:
         kind = resource.kind
-        rest = _URGENT_PAUSE if kind == "PodGroup" else _LAZY_PAUSE
-        cache = Cache(self._client, resource, self._namespaces, rest=rest)
+        pause = _URGENT_PAUSE if kind == "PodGroup" else _LAZY_PAUSE
+        cache = Cache(self._client, resource, self._namespaces, pause=pause)
         cache.on_change(
             lambda found: jobs.object_changed(kind, found), lambda found: jobs.object_gone(kind, found)
         )
