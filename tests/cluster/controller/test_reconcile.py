@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +11,11 @@ import pytest
 
 from tests.cluster.controller.harness import KEY, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
+from vcjob.cluster.controller.admission import admit_job
 from vcjob.cluster.controller.telemetry import Silent
 from vcjob.cluster.resources import PARTIAL_SERVICES
 from vcjob.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from vcjob.lifecycle.decide import decide
 from vcjob.plugins.edition import EDITION
 
 ATTEMPT = "vcjob.io/attempt"
@@ -404,3 +408,105 @@ async def test_the_age_of_a_job_from_before_a_leader_change_is_not_measured() ->
     harness.reconciler._telemetry = starts = Starts()
     await harness.reconcile()
     assert harness.pods() == ["j-a-0"] and starts.seconds == []
+
+
+@pytest.mark.parametrize("new_leader", [False, True])
+@pytest.mark.parametrize("replicas", [2, 2_000_000])
+async def test_an_update_that_the_webhook_did_not_reject_has_no_effect(
+    replicas: int, new_leader: bool
+) -> None:
+    """The webhook is off. Another image may not be set, and nobody may ask for two million pods."""
+    harness = Harness(job("j", task("a", 2, after=None)), status_delay=0.0)
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    changed = job("j", task("a", replicas, after=None))
+    changed["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["image"] = "another:1"
+    harness.change(changed)
+    if new_leader:
+        harness.take_over()
+    harness.lose("j-a-1")
+    await harness.reconcile()
+    images = {
+        doc["spec"]["containers"][0]["image"]
+        for (plural, _), doc in harness.api.objects.items()
+        if plural == "pods"
+    }
+    assert images == {"busybox:1.36.1"}
+    assert len(harness.pods()) <= 2
+    await harness.events.drain()
+    found = [doc["reason"] for (plural, _), doc in harness.api.objects.items() if plural == "events"]
+    assert "InvalidUpdate" in found
+    harness.change(job("j", task("a", 2, after=None)))
+    await harness.reconcile()
+    assert harness.pods() == ["j-a-0", "j-a-1"], "it continues when the change is undone"
+
+
+async def test_the_loop_stays_free_while_a_large_job_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        entered.set()
+        assert release.wait(30)
+        return admit_job(*arguments, **options)
+
+    monkeypatch.setattr("vcjob.cluster.controller.reconcile.admit_job", slow)
+    harness = Harness(job("j", task("a", 1, pod={"hostname": "x"}), plugins={"env": []}))
+    monkeypatch.setattr("vcjob.cluster.controller.admission.LARGE_SPEC_BYTES", 1)
+    admitting = asyncio.create_task(harness.reconcile())
+    await asyncio.to_thread(entered.wait, 30)
+    assert not admitting.done(), "and this line runs, so the loop is free"
+    harness.change(job("j", task("a", 2)))
+    release.set()
+    await admitting
+    assert harness.pods() == ["j-a-0", "j-a-1"], "the Job as it was changed meanwhile"
+
+
+async def test_reports_about_pods_wait_while_a_thread_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any) -> Any:
+        entered.set()
+        assert release.wait(30)
+        return decide(*arguments)
+
+    harness = Harness(job("j", task("a", 2, after=None)))
+    await harness.reconcile()
+    monkeypatch.setattr("vcjob.cluster.controller.reconcile.decide", slow)
+    monkeypatch.setattr("vcjob.cluster.controller.reconcile.LARGE_TASKS", 1)
+    deciding = asyncio.create_task(harness.reconcile())
+    await asyncio.to_thread(entered.wait, 30)
+    harness.show("j-a-0", "Running")
+    harness.lose("j-a-1")
+    assert {fact.phase for fact in harness.state.observed.pods.values()} == {"Pending"}
+    release.set()
+    await deciding
+    assert {fact.phase for fact in harness.state.observed.pods.values()} != {"Pending"}
+    await harness.reconcile()
+    assert harness.attempts() == {"j-a-0": "0", "j-a-1": "1"}
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_job_that_changes_while_a_thread_decides_is_decided_again(
+    monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any) -> Any:
+        entered.set()
+        assert release.wait(30)
+        return decide(*arguments)
+
+    harness = Harness(job("j", task("a", 1)))
+    monkeypatch.setattr("vcjob.cluster.controller.reconcile.decide", slow)
+    monkeypatch.setattr("vcjob.cluster.controller.reconcile.LARGE_TASKS", 1)
+    deciding = asyncio.create_task(harness.reconcile())
+    await asyncio.to_thread(entered.wait, 30)
+    if gone:
+        harness.delete_job()
+    else:
+        harness.change(job("j", task("a", 3)))
+    release.set()
+    await deciding
+    assert len(harness.pods()) == (0 if gone else 3)

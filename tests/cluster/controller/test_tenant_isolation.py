@@ -36,7 +36,7 @@ from vcjob.kube.api.client import Client
 #: Function calls that one step of the loop may make: a few ten milliseconds.
 STEP_LIMIT = 150_000
 #: Calls in the loop by which all hostile Jobs together may delay the last of the others: less than a second.
-DELAY_LIMIT = 2_500_000
+DELAY_LIMIT = 1_500_000
 ORDINARY = 1000
 #: A Job with 48 tasks in 12 layers took 5.5 s for one decision, one of 1,500 unknown names 11 s for its admission.
 HOSTILE: dict[str, Object] = {

@@ -63,8 +63,8 @@ async def test_replace_with_an_old_version_is_a_conflict(client: Client) -> None
 
 async def test_a_list_of_metadata_asks_for_no_more(api: FakeApi, client: Client) -> None:
     partial = "as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-    for resource, wanted in ((PODS, False), (PODS.read_metadata_as(dict), True)):
-        await client.list(resource, "default")
+    for kind, wanted in ((PODS, False), (PODS.read_metadata_as(dict), True)):
+        await client.list(kind, "default")
         assert (partial in api.headers[-1]["Accept"]) is wanted
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from vcjob.admission import admit, defaults
 from vcjob.cluster.controller.offload import LARGE_PODS, LARGE_SPEC_BYTES
 from vcjob.errors import VcjobError
+from vcjob.lifecycle.frozen_spec import spec_problem
 from vcjob.lifecycle.status import Status
 from vcjob.plugins.registry import open_plugins
 from vcjob.spec.job import Job
@@ -39,6 +40,8 @@ def admit_job(document: dict[str, Any], known: Job | None, status: Status) -> Jo
     """The Job with its defaults. A Job that has not started, and a change of one that we know, is checked as the
     webhook would check it. A Job that was started before this process is taken as it is: it keeps its meaning, even if
     a later version would reject it. `known` is the Job as it was admitted before."""
+    if known is not None and status.shape and spec_problem(known, status) is not None:
+        known = None  # it is paused because of a change; only the digest in the status says what it was
     if not status.shape or known is not None:
         old = known.doc if status.shape and known is not None else None
         admission = admit(document, allow_unknown=True, backend="cluster", old=old)
