@@ -22,6 +22,7 @@ FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 60.0
 FORGIVEN_AFTER = 600.0
 _CHECK_VOLUMES = 1.0
+_EVICTION_GRACE = 1.0
 
 
 class PodSpec(NamedTuple):
@@ -93,12 +94,12 @@ class Pod:
         self._stop_some()
         self._settle()
 
-    def fail(self, reason: str, message: str) -> None:
+    def fail(self, reason: str, message: str, grace: float | None = None) -> None:
         """End it as Failed, whatever its containers say."""
         if self.state.finished or self._verdict:
             return
         self._verdict = (reason, message)
-        self.stop()
+        self.stop(grace)
 
     def kill_containers(self) -> None:
         """Kill what runs, without any grace. Containers that another process started for us are not our
@@ -248,6 +249,7 @@ class Pod:
                 self.fail(
                     EVICTED,
                     f'Usage of EmptyDir volume "{limit.volume}" exceeds the limit "{limit.text}".',
+                    _EVICTION_GRACE,
                 )
                 return
         cost = time.monotonic() - began

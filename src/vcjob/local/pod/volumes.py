@@ -177,7 +177,8 @@ def mounts_of(
             if not source.startswith(volume.source + os.sep):
                 raise MissingReference(f"the subPath {below!r} is outside of its volume")
             if not os.path.exists(source):
-                os.makedirs(source, 0o755)
+                os.makedirs(source)
+                os.chmod(source, os.stat(volume.source).st_mode & 0o777)
         target = os.path.normpath(mount["mountPath"])
         if target != source:
             read_only = bool(mount.get("readOnly")) or volume.read_only

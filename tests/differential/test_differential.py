@@ -1,0 +1,93 @@
+"""A hundred Jobs run here and on a real kubelet: what can be seen of them is the same, but for what the docs list."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.controller.conftest import Controller, ControllerCluster, crds, ground, serve
+from tests.differential.cluster_runs import run_on_cluster
+from tests.differential.corpus import corpus
+from tests.differential.known import Known
+from tests.differential.local_runs import run_locally
+from tests.differential.observation import ContainerSeen, JobSeen, PodSeen, differences
+from tests.testbed.parts.node import Node
+from tests.testbed.parts.part import Part
+
+__all__ = ["crds", "ground", "serve"]
+
+#: VCJOB_DIFFERENTIAL=exit-1,umask compares these Jobs only.
+CHOSEN = [name for name in os.environ.get("VCJOB_DIFFERENTIAL", "").split(",") if name]
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+def test_jobs_look_the_same_on_this_machine_and_on_a_kubelet(
+    ground: ControllerCluster, serve: Callable[..., Controller], node: Node, dns: Part, tmp_path: Path
+) -> None:
+    cases = [case for case in corpus() if not CHOSEN or case.name in CHOSEN]
+    serve()
+    with ThreadPoolExecutor(1) as pool:
+        on_cluster = pool.submit(run_on_cluster, cases, ground, node)
+        local = run_locally(cases, tmp_path)
+        cluster = on_cluster.result()
+    known = Known()
+    unknown = [
+        f"{case.name}: {path}: {ours[:300]!r} here, {theirs[:300]!r} on the kubelet"
+        for case in cases
+        for path, (ours, theirs) in differences(local[case.name], cluster[case.name]).items()
+        if not known.covers(case.name, path)
+    ]
+    assert not unknown, "\n" + "\n".join(unknown)
+    if not CHOSEN:
+        assert known.unseen() == [], "the page lists differences that do not exist"
+
+
+def test_the_corpus_is_large_and_its_names_are_jobs() -> None:
+    cases = corpus()
+    assert len(cases) >= 60
+    assert all(case.name == case.job["metadata"]["name"] for case in cases)
+    assert {"dev-stderr" in case.name for case in cases} == {True, False}
+
+
+def _seen(**changes: object) -> JobSeen:
+    container = ContainerSeen(exit_code=0, reason="Completed", restarts=0, stdout="a\n")
+    job = JobSeen(
+        "Completed", "Succeeded", 0, 0, 1, 0, {"t-0": PodSeen("Succeeded", "", {"main": container})}
+    )
+    for name, value in changes.items():
+        setattr(container, name, value)
+    return job
+
+
+def test_a_difference_is_named_by_its_path() -> None:
+    assert differences(_seen(), _seen()) == {}
+    assert differences(_seen(), _seen(stdout="b\n")) == {"t-0.main.stdout": ("a\n", "b\n")}
+    gone = _seen()
+    gone.pods.clear()
+    assert differences(gone, _seen())["t-0.phase"] == ("absent", "Succeeded")
+
+
+def test_every_row_of_the_page_names_a_job_of_the_corpus() -> None:
+    names = [case.name for case in corpus()]
+    known = Known()
+    assert [row for row in known.rows if not any(_matches(case, row[0]) for case in names)] == []
+
+
+def _matches(name: str, pattern: str) -> bool:
+    from fnmatch import fnmatchcase
+
+    return fnmatchcase(name, pattern)
+
+
+def test_a_job_with_a_name_only_differs_where_its_row_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Known()
+    monkeypatch.setattr(known, "rows", [("exit-*", "*.reason")])
+    assert known.covers("exit-1", "t-0.main.reason")
+    assert not known.covers("exit-1", "t-0.main.stdout")
+    assert not known.covers("other", "t-0.main.reason")
+    assert known.unseen() == []
