@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scripts.generate_reference import FOLDER, pages
+import re
+
+from scripts.generate_reference import ARCHITECTURE, FOLDER, ROOT, architecture, pages
 
 
 def test_the_reference_pages_are_up_to_date() -> None:
@@ -10,3 +12,20 @@ def test_the_reference_pages_are_up_to_date() -> None:
     wanted = pages()
     stale = sorted(name for name in written.keys() | wanted.keys() if written.get(name) != wanted.get(name))
     assert stale == [], "run `make reference`"
+
+
+def test_the_diagram_of_the_layers_is_up_to_date() -> None:
+    assert ARCHITECTURE.read_text(encoding="utf-8") == architecture(), "run `make reference`"
+
+
+def test_every_file_that_the_architecture_page_names_exists() -> None:
+    named = re.findall(r"`((?:src|tests|examples)/[^`*]+\.\w+)`", ARCHITECTURE.read_text(encoding="utf-8"))
+    assert len(named) > 80
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
+def test_every_file_that_the_map_of_the_tests_names_exists() -> None:
+    page = ROOT / "tests" / "README.md"
+    named = re.findall(r"`([\w/]+\.(?:py|txt))`", page.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    assert [path for path in named if not (page.parent / path).is_file()] == []
