@@ -122,7 +122,7 @@ async def resets(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 
 async def read_all(stream: StreamResponse) -> bytes:
-    return b"".join([part async for part in stream.chunks])
+    return b"".join([piece async for pieces in stream.pieces for piece in pieces])
 
 
 async def failure(server: ScriptedServer, idle_timeout: float | None = 5.0) -> tuple[bytes, TransportError]:
@@ -130,8 +130,8 @@ async def failure(server: ScriptedServer, idle_timeout: float | None = 5.0) -> t
     received = b""
     with pytest.raises(TransportError) as caught:
         async with server.stream(idle_timeout) as stream:
-            async for part in stream.chunks:
-                received += part
+            async for pieces in stream.pieces:
+                received += b"".join(pieces)
     return received, caught.value
 
 

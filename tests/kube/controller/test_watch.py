@@ -275,12 +275,23 @@ async def test_changes_during_a_streamed_list_are_part_of_it(client: Client) -> 
     assert Follower(client, PODS)._fold(changes) == [pod("a", "2")]
 
 
+@pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_lines_are_the_same_for_any_chunks(size: int) -> None:
+def test_lines_are_the_same_for_any_pieces(size: int, at_once: int) -> None:
     text = b"first\n\nthird line\n" + b"x" * 50 + b"\nrest"
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
     splitter = LineSplitter()
-    lines = [line for at in range(0, len(text), size) for line in splitter.feed(text[at : at + size])]
-    assert [*lines, splitter.rest()] == text.split(b"\n")
+    lines = [
+        line
+        for at in range(0, len(pieces), at_once)
+        for line in splitter.feed(pieces[at : at + at_once])
+    ]  # fmt: skip
+    assert [*lines, splitter.rest()] == [*(line + b"\n" for line in text.split(b"\n")[:-1]), b"rest"]
+
+
+def test_a_piece_that_is_one_line_is_not_copied() -> None:
+    pieces = [b'{"type":"ADDED"}\n', b'{"type":"DELETED"}\n']
+    assert all(line is piece for line, piece in zip(LineSplitter().feed(pieces), pieces, strict=True))
 
 
 async def test_a_watch_with_a_read_pause_delivers_everything_received_meanwhile(

@@ -141,8 +141,8 @@ async def test_a_stream_is_the_same_with_both_clients(
         error: TransportError | None = None
         try:
             async with server.stream() as stream:
-                async for part in stream.chunks:
-                    parts.append(part)
+                async for received_now in stream.pieces:
+                    parts += received_now
         except TransportError as raised:
             error = raised
         assert b"".join(parts) == received

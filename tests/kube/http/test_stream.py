@@ -55,7 +55,7 @@ async def test_events_are_delivered_as_they_are_received(secure: bool = False) -
         assert (stream.status, stream.retry_after) == (200, None)
         for number in range(3):
             go_on.set()
-            assert await anext(stream.chunks) == b"event %d\n" % number
+            assert await anext(stream.pieces) == [b"event %d\n" % number]
         assert await read_all(stream) == b""
 
 
@@ -66,7 +66,7 @@ async def test_a_late_reader_receives_everything_in_one_piece() -> None:
         server.stream() as stream,
     ):
         await asyncio.sleep(0.1)
-        assert await anext(stream.chunks) == b"".join(events)
+        assert await anext(stream.pieces) == events
 
 
 @pytest.mark.parametrize("cut", [1, 3, 50])
@@ -116,7 +116,7 @@ async def test_a_reader_that_stops_early_leaves_no_connection(secure: bool = Fal
 
     async with ScriptedServer(says(HEAD, then=floods), secure=secure) as server:
         async with server.stream() as stream:
-            await anext(stream.chunks)
+            await anext(stream.pieces)
             assert server.open == 1
         await asyncio.wait_for(server.ended.wait(), 5)
         assert server.open == 0
@@ -144,7 +144,7 @@ async def test_an_ended_stream_leaves_no_connection(secure: bool = False) -> Non
     async with ScriptedServer(says(HEAD + chunk(b"all") + LAST, then=waits), secure=secure) as server:
         async with server.stream() as stream:
             assert await read_all(stream) == b"all"
-            kept = weakref.ref(stream.chunks)
+            kept = weakref.ref(stream.pieces)
         del stream
         await asyncio.wait_for(server.ended.wait(), 5)
         await asyncio.sleep(0.02)
@@ -177,9 +177,9 @@ async def test_a_slow_reader_applies_back_pressure(secure: bool = False) -> None
     async with ScriptedServer(says(HEAD, then=floods), secure=secure) as server, server.stream(0.5) as stream:
         await asyncio.sleep(0.8)  # longer than the silence that is suffered: it is ours, not the server's
         assert sent < 20 * size, "the rest waits at the server"
-        pieces = [len(part) async for part in stream.chunks]
-    assert sum(pieces) == 24 * size
-    assert max(pieces) < 4 * READ_BUFFER
+        reads = [sum(map(len, pieces)) async for pieces in stream.pieces]
+    assert sum(reads) == 24 * size
+    assert max(reads) < 4 * READ_BUFFER
 
 
 async def test_reading_is_paused_only_while_the_reader_is_busy() -> None:
@@ -215,7 +215,7 @@ async def test_reading_is_paused_only_while_the_reader_is_busy() -> None:
     for _ in range(3):  # data that the transport had already read when it was paused is kept
         receive(piece)
     assert orders == ["pause"]
-    assert len(await anext(stream)) == READ_BUFFER * 2 // 3 * 3
+    assert sum(map(len, await anext(stream))) == READ_BUFFER * 2 // 3 * 3
     assert orders == ["pause", "resume"]
 
 

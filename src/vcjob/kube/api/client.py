@@ -6,7 +6,7 @@ are followed by `vcjob.kube.controller.watch`. Every failure is a KubeError.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
@@ -18,6 +18,7 @@ from vcjob.kube.api.lines import lines_of
 from vcjob.kube.api.resources import PODS, Document, Resource, from_discovery, known
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import AlreadyExists, InvalidResponse, NotFound
+from vcjob.kube.http.base import Pieces
 from vcjob.kube.http.transport import Request, Transport
 
 T = TypeVar("T")
@@ -325,14 +326,14 @@ class Client:
             timestamps=timestamps or None,
         )
         request = Request(method="GET", target=path + search, path=path, verb="get", resource="pods/log")
-        async with self.transport.stream(request) as chunks:
-            async for line in lines_of(chunks):
+        async with self.transport.stream(request) as pieces:
+            async for line in lines_of(pieces):
                 yield line
 
     def open_watch(
         self, resource: Resource[Any], namespace: str | None, search: str, *, idle_timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The chunks of one watch request; `vcjob.kube.controller.watch` parses them."""
+    ) -> AbstractAsyncContextManager[Pieces]:
+        """The pieces of one watch response; `vcjob.kube.controller.watch` parses them."""
         path = resource.path(namespace)
         request = Request(
             method="GET",

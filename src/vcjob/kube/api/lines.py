@@ -1,38 +1,50 @@
-"""Splits a stream of chunks into lines of any length. Used for logs and watches."""
+"""Splits a stream of pieces into lines of any length. Used for logs and watches."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
+
+from vcjob.kube.http.base import Pieces
+
+_LINES = re.compile(rb"[^\n]*\n")
 
 
 class LineSplitter:
-    """Collects chunks and returns complete lines; `rest` is what follows the last line end."""
+    """Collects pieces and returns complete lines with their line ends; `rest` is what follows the last one.
+
+    An API server sends every event of a watch as one piece that is one line: such a line is not copied.
+    """
 
     __slots__ = ("_parts",)
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        lines = chunk.split(b"\n")
-        tail = lines.pop()
-        if lines and self._parts:
-            self._parts.append(lines[0])
-            lines[0] = b"".join(self._parts)
-            self._parts.clear()
-        if tail:
-            self._parts.append(tail)
+    def feed(self, pieces: list[bytes]) -> list[bytes]:
+        lines: list[bytes] = []
+        for piece in pieces:
+            end = piece.find(b"\n") + 1
+            if end == len(piece) and not self._parts:
+                lines.append(piece)
+            elif not end:
+                self._parts.append(piece)
+            else:
+                lines.append(b"".join([*self._parts, piece[:end]]))
+                lines += _LINES.findall(piece, end)
+                last = piece.rfind(b"\n") + 1
+                self._parts = [piece[last:]] if last < len(piece) else []
         return lines
 
     def rest(self) -> bytes:
         return b"".join(self._parts)
 
 
-async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a text; the last one need not have a line end."""
+async def lines_of(received: Pieces) -> AsyncIterator[bytes]:
+    """The lines of a text without their line ends; the last one need not have one."""
     splitter = LineSplitter()
-    async for chunk in chunks:
-        for line in splitter.feed(chunk):
-            yield line
+    async for pieces in received:
+        for line in splitter.feed(pieces):
+            yield line[:-1]
     if rest := splitter.rest():
         yield rest

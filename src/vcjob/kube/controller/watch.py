@@ -188,11 +188,11 @@ class Follower(Generic[T]):
             self._page_next = False
         async with self._client.open_watch(
             self._resource, self._namespace, self._search(), idle_timeout=self._settings.idle_timeout
-        ) as chunks:
+        ) as received:
             splitter = LineSplitter()
             listing: list[Change[T]] | None = [] if self._version is None else None
-            async for chunk in chunks:
-                lines = splitter.feed(chunk)
+            async for pieces in received:
+                lines = splitter.feed(pieces)
                 changes: list[Change[T]] = []
                 failure: KubeError | None = None
                 for line in lines:
@@ -208,7 +208,7 @@ class Follower(Generic[T]):
                     self._received_at = asyncio.get_running_loop().time()
                 if listing is None and (changes or (lines and failure is None)):
                     yield Batch(changes, self._version or "")
-                if failure is not None:  # only now: the events before it in the same chunk did happen
+                if failure is not None:  # only now: the events received before it did happen
                     raise failure
                 if self._settings.read_pause and listing is None:
                     await asyncio.sleep(self._settings.read_pause)

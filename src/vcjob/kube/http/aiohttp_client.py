@@ -21,6 +21,7 @@ from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.http.base import (
     CONNECT_TIMEOUT,
     READ_BUFFER,
+    Pieces,
     Response,
     StreamResponse,
     TransportError,
@@ -77,8 +78,8 @@ class AiohttpClient:
         except _FAILURES as error:
             raise _transport_error(error, idle_timeout or CONNECT_TIMEOUT) from error
         async with response:
-            chunks = _chunks(response, idle_timeout or CONNECT_TIMEOUT)
-            yield StreamResponse(response.status, response.headers.get("Retry-After"), chunks)
+            pieces = _pieces(response, idle_timeout or CONNECT_TIMEOUT)
+            yield StreamResponse(response.status, response.headers.get("Retry-After"), pieces)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -131,20 +132,20 @@ async def _send_once(
         raise _Disconnected from error
 
 
-async def _chunks(response: aiohttp.ClientResponse, seconds: float) -> AsyncIterator[bytes]:
+async def _pieces(response: aiohttp.ClientResponse, seconds: float) -> Pieces:
     """The body as it arrives. Only failures of the connection become TransportErrors, not the reader's own."""
     stream = response.content.iter_any()
     while True:
         try:
-            chunk = await _next_chunk(response, stream)
+            piece = await _next_piece(response, stream)
         except _FAILURES as error:
             raise _transport_error(error, seconds) from error
-        if chunk is None:
+        if piece is None:
             return
-        yield chunk
+        yield [piece]
 
 
-async def _next_chunk(response: aiohttp.ClientResponse, stream: AsyncIterator[bytes]) -> bytes | None:
+async def _next_piece(response: aiohttp.ClientResponse, stream: AsyncIterator[bytes]) -> bytes | None:
     """The next piece of the body; None: the body has ended.
 
     If a chunk is invalid, aiohttp closes the connection without telling the reader, who would wait forever.

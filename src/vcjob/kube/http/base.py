@@ -15,6 +15,8 @@ import msgspec
 
 from vcjob.kube.config.auth import Credential
 
+#: What was received since the last read, in the pieces in which the server sent it.
+Pieces = AsyncIterator[list[bytes]]
 CONNECT_TIMEOUT = 10.0
 READ_BUFFER = 2**18  # large: a busy watch then needs fewer reads
 
@@ -44,11 +46,14 @@ class Response(msgspec.Struct):
 
 
 class StreamResponse(msgspec.Struct):
-    """The head of a response whose body is still being received. `chunks` raises TransportError."""
+    """The head of a response whose body is still being received.
+
+    Reading `pieces` raises TransportError. They are not joined: that would copy every event of a watch.
+    """
 
     status: int
     retry_after: str | None
-    chunks: AsyncIterator[bytes]
+    pieces: Pieces
 
 
 class HttpClient(Protocol):

@@ -58,7 +58,7 @@ class StreamConnection(Connection):
     def __aiter__(self) -> StreamConnection:
         return self
 
-    async def __anext__(self) -> bytes:
+    async def __anext__(self) -> list[bytes]:
         body = self._parser.body
         while not body:
             if self._error is not None:
@@ -71,7 +71,7 @@ class StreamConnection(Connection):
             self._resume()
             for _ in range(2):  # the loop needs one pass to notice the data and one to read it
                 await asyncio.sleep(0)
-        taken = b"".join(body)
+        taken = body.copy()
         body.clear()
         self._unread = 0
         if self._paused:

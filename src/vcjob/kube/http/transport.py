@@ -20,7 +20,7 @@ from vcjob.kube.config.auth import Credential
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import ApiError, InvalidResponse, KubeError, Unreachable, api_error, parse_status
 from vcjob.kube.http.aiohttp_client import AiohttpClient
-from vcjob.kube.http.base import HttpClient, Response, StreamResponse, TransportError
+from vcjob.kube.http.base import HttpClient, Pieces, Response, StreamResponse, TransportError
 from vcjob.kube.http.pooled import PooledClient
 from vcjob.kube.http.server_clock import ServerClock
 from vcjob.kube.http.window import Window
@@ -150,10 +150,8 @@ class Transport:
         return response
 
     @asynccontextmanager
-    async def stream(
-        self, request: Request, *, idle_timeout: float | None = None
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The chunks of a long response as they arrive. It is not retried. Raises ApiError or Unreachable."""
+    async def stream(self, request: Request, *, idle_timeout: float | None = None) -> AsyncIterator[Pieces]:
+        """The pieces of a long response as they arrive. It is not retried. Raises ApiError or Unreachable."""
         began = perf_counter()
         renewed = False
         while True:
@@ -164,7 +162,7 @@ class Transport:
                 ) as response:
                     self._count(request, response.status, perf_counter() - began)
                     if response.status == 200:
-                        yield response.chunks
+                        yield response.pieces
                         return
                     error = await self._stream_error(request, response)
             except TransportError as failure:
@@ -200,8 +198,8 @@ class Transport:
 
     async def _stream_error(self, request: Request, response: StreamResponse) -> ApiError:
         body = b""
-        async for chunk in response.chunks:
-            body += chunk
+        async for pieces in response.pieces:
+            body += b"".join(pieces)
             if len(body) > MAX_ERROR_BODY:
                 break
         return self._api_error(request, Response(response.status, response.retry_after, body, []), False)
