@@ -377,6 +377,12 @@ def test_gpus_are_given_to_one_pod_each_and_a_second_job_waits_for_them(
     second = vcjob.run(job(task("a", one_each), name="second"), cwd=tmp_path)
     eventually(lambda: second.status().state.reason == "InsufficientGPUs")
     assert second.phase == "Pending" and second.pods() == []
+    second.suspend()
+    eventually(lambda: second.phase == "Aborted" and not second.supervised)
+    before = len(second.events())
+    second.resume()  # its events are recorded although the pods of the same decision have no GPUs yet
+    eventually(lambda: second.status().state.reason == "InsufficientGPUs")
+    assert "ResumeJob" in second.events()[before]["message"]
     (tmp_path / "go").touch()
     assert first.wait(PATIENCE) == "Completed" and second.wait(PATIENCE) == "Completed"
     assert sorted(line.text for line in first.logs()) == sorted(names)

@@ -36,6 +36,11 @@ def describe(culprit: Culprit) -> str:
         return f"{pod_label(culprit)} is still pending"
     if culprit.event == "Unknown":
         return f"the state of {pod_label(culprit)} is unknown: its node does not answer"
+    if culprit.event == "TaskFailed" and culprit.failure is None:
+        return (
+            f"{pod_label(culprit)} keeps restarting although no container failed: restartPolicy Always, the default, "
+            "also restarts a container that exits with code 0; set restartPolicy to OnFailure or Never"
+        )
     if culprit.event == "TaskFailed":
         return f"{pod_label(culprit)} keeps restarting{_because(culprit.failure)}"
     return f"{pod_label(culprit)} failed{_because(culprit.failure)}"

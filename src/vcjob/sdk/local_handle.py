@@ -10,6 +10,7 @@ from typing import Any
 from vcjob.errors import WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import pods_of, settle
+from vcjob.local.jobs.requests import request
 from vcjob.local.jobs.store import Store
 from vcjob.local.logs.failure import explain
 from vcjob.local.logs.follower import Follower
@@ -186,11 +187,11 @@ class LocalHandle(Handle):
         Store.of(self._run).delete(self._run)
 
     def _send(self, verb: str) -> None:
-        self._run.send(ACTIONS[verb], time.time(), by=f"vcjob {verb}")
+        request(self._run, ACTIONS[verb], by=f"vcjob {verb}")
         self._supervise()
 
     def _kill(self) -> None:
-        self._run.send("Kill", time.time())
+        request(self._run, "Kill")
 
     def _supervise(self) -> None:
         """A suspended job has no supervisor; what is asked of it now needs one."""

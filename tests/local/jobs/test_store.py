@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -171,12 +172,87 @@ def test_a_full_disk_is_a_clear_error_at_the_start(small_disk: Path, tmp_path: P
     assert "No space left on device" in result.stderr and "Traceback" not in result.stderr
 
 
+def test_a_job_that_ends_on_a_full_disk_records_its_end_in_the_reserved_room(
+    start: Start, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
+    handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done; exit 3")))
+    eventually(lambda: handle.status().running == 1)
+    _fill(small_disk)
+    (tmp_path / "go").touch()
+    assert handle.wait(PATIENCE) == "Failed"
+    assert [pod.phase for pod in handle.pods()] == ["Failed"]
+    assert left_behind(handle) == [] and not os.path.exists(os.path.join(handle.folder, "reserve"))
+
+
+@pytest.mark.parametrize("now", [False, True])
+@pytest.mark.parametrize("reserved", [True, False])
+def test_a_job_on_a_full_disk_can_be_stopped(
+    start: Start, small_disk: Path, monkeypatch: pytest.MonkeyPatch, now: bool, reserved: bool
+) -> None:
+    """By a command in the reserved room; without any room by a signal. Its supervisor ends too."""
+    monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.status().running == 1)
+    if not reserved:
+        os.unlink(os.path.join(handle.folder, "reserve"))
+    _fill(small_disk)
+    if now:
+        handle.stop(now=True)
+    else:
+        stopped = _verb("stop", "job")
+        assert stopped.returncode == 0, stopped.stderr
+    phase = handle.wait(PATIENCE)
+    assert left_behind(handle) == []
+    if reserved:
+        assert phase == "Terminated"
+    else:
+        assert phase in ("Terminated", "Failed") and "No space left" in handle.status().state.message
+    handle.delete()
+    assert vcjob.jobs() == []
+
+
+def test_ctrl_c_ends_a_job_on_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "echo up; sleep 60"))))
+    with subprocess.Popen(
+        [sys.executable, "-m", "vcjob.cli.main", "run", "job.yaml"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "VCJOB_HOME": str(small_disk / "home")},
+    ) as command:  # fmt: skip
+        assert command.stdout is not None and "up" in command.stdout.readline()
+        for reserve in small_disk.rglob("reserve"):
+            reserve.unlink()
+        _fill(small_disk)
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate(timeout=PATIENCE)
+    assert command.returncode == 130 and "Traceback" not in err, (out, err)
+
+
+def test_a_job_that_waits_for_room_says_so_in_its_message(
+    start: Start, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line `still Pending: …` shows this message again and again."""
+    monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
+    handle = start(job(task("a", "true"), task("b", "sleep 1", dependsOn={"name": ["a"]})))
+    os.unlink(os.path.join(handle.folder, "reserve"))
+    stuffing = _fill(small_disk)
+    eventually(lambda: "No space left" in handle.status().state.message)
+    follower = handle.follow()
+    follower.look()
+    assert "No space left" in follower.status.state.message and follower.stuck()
+    follower.close()
+    stuffing.unlink()
+    assert handle.wait(PATIENCE) == "Completed"
+    assert handle.trouble() == "" and "No space" not in handle.status().state.message
+
+
 def test_a_disk_that_fills_up_is_told_and_the_job_ends_when_there_is_room_again(
     start: Start, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
     handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done")))
     eventually(lambda: handle.status().running == 1)
+    os.unlink(os.path.join(handle.folder, "reserve"))
     stuffing = _fill(small_disk)
     (tmp_path / "go").touch()
     eventually(lambda: "No space left on device" in handle.trouble())

@@ -217,3 +217,12 @@ def test_ranks_that_talk_to_each_other_finish_together(finish: Start) -> None:
     handle = finish(job(task("master", python(program)), task("worker", python(program), replicas=2)))
     assert handle.phase == "Completed"
     assert [line.text for line in handle.logs()] == ["sum 3"] * 3
+
+
+def test_a_rank_that_is_restarted_although_it_succeeded_is_explained(finish: Start) -> None:
+    """restartPolicy Always is the default of Kubernetes; a table with Succeeded and EXIT 0 explains nothing."""
+    handle = finish(job(task("master", "true", restartPolicy="Always", maxRetry=1)))
+    assert handle.phase == "Failed"
+    message = handle.status().state.message
+    assert "keeps restarting although no container failed" in message
+    assert "set restartPolicy to OnFailure or Never" in message

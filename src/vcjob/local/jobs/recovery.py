@@ -22,7 +22,7 @@ _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 def settle(run: RunDir) -> Status:
     """The status of a run, true now. Where its supervisor has vanished, the rest of it is ended first."""
     try:
-        status = run.status() or Status()
+        status = run.observed_status()
         if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
             return status
         try:
@@ -70,6 +70,7 @@ def _settle(run: RunDir, status: Status) -> Status:
         run.write_status(status)
         run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
         run.forget_setting()
+        run.release_room()
         for command in run.commands():
             run.forget_command(command.uid)
     finally:

@@ -11,7 +11,9 @@ import ctypes
 import os
 import select
 import time
+from contextlib import suppress
 
+from vcjob.errors import RunDamaged
 from vcjob.lifecycle.status import Status
 from vcjob.local.logs.merger import Cursor, LogMerger
 from vcjob.local.logs.reader import find_files, first_offset, last_lines_of_containers
@@ -52,13 +54,15 @@ class Follower:
         self._first = True
         self._seen: dict[str, tuple[int, int] | None] = {}
         self._watch = _Watch(run.folder)
-        self._grew = False
+        self._grew = self._stuck = False
 
     def poll(self) -> list[Chunk]:
         """Take in what is new; returns new log lines. The last call (after which `ended`) returns the rest."""
         supervised = self.run.supervised()  # before the files: what it wrote last is then seen
-        if self._changed("status.json"):
-            self.status = self.run.status() or Status()
+        if self._changed("status.json") | self._changed("trouble"):
+            self._stuck = bool(self.run.trouble())
+            with suppress(RunDamaged):  # its supervisor writes it again
+                self.status = self.run.observed_status()
         if self._changed("pods.json"):
             self.pods = self.run.pods()
             self._find_logs()
@@ -70,7 +74,7 @@ class Follower:
 
     def has_trouble(self) -> bool:
         """Can the supervisor not write what it knows?"""
-        return self._changed("trouble") and bool(self.run.trouble())
+        return self._stuck
 
     def wait(self, longest: float = _IDLE) -> None:
         """Wait a little, less where something is going on."""

@@ -66,6 +66,15 @@ def descendants(parent: int) -> list[int]:
     return found
 
 
+def name_of(pid: int) -> str:
+    """The name that the process has given itself; empty where it has ended."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def all_pids() -> Iterator[int]:
     try:
         names = os.listdir("/proc")

@@ -14,6 +14,7 @@
     ├── lock            held by the supervisor as long as it lives
     ├── settling        held by a verb while it writes what became of a run whose supervisor was killed
     ├── watched         held, shared, by whoever follows the run or waits for it: it does not expire meanwhile
+    ├── reserve         room that is given up when the disk is full, so that the end of the job can still be written
     ├── trouble         room made in advance to say why the store cannot be written
     ├── supervisor.log  what the supervisor itself had to say (normally empty)
     └── pods/POD/ATTEMPT/CONTAINER.out .err and their time indexes
@@ -22,14 +23,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
-from vcjob.errors import NoSuchJob, RunDamaged
+from vcjob.errors import NoSuchJob, RunDamaged, StoreError
 from vcjob.lifecycle.status import Status
 from vcjob.local.machine import files
 from vcjob.local.run import locks
@@ -42,6 +44,7 @@ T = TypeVar("T")
 #: The descriptor on which a starter hands the run's lock to the supervisor.
 LOCK_DESCRIPTOR = 3
 _TROUBLE_ROOM = 4096
+_RESERVED_ROOM = 128 << 10
 
 
 class RunConfig(msgspec.Struct, omit_defaults=True):
@@ -137,9 +140,8 @@ class RunDir:
             setting = self.setting()
         except RunDamaged:
             setting = RunConfig()
-        files.write_json(
-            self.path("setting.json"), RunConfig(cwd=setting.cwd, warm=setting.warm, python=setting.python)
-        )
+        kept = RunConfig(cwd=setting.cwd, warm=setting.warm, python=setting.python)
+        self._write(lambda: files.write_json(self.path("setting.json"), kept))
 
     def status(self) -> Status | None:
         document = self._read("status.json", dict[str, Any])
@@ -148,8 +150,15 @@ class RunDir:
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._damaged("status.json", error) from error
 
+    def observed_status(self) -> Status:
+        """The status for users: while the store cannot be written, its message says so, because it may be out of date."""
+        status, trouble = self.status() or Status(), self.trouble()
+        if not trouble or status.over:
+            return status
+        return msgspec.structs.replace(status, state=msgspec.structs.replace(status.state, message=trouble))
+
     def write_status(self, status: Status) -> None:
-        files.write_json(self.path("status.json"), status.to_kube())
+        self._write(lambda: files.write_json(self.path("status.json"), status.to_kube()))
 
     def pods(self) -> list[PodState]:
         """The pods as last recorded; none where the record is damaged (see `damage`)."""
@@ -160,7 +169,7 @@ class RunDir:
 
     def write_pods(self, pods: list[PodState], *, durable: bool = False) -> None:
         """Record the pods; `durable` when the supervisor ends, because then nobody will write them again."""
-        files.write_json(self.path("pods.json"), pods, durable=durable)
+        self._write(lambda: files.write_json(self.path("pods.json"), pods, durable=durable))
 
     # Events and commands
 
@@ -174,13 +183,17 @@ class RunDir:
         return events
 
     def add_event(self, event: Event) -> None:
-        files.append_line(self.path("events"), event)
+        self._write(lambda: files.append_line(self.path("events"), event))
 
     def send(self, action: str, at: float, by: str = "") -> Command:
         """Leave a request for the supervisor and wake it."""
         command = Command(uid=str(uuid.uuid4()), action=action, at=at, by=by)
-        files.make_folder(self.path("commands"))
-        files.write_json(self.path("commands", f"{command.uid}.json"), command)
+
+        def write() -> None:
+            files.make_folder(self.path("commands"))
+            files.write_json(self.path("commands", f"{command.uid}.json"), command)
+
+        self._write(write)
         self.wake()
         return command
 
@@ -280,14 +293,55 @@ class RunDir:
             hint="`vcjob list` shows the jobs that exist",
         )
 
-    # Trouble with the store itself, which cannot be told by writing new files
+    # A full disk, about which no new file can be written
 
-    def reserve_trouble(self) -> None:
+    def reserve(self) -> None:
+        """Take the room that is needed to write, on a full disk, how the job ended and why nothing else is written."""
         try:
             with open(self.path("trouble"), "wb") as file:
                 file.write(b" " * _TROUBLE_ROOM)
         except OSError as error:
             raise files.cannot_write(self.path("trouble"), error) from error
+        self.reserve_room()
+
+    def reserve_room(self) -> None:
+        path = self.path("reserve")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, files.PRIVATE_FILE)
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(descriptor, 0, _RESERVED_ROOM)
+                else:
+                    files.write_all(descriptor, bytes(_RESERVED_ROOM))
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self.release_room()
+            raise files.cannot_write(path, error) from error
+
+    def release_room(self) -> bool:
+        """Give the reserved room up; False if none was left."""
+        try:
+            os.unlink(self.path("reserve"))
+        except OSError:
+            return False
+        return True
+
+    def has_room(self) -> bool:
+        return os.path.exists(self.path("reserve"))
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """Write something; on a full disk with the room that was reserved for it."""
+        try:
+            write()
+        except StoreError as error:
+            full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+            )
+            if not full or not self.release_room():
+                raise
+            write()
 
     def set_trouble(self, text: str) -> None:
         data = text.encode()[:_TROUBLE_ROOM].ljust(_TROUBLE_ROOM)

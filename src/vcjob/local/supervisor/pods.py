@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from vcjob.errors import StoreError
 from vcjob.lifecycle.observed import Observed
 from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
 from vcjob.local.machine import files, process
@@ -202,12 +201,6 @@ class Pods:
         if self.dirty or last:
             self._run.write_pods(list(self.record.values()), durable=last)
             self.dirty = False
-
-    def try_write(self) -> None:
-        try:
-            self.write()
-        except StoreError as error:
-            self._run.set_trouble(error.message)
 
 
 def pod_uid(job_uid: str, key: Key) -> str:

@@ -22,6 +22,7 @@ from vcjob.local.machine.process import MARK_RUN
 if TYPE_CHECKING:
     from vcjob.local.run.run_dir import RunDir
 
+PROCESS_NAME = "vcjob-supervise"
 _SOCKET = 4
 _LOCK = 3  # run.LOCK_DESCRIPTOR, which would load half of the package
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +31,7 @@ from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, RunDir
 from vcjob.local.supervisor import host_setup
 from vcjob.local.supervisor.gpu_allocator import GpuAllocator
 from vcjob.local.supervisor.pods import Pods
+from vcjob.local.supervisor.prestart import PROCESS_NAME
 from vcjob.local.warm.policy import Warmth
 from vcjob.plan.plan import Plan
 from vcjob.wellknown import reasons
@@ -43,7 +45,8 @@ _LOOK_FOR_COMMANDS = 1.0
 _RETRY_STORE = 1.0
 _RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
-#: Each of them ends the job as `vcjob stop` does.
+#: Each of them ends the job as `vcjob stop` does; SIGQUIT without the grace period.
+_SIGNAL = "signal"  # stands for the uid of a request that came as a signal and could not be written
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
@@ -56,6 +59,10 @@ class Supervisor:
         self.loop = Loop()
         self.observed = Observed()
         self._notes: set[str] = set()
+        self._in_trouble = False
+        #: It was asked to end and cannot write that down: it ends without the store.
+        self._must_end = False
+        self._unwritten = False
         plan = Plan(self.job)
         port, local_port, self._port_claim = host_setup.find_port(plan)
         place = host_setup.make_place(run, plan, setting, port, local_port)
@@ -117,26 +124,48 @@ class Supervisor:
         decision = decide(self.job, self.status, self.observed, time.time())
         try:
             if decision.status is not self.status:
-                self.pods.write()  # first: whoever reads how many pods run also reads which
-                self.run.write_status(decision.status)
-                self.status = decision.status
+                self._record(decision.status)
             self._do(decision.steps)
             if self._done():
                 self._leave()
                 return
         except StoreError as error:
-            self._store_trouble(error)
+            self._report_trouble(error)
+            self._retry_after(_RETRY_STORE)
             return
+        if not self.pods.dirty:
+            self._clear_trouble()
         self._write_pods_soon()
         if self._wake_timer:
             self._wake_timer.cancel()
         if decision.wake_at is not None:
             self._wake_timer = self.loop.after(decision.wake_at - time.time() + 0.001, self._soon)
 
+    def _record(self, status: Status) -> None:
+        try:
+            self.pods.write()  # first: whoever reads how many pods run also reads which
+            self.run.write_status(status)
+        except StoreError as error:
+            if not self._must_end:
+                raise
+            self._unwritten = True
+            self._report_trouble(error)
+        self.status = status
+
     def _leave(self) -> None:
-        self.pods.write(last=True)
-        if self.status.over:
-            self.run.forget_setting()
+        try:
+            if self._unwritten:
+                self.run.write_status(self.status)
+            self.pods.write(last=True)
+            if self.status.over:
+                self.run.forget_setting()
+                self.run.release_room()
+            if self._in_trouble:
+                self.run.set_trouble("")
+        except StoreError as error:
+            if not self._must_end:
+                raise
+            self.run.set_trouble(f"the job was stopped, and its end could not be recorded: {error.message}")
         self.loop.stop()
 
     def _done(self) -> bool:
@@ -144,13 +173,15 @@ class Supervisor:
         return ended and not self.pods.living and not self.observed.commands
 
     def _do(self, steps: tuple[Step, ...]) -> None:
-        if not self._gpus.have([step for step in steps if isinstance(step, CreatePods)], self.pods.uid_of):
-            self._soon()
-            return
+        creations = [step for step in steps if isinstance(step, CreatePods)]
+        may_create = self._gpus.have(creations, self.pods.uid_of)
+        if not may_create:
+            self._soon()  # the next decision gives the missing GPUs as the reason
         for step in steps:
             match step:
                 case CreatePods():
-                    self._create(step)
+                    if may_create:
+                        self._create(step)
                 case KillPods():
                     self.pods.kill(step)
                 case FailPods():
@@ -160,7 +191,7 @@ class Supervisor:
                     self.observed.commands.pop(step.uid, None)
                     self._soon()
                 case EmitEvent():
-                    self.run.add_event(Event(time.time(), step.type, step.reason, step.message))
+                    self._tell(step.type, step.reason, step.message)
                 case _:
                     pass  # no PodGroup here; the next verb removes what outlived its TTL
 
@@ -172,21 +203,40 @@ class Supervisor:
             self.observed.blocked = Blocked(
                 reasons.CANNOT_START_PROCESS, f"a pod cannot be started: {error.strerror}"
             )
-            self.loop.after(_RETRY_PODS, self._soon)
+            self._retry_after(_RETRY_PODS)
 
-    def _store_trouble(self, error: StoreError) -> None:
-        """The store takes nothing just now: what runs goes on, nothing is decided until it does again."""
+    def _retry_after(self, seconds: float) -> None:
+        self.loop.after(seconds, self._soon)
+
+    def _report_trouble(self, error: StoreError) -> None:
+        """The store cannot be written: what runs continues, and nothing is decided until it can be written again."""
+        self._in_trouble = True
         self.run.set_trouble(error.message + (f" ({error.hint})" if error.hint else ""))
 
-        def again() -> None:
-            self.run.set_trouble("")
-            self._soon()
-
-        self.loop.after(_RETRY_STORE, again)
+    def _clear_trouble(self) -> None:
+        """The store can be written again: take the reserved room again too, for the next time."""
+        if self._in_trouble or not self.run.has_room():
+            try:
+                self.run.reserve_room()
+            except StoreError as error:
+                self._report_trouble(error)
+                self._retry_after(_RETRY_STORE)
+            else:
+                self.run.set_trouble("")
+                self._in_trouble = False
 
     def _write_pods_soon(self) -> None:
         if self.pods.dirty and (self._write_timer is None or not self._write_timer.waiting):
-            self._write_timer = self.loop.after(_WRITE_PODS, self.pods.try_write)
+            self._write_timer = self.loop.after(_WRITE_PODS, self._write_pods)
+
+    def _write_pods(self) -> None:
+        try:
+            self.pods.write()
+        except StoreError as error:
+            self._report_trouble(error)
+            self._retry_after(_RETRY_STORE)
+        else:
+            self._clear_trouble()
 
     # What comes from outside
 
@@ -212,7 +262,8 @@ class Supervisor:
             return
         for command in found:
             if command.action == "Kill":
-                self.run.forget_command(command.uid)
+                with suppress(StoreError):
+                    self.run.forget_command(command.uid)
                 self.pods.kill_now()
             elif command.uid not in self.observed.commands:
                 self.observed.commands[command.uid] = Command(command.uid, command.action)
@@ -223,9 +274,13 @@ class Supervisor:
             try:
                 name = signal.Signals(number).name
                 self.run.send("TerminateJob", time.time(), by=f"{name} to the supervisor")
-            except StoreError:
-                self.pods.kill_now()  # what cannot be written down can still be ended
-            self._read_commands()
+                self._read_commands()
+            except StoreError:  # the disk is full, say: it is ended all the same
+                self._must_end = True
+                self.observed.commands[_SIGNAL] = Command(_SIGNAL, "TerminateJob")
+                self._soon()
+            if number == signal.SIGQUIT:
+                self.pods.kill_now()
         else:
             _reap()
 
@@ -252,7 +307,7 @@ class Supervisor:
         try:
             self.run.add_event(Event(time.time(), kind, reason, message))
         except StoreError as error:
-            self.run.set_trouble(error.message)
+            self._report_trouble(error)
 
     def _say_port(self, port: int | None, local_port: int | None) -> None:
         if port is None:
@@ -289,7 +344,7 @@ def _reap() -> None:
 
 def main(folder: str, early: Early | None = None) -> int:
     run = RunDir(folder)
-    linux.set_process_name("vcjob-supervise")
+    linux.set_process_name(PROCESS_NAME)
     try:
         Supervisor(run, early).serve()
     except VcjobError as error:

@@ -1,0 +1,36 @@
+"""Requests to a job's supervisor: a file in the run's folder or, where none can be written, a signal.
+
+The local handle's verbs call this. A disk that is full must not keep anybody from ending a job, so `stop` needs no
+room on it; other actions raise StoreError there, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from vcjob.errors import StoreError
+from vcjob.local.machine import process
+from vcjob.local.run.run_dir import RunDir
+from vcjob.local.supervisor.prestart import PROCESS_NAME
+
+#: What the supervisor does on these signals; see `Supervisor`.
+_SIGNALS = {"TerminateJob": signal.SIGTERM, "Kill": signal.SIGQUIT}
+
+
+def request(run: RunDir, action: str, by: str = "") -> None:
+    try:
+        run.send(action, time.time(), by=by)
+    except StoreError:
+        number = _SIGNALS.get(action)
+        supervisor = _supervisor_of(run)
+        if number is None or supervisor is None:
+            raise
+        os.kill(supervisor, number)
+
+
+def _supervisor_of(run: RunDir) -> int | None:
+    """The oldest process of that name: a shim bears the name too until it has set its own."""
+    found = [pid for pid in process.marked(process.MARK_RUN, run.uid) if process.name_of(pid) == PROCESS_NAME]
+    return min(found, key=lambda pid: process.start_time(pid) or 0, default=None)
