@@ -2,18 +2,18 @@
 # Waits until the master of a PyTorch job accepts connections.
 #
 # In:   VCJOB_WAIT_HOST, VCJOB_WAIT_PORT, VCJOB_WAIT_TIMEOUT (seconds); RANK=0 means: this is the master.
-# Exit: 0 the master answers, 91 the time is over, 92 nothing here can probe a port, 93 bad settings.
+# Exit: 0 the master answers, 91 the timeout ended, 92 the image cannot probe a port, 93 bad settings.
 #
-# Runs in images of others: POSIX sh, no file is written, any user. It travels as the text of `sh -c`, so it
-# must hold no double dollar sign (the kubelet would halve it), and a text that spans lines must be a program:
-# comments and indentation are cut off on the way.
+# It runs in images that we do not control: POSIX sh, any user, and it writes no file. It is passed as the text
+# of `sh -c`, so it must not contain a double dollar sign (the kubelet would halve it), and a string that spans
+# lines must be a program, because comments and indentation are removed from the copy in the pod.
 
-# Messages of the tools are read below, so they must be in English.
+# The messages of the tools are parsed below, so they must be in English.
 export LC_ALL=C
 trap 'leave 143' TERM
 trap 'leave 130' INT
 
-cause= looking=
+cause= watcher_pid=
 host=${VCJOB_WAIT_HOST:-} port=${VCJOB_WAIT_PORT:-} seconds=${VCJOB_WAIT_TIMEOUT:-}
 
 say() { printf 'wait-for-master: %s\n' "$*"; }
@@ -24,23 +24,23 @@ fail() {
     exit "$code"
 }
 leave() {
-    [ -z "$looking" ] || kill "$looking" 2>/dev/null
+    [ -z "$watcher_pid" ] || kill "$watcher_pid" 2>/dev/null
     exit "$1"
 }
 
 # ---- time, in hundredths of a second ----
 
-# The uptime of the machine does not jump when somebody sets the clock.
+# The uptime of the machine does not change when somebody sets the clock.
 now() {
     if [ -r /proc/uptime ] && read -r up _ </proc/uptime; then
-        # 1xx-100 and not xx, for 08 would be read as an octal number.
+        # 1xx-100 and not xx, because the shell reads 08 as an octal number.
         now=$((${up%.*} * 100 + 1${up#*.} - 100))
     else
         now=$(($(date +%s) * 100))
     fi
 }
 
-# How long a command may take, in $limit: $1 tenths of a second, and not beyond the end of the wait ($cut).
+# Sets $limit, how long a command may take: $1 tenths of a second, or less at the end of the wait ($cut).
 within() {
     left=$(((deadline - now + 9) / 10)) limit=$1 cut=
     [ "$limit" -le "$left" ] || cut=1 limit=$left
@@ -52,7 +52,7 @@ within() {
     fi
 }
 
-# ---- one probe, never longer than its limit, with its words in $words and its exit code in $code ----
+# ---- one probe, never longer than its limit; sets $output and $code (the exit code) ----
 
 probe() {
     case $method in
@@ -69,8 +69,8 @@ bounded() {
     within "$1"
     shift
     began=$now
-    # `exit`, lest the shell lets the tool take its place and then announces how it ended.
-    words=$(
+    # `exit`, so that the shell does not replace itself by the tool and report how it ended.
+    output=$(
         exec 2>&1 </dev/null
         if [ -n "$timeout" ]; then "$timeout" "$limit" "$@"; else watched "$@"; fi
         exit "$?"
@@ -92,14 +92,14 @@ watched() {
     return "$code"
 }
 
-# Did the tool itself not work, whatever the network is like?
+# Whether the tool itself does not work, independent of the network.
 unusable() {
     [ "$code" -ne 0 ] || return 1
     case $code in
     124 | 137 | 143) return 1 ;;
     esac
     [ "$code" -lt 126 ] || return 0
-    case $method:$words in
+    case $method:$output in
     nc*"nvalid option"* | nc*"nrecognized option"* | nc*"llegal option"* | nc*"nknown option"* | nc*[Uu]sage:*) return 0 ;;
     /dev*"o such file"* | /dev*onexistent* | /dev*"not found"*) return 0 ;;
     python3*"No module"*) return 0 ;;
@@ -107,18 +107,18 @@ unusable() {
     return 1
 }
 
-# Why the last probe failed, in $cause.
+# Sets $cause, why the last probe failed.
 explain() {
     by=$method
     now
     case $cut$code in
-    # The end of the wait cut this probe off, so the one before it knows more.
+    # The end of the wait interrupted this probe, so the one before it is more informative.
     1124 | 1137 | 1143) [ -z "$cause" ] || return 0 ;;
     esac
-    text=$words
+    text=$output
     while :; do
         case $text in
-        # The host's own name must not be taken for a word of the tool.
+        # The host name must not be mistaken for a message of the tool.
         *"$host"*) text=${text%%"$host"*}${text#*"$host"} ;;
         *) break ;;
         esac
@@ -135,7 +135,7 @@ explain() {
         *)
             if [ -n "$text" ]; then
                 newline=$(printf '\n.')
-                cause=${words##*"${newline%.}"}
+                cause=${output##*"${newline%.}"}
             elif [ $((now - began)) -ge 90 ]; then
                 cause='no answer'
             else
@@ -149,19 +149,19 @@ explain() {
 
 advise() {
     case $cause in
-    refused) advice='its pod is there, but nothing listens: does the training run, and on MASTER_PORT?' ;;
-    'the name'*) advice='is the pod of the master running, and is the headless Service of the job there?' ;;
-    *) advice='is the pod of the master running, and does no network policy or firewall stand between?' ;;
+    refused) advice='its pod exists, but nothing listens: check that the training program runs and uses MASTER_PORT' ;;
+    'the name'*) advice='check that the pod of the master runs and that the headless Service of the job exists' ;;
+    *) advice='check that the pod of the master runs and that no network policy or firewall blocks the port' ;;
     esac
 }
 
-# ---- which way to probe works in this image ----
+# ---- choose a tool that can probe a port in this image ----
 
-# A first probe by each in turn; the first that is a probe at all, successful or not, is kept.
+# Try each tool once; keep the first one that works, whether the port is open or not.
 choose() {
     timeout=timeout tenths=1
-    command -v sleep >/dev/null 2>&1 || fail 92 'no sleep here: put coreutils or busybox into the image, or choose another by --wait-master-image'
-    # Not every timeout, and not every sleep, knows parts of a second.
+    command -v sleep >/dev/null 2>&1 || fail 92 'the image has no sleep: add coreutils or busybox, or choose another image with --wait-master-image'
+    # Not every timeout, and not every sleep, supports fractions of a second.
     if ! timeout 9.9 sh -c : 2>/dev/null; then
         tenths=
         if ! timeout 9 sh -c : 2>/dev/null; then
@@ -172,11 +172,11 @@ choose() {
     IFS=:
     for folder in '' $PATH; do
         unset IFS
-        # Some shells prefer an nc of their own, so the real ones are called by their path.
+        # Some shells have a built-in nc, so the real ones are called by their path.
         tool=${folder:+$folder/}nc
         command -v "$tool" >/dev/null 2>&1 || continue
         method='nc -z'
-        # The traditional netcat looks up names backwards when it is to be verbose.
+        # The traditional netcat does reverse lookups when it is verbose.
         verbose=-v
         case $("$tool" -h 2>&1 </dev/null) in
         *'[v1.10'*) verbose= ;;
@@ -202,16 +202,16 @@ choose() {
 
 # ---- between two probes ----
 
-# A probe that tells why it fails costs several processes. In between, a lookout looks often and at little cost,
-# and ends as soon as the port is open. bash connects by itself, so that a look costs no process at all; with nc
-# it costs one. Both pause by reading from a pipe into which nobody writes: their own standard input, opened for
-# writing, too. Exit codes of bash: 81 refused, 82 no such name, 83 something else.
+# A probe that finds out why it fails costs several processes. Between two probes, a watcher checks the port often
+# and cheaply, and exits as soon as it is open. bash connects without starting a process; with nc each check is one
+# process. Both pause by reading from a pipe that nobody writes to: their own standard input, which they also open
+# for writing. Exit codes of the watcher in bash: 81 refused, 82 no such name, 83 something else.
 
-# Host, port, seconds between two looks, looks.
+# Arguments: host, port, seconds between two checks, number of checks.
 in_bash='
     why() {
-        words=$({ true <"/dev/tcp/$0/$1"; } 2>&1) && exit 0
-        case ${words//"$0"/} in
+        output=$({ true <"/dev/tcp/$0/$1"; } 2>&1) && exit 0
+        case ${output//"$0"/} in
         *efused*) return 81 ;;
         *" not known"* | *esol*) return 82 ;;
         *"o such file"*) exit 9 ;;
@@ -220,7 +220,7 @@ in_bash='
     }
     [ "${BASH_VERSINFO:-0}" -gt 3 ] && exec 0<>/proc/self/fd/0 || exit 9
     why "$1"
-    for ((looks = 0; looks < $3; looks++)); do
+    for ((checks = 0; checks < $3; checks++)); do
         read -rt "$2" _
         ! true <"/dev/tcp/$0/$1" || exit 0
     done
@@ -230,67 +230,68 @@ by_nc='
     exec 0<>/proc/self/fd/0 || exit 9
     until "$3" -z -w 1 "$0" "$1" </dev/null; do
         read -rt "$2" _
-        # This shell cannot wait by itself.
+        # The `read` of this shell has no timeout.
         [ "$?" -ne 2 ] || sleep "$2" || sleep 1
     done
 '
 in_python='exec("import socket, sys, time\nwhile True:\n try: socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close(); break\n except OSError: time.sleep(float(sys.argv[3]))")'
 
-# Until the next report is due or the port is open; $code and $cause then say how things stand.
-look_out() {
+# Watch the port until the next report is due or the port is open; sets $code and $cause.
+watch_port() {
     period=$((report - now))
     [ "$report" -le "$deadline" ] || period=$((deadline - now))
     case $method:$cause in
-    python3:*) lookout=python3 ;;
-    nc*:'no answer') lookout=nc ;;
-    # Where packets get lost bash would hang in one connection until it is ended.
-    *:'no answer') lookout= ;;
-    nc*) lookout=${bash:-nc} ;;
-    *) lookout=bash ;;
+    python3:*) watcher=python3 ;;
+    nc*:'no answer') watcher=nc ;;
+    # Where packets get lost, bash would hang in one connection until it is killed.
+    *:'no answer') watcher= ;;
+    nc*) watcher=${bash:-nc} ;;
+    *) watcher=bash ;;
     esac
-    # Four looks a second for ten seconds. From then on, the longer the wait, the less a moment matters; and with nc each
-    # look is a process. Never fewer than those of a loop with a pause of two seconds.
+    # Four checks a second for ten seconds, then fewer the longer the wait lasts, because with nc each check is a
+    # process; but never fewer than one every two seconds.
     share=3 most=99
-    [ "$lookout" != nc ] || share=10 most=200
+    [ "$watcher" != nc ] || share=10 most=200
     every=25 age=$((now - start))
     [ "$age" -lt 1000 ] || every=$((age * share / 100))
     [ "$every" -ge 25 ] || every=25
     [ "$every" -le "$most" ] || every=$most
-    # All workers ask the same name server.
+    # All workers query the same name server.
     [ "$cause$every" != 'the name does not resolve25' ] || every=50
     pause=$((every / 100)).$((every / 10 % 10))$((every % 10))
-    # bash counts its looks, and may be a little late for a report, but not for the end: to begin anew costs as much as ten.
-    looks=$((period / every)) late=0
-    [ "$report" -gt "$deadline" ] || looks=$((looks + 1)) late=10
-    [ "$looks" -ge 1 ] || looks=1
-    [ "$lookout" = bash ] || late=0
+    # bash counts its checks. It may be late for a report, but not for the end; starting it again costs as much as
+    # ten checks.
+    checks=$((period / every)) late=0
+    [ "$report" -gt "$deadline" ] || checks=$((checks + 1)) late=10
+    [ "$checks" -ge 1 ] || checks=1
+    [ "$watcher" = bash ] || late=0
     within $(((period + 9) / 10 + late))
-    case $reliable$lookout in
-    1bash) looking_by "${bash:-sh}" -c "$in_bash" "$host" "$port" "$pause" "$looks" ;;
-    1nc) looking_by sh -c "$by_nc" "$host" "$port" "$pause" "$tool" ;;
-    1python3) looking_by python3 -ISc "$in_python" "$host" "$port" "$pause" ;;
+    case $reliable$watcher in
+    1bash) run_watcher "${bash:-sh}" -c "$in_bash" "$host" "$port" "$pause" "$checks" ;;
+    1nc) run_watcher sh -c "$by_nc" "$host" "$port" "$pause" "$tool" ;;
+    1python3) run_watcher python3 -ISc "$in_python" "$host" "$port" "$pause" ;;
     *)
         sleep 0.3 2>/dev/null || sleep 1
-        saw=124
+        result=124
         ;;
     esac
     now
     left=$((deadline - now))
-    case $saw in
+    case $result in
     0) code=0 ;;
     81) cause=refused ;;
     82) cause='the name does not resolve' ;;
     83 | 124 | 137 | 143) ;;
-    # It does not work here.
+    # The watcher does not work in this image.
     *) reliable= ;;
     esac
-    case $saw in
+    case $result in
     0 | 81 | 82)
         by=$method
-        [ "$lookout$method" != 'bashnc -z' ] || by=/dev/tcp
+        [ "$watcher$method" != 'bashnc -z' ] || by=/dev/tcp
         ;;
     *)
-        # Not every timeout ends a probe before a whole second is over, so there is none in the last moment.
+        # Not every timeout can end a probe within less than a second, so the last half second has no probe.
         if [ "$left" -ge 50 ]; then
             probe
             explain
@@ -302,20 +303,20 @@ look_out() {
     esac
 }
 
-looking_by() {
+run_watcher() {
     : | ${timeout:+"$timeout" "$limit"} "$@" >/dev/null 2>&1 &
-    looking=$! watching=
+    watcher_pid=$! watching=
     if [ -z "$timeout" ]; then
         (
             sleep "$limit"
-            kill "$looking"
+            kill "$watcher_pid"
         ) >/dev/null 2>&1 &
         watching=$!
     fi
-    wait "$looking" 2>/dev/null
-    saw=$?
+    wait "$watcher_pid" 2>/dev/null
+    result=$?
     [ -z "$watching" ] || kill "$watching" 2>/dev/null
-    looking=
+    watcher_pid=
 }
 
 # ---- the wait ----
@@ -326,18 +327,18 @@ if [ "${RANK:-}" = 0 ]; then
 fi
 [ -n "$host" ] || fail 93 'VCJOB_WAIT_HOST is empty'
 case $port in
-'' | *[!0-9]*) fail 93 "VCJOB_WAIT_PORT is no port: '$port'" ;;
+'' | *[!0-9]*) fail 93 "VCJOB_WAIT_PORT is not a port: '$port'" ;;
 esac
 case $seconds in
-'' | *[!0-9]* | 0) fail 93 "VCJOB_WAIT_TIMEOUT is no number of seconds: '$seconds'" ;;
+'' | *[!0-9]* | 0) fail 93 "VCJOB_WAIT_TIMEOUT is not a number of seconds: '$seconds'" ;;
 esac
 
 now
 start=$now deadline=$((now + seconds * 100)) report=$((now + 1000))
-# Seconds of the clock are coarse: rather a second too long than one too short.
+# The clock counts whole seconds: wait a second too long rather than too short.
 [ -r /proc/uptime ] || deadline=$((deadline + 100))
 say "waiting for $host:$port, at most $seconds s"
-choose || fail 92 "no way to probe $host:$port here: put nc (with -z), bash or python3 into the image, or choose another by --wait-master-image"
+choose || fail 92 "the image has no tool to probe $host:$port: add nc (with -z), bash or python3, or choose another image with --wait-master-image"
 bash= reliable=1
 ! command -v bash >/dev/null 2>&1 || bash=bash
 explain
@@ -348,9 +349,9 @@ while [ "$code" -ne 0 ]; do
     fi
     if [ "$now" -ge "$report" ]; then
         say "still waiting after $(((now - start) / 100)) s: $cause (by $by)"
-        # After ten seconds, after thirty, then every thirty.
+        # A report after 10 seconds, after 30, and then every 30.
         report=$((report - start < 3000 ? start + 3000 : report + 3000))
     fi
-    look_out
+    watch_port
 done
 say "$host:$port answers after $(((now - start) / 100)).$(((now - start) % 100 / 10)) s (by $by)"

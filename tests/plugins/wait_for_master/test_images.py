@@ -70,7 +70,7 @@ def test_a_master_that_never_comes_ends_with_the_code_of_a_timeout_and_the_cause
             WAIT_TIMEOUT_EXIT_CODE,
             f"wait-for-master: waiting for 127.0.0.1:{port}, at most 3 s\n"
             f"wait-for-master: error: 127.0.0.1:{port} did not answer within 3 s: refused (by {method}); "
-            "its pod is there, but nothing listens: does the training run, and on MASTER_PORT?\n",
+            "its pod exists, but nothing listens: check that the training program runs and uses MASTER_PORT\n",
         )
         for name, method in ABLE.items()
     }
@@ -84,7 +84,7 @@ def test_an_image_with_no_way_to_probe_ends_at_once_and_says_what_to_put_into_it
         (
             WAIT_NO_PROBE_EXIT_CODE,
             "wait-for-master: waiting for 127.0.0.1:1, at most 300 s\n"
-            "wait-for-master: error: no way to probe 127.0.0.1:1 here: put nc (with -z), bash or python3 into the image, "
-            "or choose another by --wait-master-image\n",
+            "wait-for-master: error: the image has no tool to probe 127.0.0.1:1: add nc (with -z), bash or python3, "
+            "or choose another image with --wait-master-image\n",
         ),
     )

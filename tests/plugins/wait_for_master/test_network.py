@@ -38,7 +38,7 @@ def test_dropped_packets_do_not_stretch_the_timeout(
             WAIT_TIMEOUT_EXIT_CODE,
             f"wait-for-master: waiting for {BLACK_HOLE}:23456, at most 3 s\n"
             f"wait-for-master: error: {BLACK_HOLE}:23456 did not answer within 3 s: no answer (by {method}); "
-            "is the pod of the master running, and does no network policy or firewall stand between?\n",
+            "check that the pod of the master runs and that no network policy or firewall blocks the port\n",
         )
         for name, method in ABLE.items()
     }
@@ -60,7 +60,7 @@ def test_a_name_that_does_not_resolve_is_the_cause(
             WAIT_TIMEOUT_EXIT_CODE,
             f"wait-for-master: waiting for {host}:1, at most 3 s\n"
             f"wait-for-master: error: {host}:1 did not answer within 3 s: the name does not resolve (by {method}); "
-            "is the pod of the master running, and is the headless Service of the job there?\n",
+            "check that the pod of the master runs and that the headless Service of the job exists\n",
         )
         for name, method in ABLE.items()
     }

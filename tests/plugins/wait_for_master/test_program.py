@@ -36,11 +36,11 @@ def test_rank_zero_does_not_wait_for_itself(path: Path) -> None:
     ("settings", "complaint"),
     [
         ({"VCJOB_WAIT_HOST": ""}, "VCJOB_WAIT_HOST is empty"),
-        ({"VCJOB_WAIT_PORT": ""}, "VCJOB_WAIT_PORT is no port: ''"),
-        ({"VCJOB_WAIT_PORT": "$(MASTER_PORT)"}, "VCJOB_WAIT_PORT is no port: '$(MASTER_PORT)'"),
-        ({"VCJOB_WAIT_TIMEOUT": "0"}, "VCJOB_WAIT_TIMEOUT is no number of seconds: '0'"),
-        ({"VCJOB_WAIT_TIMEOUT": "-1"}, "VCJOB_WAIT_TIMEOUT is no number of seconds: '-1'"),
-        ({"VCJOB_WAIT_TIMEOUT": ""}, "VCJOB_WAIT_TIMEOUT is no number of seconds: ''"),
+        ({"VCJOB_WAIT_PORT": ""}, "VCJOB_WAIT_PORT is not a port: ''"),
+        ({"VCJOB_WAIT_PORT": "$(MASTER_PORT)"}, "VCJOB_WAIT_PORT is not a port: '$(MASTER_PORT)'"),
+        ({"VCJOB_WAIT_TIMEOUT": "0"}, "VCJOB_WAIT_TIMEOUT is not a number of seconds: '0'"),
+        ({"VCJOB_WAIT_TIMEOUT": "-1"}, "VCJOB_WAIT_TIMEOUT is not a number of seconds: '-1'"),
+        ({"VCJOB_WAIT_TIMEOUT": ""}, "VCJOB_WAIT_TIMEOUT is not a number of seconds: ''"),
     ],
 )
 def test_settings_that_did_not_arrive_end_it_with_a_code_of_their_own(
@@ -87,8 +87,8 @@ def test_an_image_without_sleep_is_refused_before_it_spins(tmp_path: Path, path:
     assert finished(start(folder, "127.0.0.1", 1, 300)) == (
         wait.WAIT_NO_PROBE_EXIT_CODE,
         "wait-for-master: waiting for 127.0.0.1:1, at most 300 s\n"
-        "wait-for-master: error: no sleep here: put coreutils or busybox into the image, "
-        "or choose another by --wait-master-image\n",
+        "wait-for-master: error: the image has no sleep: add coreutils or busybox, "
+        "or choose another image with --wait-master-image\n",
     )
 
 
