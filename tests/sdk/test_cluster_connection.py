@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 
 import vcjob
+from vcjob.cli.main import main
 
 CONFIG = """
 current-context: {current}
@@ -30,8 +31,10 @@ class _JobsApi(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     names: ClassVar[dict[int, str]] = {}
+    requests: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
+        self.requests.append(self.path)
         name = self.names[self.server.server_address[1]]  # type: ignore[index]
         job = {
             "metadata": {
@@ -108,3 +111,15 @@ def test_a_forked_child_uses_a_connection_of_its_own(clusters: dict[str, str], t
         assert json.loads(answer.read()) == ["one", "one"]
     os.waitpid(child, 0)
     assert handle.to_dict()["metadata"]["name"] == "one", "and the parent's still works"
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_list_of_jobs_is_one_request(
+    clusters: dict[str, str], tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(CONFIG.format(current="one", **clusters))
+    _JobsApi.requests.clear()
+    assert main(["list", "--kubeconfig", str(file), "-o", output, "-l", "!team"]) == 0
+    assert "one" in capsys.readouterr().out
+    assert len(_JobsApi.requests) == 1

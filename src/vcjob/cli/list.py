@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
     from vcjob.sdk.handle import Handle
 
+#: A job, its status and its document; a damaged one has neither.
+_Listed: TypeAlias = "tuple[Handle, Status | None, dict[str, Any] | None]"
 _SHOWN = 50
 _HEADINGS = ("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "AGE", "NAMESPACE")
 
@@ -59,46 +61,39 @@ def command(
         return
     from vcjob.cli.objects import as_list, write_object
 
-    documents: list[dict[str, Any]] = []
-    for job, status in shown:
-        with suppress(NoSuchJob):  # deleted since it was listed
-            if status is not None:
-                documents.append(job.to_dict())
-    write_object(as_list(documents), output)
+    write_object(as_list([document for _, _, document in shown if document is not None]), output)
 
 
-def select(
-    jobs: list[Handle], running: bool, phases: tuple[str, ...], selector: str | None
-) -> list[tuple[Handle, Status | None]]:
-    """The jobs that the options ask for, with the status by which they were chosen; None for a damaged one."""
+def select(jobs: list[Handle], running: bool, phases: tuple[str, ...], selector: str | None) -> list[_Listed]:
+    """The jobs that the options ask for, each as it was read once."""
     from vcjob.cli.selectors import label_selector
 
     wanted = {phase.lower() for phase in phases}
     has_labels = label_selector(selector) if selector else None
-    found: list[tuple[Handle, Status | None]] = []
+    found: list[_Listed] = []
     for job in jobs:
         try:
-            status, _ = job.status(), job.replicas  # the second needs the Job itself, which may be damaged
-            if (running and status.over) or (wanted and str(status.phase).lower() not in wanted):
-                continue
-            if has_labels and not has_labels(job.to_dict()["metadata"].get("labels") or {}):
-                continue
-            found.append((job, status))
+            status, document = job.read()
         except NoSuchJob:  # deleted since it was listed
             continue
         except RunDamaged as error:
             sys.stderr.write(f"warning: {error.message}\n  hint: {error.hint}\n")
-            found.append((job, None))
+            found.append((job, None, None))
+            continue
+        if (running and status.over) or (wanted and str(status.phase).lower() not in wanted):
+            continue
+        if has_labels is None or has_labels(document["metadata"].get("labels") or {}):
+            found.append((job, status, document))
     return found
 
 
-def _show_table(jobs: list[tuple[Handle, Status | None]], older: int) -> None:
+def _show_table(jobs: list[_Listed], older: int) -> None:
     from vcjob.cli.style import Style
     from vcjob.cli.tables import painted, table
 
     style = Style(sys.stdout)
     rows = []
-    for job, status in jobs:
+    for job, status, _ in jobs:
         with suppress(NoSuchJob):
             rows.append(tuple(style.clean(cell) for cell in _row(job, status)))
     for place, line in enumerate(table(_HEADINGS, rows)):

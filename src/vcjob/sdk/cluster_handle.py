@@ -5,35 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from vcjob.admission import defaults
 from vcjob.cluster.client.job_follower import JobFollower
 from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, moment_of
-from vcjob.cluster.client.loop_thread import LoopThread
 from vcjob.errors import JobFailed, NoSuchJob, UserError, VcjobError, WaitTimeout
-from vcjob.lifecycle.status import Phase, State, Status
+from vcjob.lifecycle.status import Status
 from vcjob.report.failure import LAST_LINES, FailureReport
-from vcjob.report.logs import Chunk, LogFilter
+from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster_connection import ClusterConnection
+from vcjob.sdk.cluster_follower import ClusterFollower
 from vcjob.sdk.cluster_pods import failure_report, pod_state
+from vcjob.sdk.cluster_status import created_at, is_note, status_of
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.pod_choice import choose_container
 from vcjob.spec.job import Job
-from vcjob.wellknown import reasons
 
-#: A controller sees a Job within milliseconds; one without a status for this long has none.
-_UNNOTICED_SECONDS = 5.0
 _PAUSE = 0.05
 _FRESH_SECONDS = 1.0
-#: Events of the Job that its state does not tell anyway.
-_NOTED = (reasons.SCHEDULER_REPLACED, reasons.COMMAND_REJECTED, reasons.INVALID_UPDATE)
 
 
 class ClusterHandle(Handle):
@@ -59,7 +52,7 @@ class ClusterHandle(Handle):
 
     @property
     def created(self) -> float:
-        return _created(self._job)
+        return created_at(self._job)
 
     @property
     def done(self) -> bool:
@@ -79,6 +72,10 @@ class ClusterHandle(Handle):
             )
         self._fresh_until = 0.0  # what has just been read is not read again, but only once
         return self._job
+
+    def read(self) -> tuple[Status, dict[str, Any]]:
+        job = self.to_dict()
+        return status_of(job), job
 
     def pods(self) -> list[PodState]:
         """Every pod that is there, and those that were there while it was followed, as last seen."""
@@ -240,100 +237,3 @@ class ClusterHandle(Handle):
 
     def _kill(self) -> None:
         self._connection.loop.call(self._connection.jobs.kill_pods(self._key))
-
-
-class ClusterFollower:
-    """See `handle.Follower`."""
-
-    def __init__(
-        self,
-        handle: ClusterHandle,
-        follower: JobFollower,
-        *,
-        loop: LoopThread,
-        sink: Sink,
-        notes: list[str],
-        pods: dict[str, PodState],
-    ) -> None:
-        """`notes` and `pods` (by uid) are the handle's, to be filled."""
-        job = handle.to_dict()
-        self.status = status_of(job)
-        self.pods: list[PodState] = []
-        self.ended = False
-        self._handle = handle
-        self._follower = follower
-        self._sink = sink
-        self._job = job
-        self._notes = notes
-        self._by_uid = pods
-        self._shown_events: set[str] = set()
-        self._running = loop.start(follower.run())
-
-    def poll(self) -> list[Chunk]:
-        over = self._running.done()
-        job, pods, events = self._follower.seen.take()
-        self._job = job or self._job
-        self.status = status_of(self._job)
-        for uid, pod in pods.items():
-            if pod is not None:
-                self._by_uid[uid] = pod_state(pod)
-            elif uid in self._by_uid:
-                self._by_uid[uid] = _gone(self._by_uid[uid])
-        if pods:
-            self.pods = list(self._by_uid.values())
-        self._take_notes(events)
-        chunks = list(self._sink.take())
-        if over and not chunks:
-            self.ended = True
-            self._running.result()
-            if self._follower.deleted:
-                raise JobFailed(f"the job {self._handle.name!r} was deleted before its end")
-        return chunks
-
-    def _take_notes(self, events: list[dict[str, Any]]) -> None:
-        for event in events:
-            if is_note(event, self._handle.uid) and event["metadata"]["uid"] not in self._shown_events:
-                self._shown_events.add(event["metadata"]["uid"])
-                self._notes.append(event["message"])
-        self._notes += self._sink.take_notes()
-
-    def has_trouble(self) -> bool:
-        return False
-
-    def wait(self) -> None:
-        if not self.ended:
-            self._sink.wait(0.2)
-
-    def close(self) -> None:
-        self._running.cancel()
-
-
-def status_of(job: dict[str, Any]) -> Status:
-    status = Status.from_kube(job.get("status"))
-    if (job.get("status") or {}).get("state") or not _is_old(job):
-        return status
-    message = (
-        "no controller has picked the Job up: is vcjob's controller running? `vcjob install` installs it"
-    )
-    return msgspec.structs.replace(status, state=State(Phase.PENDING, reasons.NO_CONTROLLER, message))
-
-
-def _is_old(job: dict[str, Any]) -> bool:
-    return time.time() > _created(job) + _UNNOTICED_SECONDS
-
-
-def _created(job: dict[str, Any]) -> float:
-    return datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
-
-
-def is_note(event: dict[str, Any], uid: str) -> bool:
-    return (event.get("involvedObject") or {}).get("uid") == uid and event.get("reason") in _NOTED
-
-
-def _gone(pod: PodState) -> PodState:
-    """A pod that is there no more: what it was doing has ended."""
-    if pod.finished:
-        return pod
-    return msgspec.structs.replace(
-        pod, phase="Failed", deleted_at=pod.deleted_at or time.time(), finished_at=time.time()
-    )

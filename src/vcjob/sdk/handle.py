@@ -121,6 +121,10 @@ class Handle(ABC):
         """The Job object with its `.status`, as Kubernetes would return it."""
 
     @abstractmethod
+    def read(self) -> tuple[Status, dict[str, Any]]:
+        """`status()` and `to_dict()` from one read."""
+
+    @abstractmethod
     def pods(self) -> list[PodState]:
         """Every pod that is known, as last seen."""
 

@@ -74,7 +74,11 @@ class LocalHandle(Handle):
         return {task.name: task.replicas for task in self._run.job().tasks}
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self._run.job().doc, "status": settle(self._run).to_kube()}
+        return self.read()[1]
+
+    def read(self) -> tuple[Status, dict[str, Any]]:
+        job, status = self._run.job(), settle(self._run)
+        return status, {**job.doc, "status": status.to_kube()}
 
     def pods(self) -> list[PodState]:
         """Every pod of every attempt, as last seen."""

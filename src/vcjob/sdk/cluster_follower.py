@@ -1,0 +1,95 @@
+"""A job of a cluster while it runs: its logs, pods and status, read by a `JobFollower` on the loop's thread."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vcjob.cluster.client.job_follower import JobFollower
+from vcjob.cluster.client.log_source import Sink
+from vcjob.cluster.client.loop_thread import LoopThread
+from vcjob.errors import JobFailed
+from vcjob.report.logs import Chunk
+from vcjob.report.podstate import PodState
+from vcjob.sdk.cluster_pods import pod_state
+from vcjob.sdk.cluster_status import is_note, status_of
+
+if TYPE_CHECKING:
+    from vcjob.sdk.cluster_handle import ClusterHandle
+
+
+class ClusterFollower:
+    """See `handle.Follower`."""
+
+    def __init__(
+        self,
+        handle: ClusterHandle,
+        follower: JobFollower,
+        *,
+        loop: LoopThread,
+        sink: Sink,
+        notes: list[str],
+        pods: dict[str, PodState],
+    ) -> None:
+        """`notes` and `pods` (by uid) are the handle's, to be filled."""
+        job = handle.to_dict()
+        self.status = status_of(job)
+        self.pods: list[PodState] = []
+        self.ended = False
+        self._handle = handle
+        self._follower = follower
+        self._sink = sink
+        self._job = job
+        self._notes = notes
+        self._by_uid = pods
+        self._shown_events: set[str] = set()
+        self._running = loop.start(follower.run())
+
+    def poll(self) -> list[Chunk]:
+        over = self._running.done()
+        job, pods, events = self._follower.seen.take()
+        self._job = job or self._job
+        self.status = status_of(self._job)
+        for uid, pod in pods.items():
+            if pod is not None:
+                self._by_uid[uid] = pod_state(pod)
+            elif uid in self._by_uid:
+                self._by_uid[uid] = _gone(self._by_uid[uid])
+        if pods:
+            self.pods = list(self._by_uid.values())
+        self._take_notes(events)
+        chunks = list(self._sink.take())
+        if over and not chunks:
+            self.ended = True
+            self._running.result()
+            if self._follower.deleted:
+                raise JobFailed(f"the job {self._handle.name!r} was deleted before its end")
+        return chunks
+
+    def _take_notes(self, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            if is_note(event, self._handle.uid) and event["metadata"]["uid"] not in self._shown_events:
+                self._shown_events.add(event["metadata"]["uid"])
+                self._notes.append(event["message"])
+        self._notes += self._sink.take_notes()
+
+    def has_trouble(self) -> bool:
+        return False
+
+    def wait(self) -> None:
+        if not self.ended:
+            self._sink.wait(0.2)
+
+    def close(self) -> None:
+        self._running.cancel()
+
+
+def _gone(pod: PodState) -> PodState:
+    """A pod that is there no more: what it was doing has ended."""
+    if pod.finished:
+        return pod
+    return msgspec.structs.replace(
+        pod, phase="Failed", deleted_at=pod.deleted_at or time.time(), finished_at=time.time()
+    )

@@ -1,0 +1,39 @@
+"""The status of a Job object of a cluster, and which of its events are notes for the user."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from vcjob.lifecycle.status import Phase, State, Status
+from vcjob.wellknown import reasons
+
+#: A controller sees a Job within milliseconds; one without a status for this long has none.
+_UNNOTICED_SECONDS = 5.0
+#: Events of the Job that its state does not show.
+_NOTED = (reasons.SCHEDULER_REPLACED, reasons.COMMAND_REJECTED, reasons.INVALID_UPDATE)
+
+
+def status_of(job: dict[str, Any]) -> Status:
+    status = Status.from_kube(job.get("status"))
+    if (job.get("status") or {}).get("state") or not _is_old(job):
+        return status
+    message = (
+        "no controller has picked the Job up: is vcjob's controller running? `vcjob install` installs it"
+    )
+    return msgspec.structs.replace(status, state=State(Phase.PENDING, reasons.NO_CONTROLLER, message))
+
+
+def _is_old(job: dict[str, Any]) -> bool:
+    return time.time() > created_at(job) + _UNNOTICED_SECONDS
+
+
+def created_at(job: dict[str, Any]) -> float:
+    return datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
+
+
+def is_note(event: dict[str, Any], uid: str) -> bool:
+    return (event.get("involvedObject") or {}).get("uid") == uid and event.get("reason") in _NOTED
