@@ -85,7 +85,7 @@ def test_a_change_of_the_current_context_takes_effect_at_the_next_call(
 
 
 def test_an_unchanged_kubeconfig_keeps_its_connection(clusters: dict[str, str], tmp_path: Path) -> None:
-    from vcjob.sdk.cluster_connection import connect
+    from vcjob.sdk.cluster.connection import connect
 
     file = tmp_path / "config"
     file.write_text(CONFIG.format(current="one", **clusters))

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from vcjob.errors import UserError
-from vcjob.sdk.backend import RunOptions
-from vcjob.sdk.cluster_connection import ClusterConnection, connect
-from vcjob.sdk.cluster_handle import ClusterHandle
+from vcjob.sdk.cluster.connection import ClusterConnection, connect
+from vcjob.sdk.cluster.handle import ClusterHandle
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import Loaded
 from vcjob.sdk.rendering import placed
 from vcjob.spec.job import BackendName
+
+if TYPE_CHECKING:
+    from vcjob.sdk.backend import RunOptions
 
 
 class ClusterBackend:

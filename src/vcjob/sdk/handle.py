@@ -1,6 +1,6 @@
 """The handle of a job: read its state and logs, wait for it, act on it, on whichever backend it runs.
 
-`Handle` is the public class; `local_handle` and `cluster_handle` implement it. Methods that wait have an async twin
+`Handle` is the public class; `local.handle` and `cluster.handle` implement it. Methods that wait have an async twin
 with the same arguments (`wait` and `wait_async`, `logs` and `logs_async`).
 """
 

@@ -31,7 +31,7 @@ class LocalBackend:
         """The newest run of that name, or the run of that uid."""
         from vcjob.errors import NoSuchJob
         from vcjob.local.jobs.store import Store
-        from vcjob.sdk.local_handle import LocalHandle
+        from vcjob.sdk.local.handle import LocalHandle
 
         store = Store()
         by_uid = store.by_uid(name) if len(name) == 36 else None
@@ -47,7 +47,7 @@ class LocalBackend:
         """The newest run of each job; without a namespace those of all namespaces."""
         from vcjob.local.jobs.store import Store
         from vcjob.local.run.run_dir import RunDir
-        from vcjob.sdk.local_handle import LocalHandle
+        from vcjob.sdk.local.handle import LocalHandle
 
         store = Store()
         found = [run for run in store.all(namespace) if not store.delete_expired(run)]
@@ -63,7 +63,7 @@ class LocalBackend:
         return closing(self._prestarted)
 
     def start(self, loaded: Loaded, options: RunOptions) -> Handle:
-        from vcjob.sdk.local_start import start
+        from vcjob.sdk.local.start import start
 
         prestarted, self._prestarted = self._prestarted, None
         return start(loaded, options, prestarted)

@@ -21,7 +21,7 @@ _inherited: list[tuple[JobClient, LoopThread]] = []
 
 
 class ClusterConnection:
-    """Used by `cluster_backend` and `cluster_handle`; every coroutine of `jobs` runs on `loop`."""
+    """Used by `cluster_backend` and `handle`; every coroutine of `jobs` runs on `loop`."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config

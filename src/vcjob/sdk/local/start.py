@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vcjob.errors import BackendError, UserError
 from vcjob.lifecycle.status_codec import rfc3339
@@ -22,12 +22,14 @@ from vcjob.local.run.caller import caller_environment
 from vcjob.local.run.run_dir import RunConfig
 from vcjob.local.supervisor.prestart import PrestartedSupervisor
 from vcjob.local.supervisor.start import start_supervisor
-from vcjob.sdk.backend import RunOptions
 from vcjob.sdk.loading import Loaded
-from vcjob.sdk.local_handle import LocalHandle
+from vcjob.sdk.local.handle import LocalHandle
 from vcjob.sdk.rendering import placed
 from vcjob.sdk.yaml_text import to_yaml
 from vcjob.spec.job import Job
+
+if TYPE_CHECKING:
+    from vcjob.sdk.backend import RunOptions
 
 
 def start(loaded: Loaded, options: RunOptions, prestarted: PrestartedSupervisor | None) -> LocalHandle:

@@ -13,11 +13,11 @@ from vcjob.cluster.client.loop_thread import LoopThread
 from vcjob.errors import JobFailed
 from vcjob.report.logs import Chunk
 from vcjob.report.podstate import PodState
-from vcjob.sdk.cluster_pods import pod_state
-from vcjob.sdk.cluster_status import is_note, status_of
+from vcjob.sdk.cluster.pods import pod_state
+from vcjob.sdk.cluster.status import is_note, status_of
 
 if TYPE_CHECKING:
-    from vcjob.sdk.cluster_handle import ClusterHandle
+    from vcjob.sdk.cluster.handle import ClusterHandle
 
 
 class ClusterFollower:

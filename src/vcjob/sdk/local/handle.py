@@ -1,4 +1,4 @@
-"""A job on this machine, as the job store has it. Created by `local_backend` and `local_start`."""
+"""A job on this machine, as the job store has it. Created by `local_backend` and `local.start`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from vcjob.local.supervisor.start import start_supervisor
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
-from vcjob.sdk.events import as_event
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.sdk.local.events import as_event
 from vcjob.sdk.pod_choice import choose_container
 from vcjob.wellknown import reasons
 

@@ -17,10 +17,10 @@ from vcjob.lifecycle.status import Status
 from vcjob.report.failure import LAST_LINES, FailureReport
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
-from vcjob.sdk.cluster_connection import ClusterConnection
-from vcjob.sdk.cluster_follower import ClusterFollower
-from vcjob.sdk.cluster_pods import failure_report, pod_state
-from vcjob.sdk.cluster_status import created_at, is_note, status_of
+from vcjob.sdk.cluster.connection import ClusterConnection
+from vcjob.sdk.cluster.follower import ClusterFollower
+from vcjob.sdk.cluster.pods import failure_report, pod_state
+from vcjob.sdk.cluster.status import created_at, is_note, status_of
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.pod_choice import choose_container
 from vcjob.spec.job import Job
@@ -212,7 +212,7 @@ class ClusterHandle(Handle):
         container: str | None = None,
     ) -> int:
         from vcjob.cluster.client.pod_exec import run_in_pod
-        from vcjob.sdk.terminal import raw_terminal, terminal_size
+        from vcjob.sdk.cluster.terminal import raw_terminal, terminal_size
 
         pod, chosen = choose_container(self, rank, task, index, container)
         with raw_terminal() as tty:
