@@ -13,7 +13,7 @@ from tests.differential.observation import OVER, ContainerSeen, JobSeen, PodSeen
 from vcjob import run, to_yaml
 from vcjob.report.podstate import ContainerState, PodState
 from vcjob.sdk.handle import Handle
-from vcjob.sdk.local_handle import LocalHandle
+from vcjob.sdk.local.handle import LocalHandle
 
 PATIENCE = 120.0
 _AT_ONCE = 6
