@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.render import job as wide_job
-from tests.cluster.controller.harness import UID, Harness
+from tests.cluster.controller.harness import KEY, Harness
 from tests.cluster.controller.jobs import job, task
 from vcjob.plan.plan import Plan
 
@@ -117,7 +117,7 @@ def _reconcile(size: int) -> Iterator[Work]:
                 event = harness.next_sight(name, phase)
                 begin = time.process_time()
                 harness.jobs.pod_changed(event)
-                await harness.reconciler.reconcile(UID)
+                await harness.reconciler.reconcile(KEY)
                 spent += time.process_time() - begin
         await harness.reconcile()
         assert harness.stored["state"]["phase"] == "Completed"

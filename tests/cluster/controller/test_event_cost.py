@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -52,14 +53,14 @@ class Work(msgspec.Struct):
 async def test_the_work_of_a_pod_event_does_not_grow_with_the_job(capsys: pytest.CaptureFixture[str]) -> None:
     calls, requests = zip(*[(await _life(size)).per_event() for size in SIZES], strict=True)
     with capsys.disabled():
-        told = ", ".join(f"{size} pods: {number:.0f}" for size, number in zip(SIZES, calls, strict=True))
-        print(f"\n  calls of functions per pod event: {told}", end="")
+        figures = ", ".join(f"{size} pods: {number:.0f}" for size, number in zip(SIZES, calls, strict=True))
+        print(f"\n  calls of functions per pod event: {figures}", end="")
     assert max(calls) <= min(calls) * SLACK, calls
     assert max(requests) <= 0.5, requests
 
 
 async def _life(size: int) -> Work:
-    """Every pod is made, seen, runs and ends, in no order, and the Job is looked at after each event."""
+    """Every pod is created, seen, runs and ends, in random order, and the Job is reconciled after each event."""
     harness = Harness(
         job("j", task("a", size), plugins={"svc": []}), status_delay=60.0, creation_chunk=size, gang="none"
     )
@@ -140,12 +141,12 @@ def _as_sent(index: int, phase: str) -> bytes:
 
 @pytest.mark.parametrize("kind", [PartialJob, PartialSpecced, PartialGroup])
 def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
-    fields = {f"f:{number}": {} for number in range(1000)}
+    fields: dict[str, Any] = {f"f:{number}": {} for number in range(1000)}
     message = msgspec.json.encode(
         {"metadata": {"name": "j", "managedFields": [fields]}, "spec": {"a": 1}, "status": {"phase": "x"}}
     )
     before = sys.getrefcount(message)
-    found = msgspec.json.decode(message, type=kind)
+    found: Any = msgspec.json.decode(message, type=kind)
     assert sys.getrefcount(message) == before
     assert bytes(found.spec) == b'{"a":1}'
 

@@ -130,7 +130,7 @@ class StormyStage(Harness):
         self.api.put("commands", {"metadata": {"name": action.lower()}, "target": target, "action": action})
 
     async def live(self) -> None:
-        """One look, as a worker has it: what goes wrong is looked at again, a death is another's beginning."""
+        """One reconcile, as a worker runs it: after an error it is retried, after a crash the next leader starts."""
         state = self.jobs.get(KEY)
         if state is not None:
             state.retry.retry_at = 0.0

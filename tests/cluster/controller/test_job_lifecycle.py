@@ -44,9 +44,9 @@ def test_a_job_completes_and_costs_few_requests(ground: ControllerCluster, serve
 
 def test_without_volcano_one_event_says_who_schedules(ground: ControllerCluster, serve: Serve) -> None:
     serve()
-    ground.create(trio("told"))
-    ground.wait_phase("told", "Completed")
-    said = [event for event in ground.events("told") if event["reason"] == "SchedulerReplaced"]
+    ground.create(trio("replaced"))
+    ground.wait_phase("replaced", "Completed")
+    said = [event for event in ground.events("replaced") if event["reason"] == "SchedulerReplaced"]
     assert len(said) == 1
     assert "Volcano's scheduler does not run here" in said[0]["message"]
     assert {pod["spec"]["schedulerName"] for pod in ground.pods()} == {"default-scheduler"}
@@ -60,11 +60,11 @@ def test_what_the_api_server_warns_of_is_told_on_the_job(ground: ControllerClust
     seen = ground.api.wait(
         f"{ground.core}/events",
         lambda seen: [e for e in seen["items"] if e["reason"] == "PodWarning"],
-        what="told",
+        what="reported",
     )
-    told = [event["message"] for event in seen["items"] if event["reason"] == "PodWarning"]
-    assert len(told) == 1, "once for all pods"
-    assert told[0].startswith('pods of task a: would violate PodSecurity "restricted:latest"')
+    warnings = [event["message"] for event in seen["items"] if event["reason"] == "PodWarning"]
+    assert len(warnings) == 1, "once for all pods"
+    assert warnings[0].startswith('pods of task a: would violate PodSecurity "restricted:latest"')
 
 
 def test_a_failed_pod_restarts_the_job_until_the_runs_are_used_up(
@@ -114,7 +114,7 @@ def test_a_change_that_is_not_allowed_is_told_and_left_out(ground: ControllerClu
     ground.api.wait(
         f"{ground.core}/events",
         lambda seen: [e for e in seen["items"] if e["reason"] == "InvalidUpdate" and "image" in e["message"]],
-        what="told",
+        what="reported",
     )
     ground.api.delete(f"{ground.core}/pods/fixed-a-0")
     pods = ground.wait_pods(lambda pods: running(pods) == 1 and attempts(pods) == {"fixed-a-0": "1"})
@@ -147,14 +147,14 @@ def test_what_is_deleted_or_changed_is_healed(ground: ControllerCluster, serve: 
     policy = f"/apis/networking.k8s.io/v1/namespaces/{ground.namespace}/networkpolicies/whole"
     old = ground.api.get(service)["metadata"]["uid"]
     ground.api.delete(service)
-    ground.api.wait(service, lambda seen: seen and seen["metadata"]["uid"] != old, what="made anew")
+    ground.api.wait(service, lambda seen: seen and seen["metadata"]["uid"] != old, what="created again")
     ground.api.patch(hosts, {"data": {"VC_WORKER_NUM": "7", "mine": "kept"}})
     healed = ground.api.wait(hosts, lambda seen: seen["data"]["VC_WORKER_NUM"] == "2", what="healed")
     assert healed["data"]["mine"] == "kept"
     ground.api.patch(service, {"spec": {"selector": {"stray": "x"}}})
     ground.api.wait(service, lambda seen: "stray" not in seen["spec"]["selector"], what="healed")
     ground.api.delete(policy)
-    ground.api.wait(policy, lambda seen: seen is not None, what="made anew")
+    ground.api.wait(policy, lambda seen: seen is not None, what="created again")
     assert running(ground.pods()) == 3
 
 

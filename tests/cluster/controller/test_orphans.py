@@ -1,4 +1,4 @@
-"""What outlives its Job: the cluster's garbage collector has its turn, and what it forgets is ended here."""
+"""Objects that outlive their Job: the garbage collector comes first, and what it forgets the controller deletes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG_AGO = float("-inf")
 
 
 async def _deleted(*, claim: bool = False) -> Harness:
-    """A Job with one pod that runs and one that has ended, deleted a moment ago."""
+    """A Job with one pod that runs and one that has ended, just deleted."""
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
     more = {"volumes": [{"mountPath": "/data", "volumeClaim": wanted}]} if claim else {}
     harness = Harness(job("j", task("a", 2, after=None), plugins={"svc": []}, **more))
@@ -126,8 +126,8 @@ async def test_claims_are_left_to_the_garbage_collector() -> None:
 def test_what_a_garbage_collector_forgot_is_deleted(
     fresh_cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Job is deleted and made anew while the collector's watch is broken: it takes the one for the other."""
-    monkeypatch.setattr(orphans, "PATIENCE", 5.0)
+    """A Job is deleted and created again while the collector's watch is broken: it takes the new one for the old."""
+    monkeypatch.setattr(orphans, "GRACE_SECONDS", 5.0)
     cluster = fresh_cluster()
     establish(cluster)
     cluster.fakes(2)

@@ -1,4 +1,4 @@
-"""One look at a Job after the other, on a pretended API server."""
+"""Reconciles of one Job against a fake API server."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ async def test_a_pod_that_a_deleted_job_left_behind_lives_on(seen: bool) -> None
 
 
 async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> None:
-    """As while an API server comes up: the same Job in the next list, unchanged, is looked at again."""
+    """As while an API server starts: the same Job, unchanged in the next list, is reconciled again."""
     harness = Harness(job("j", task("a", 1)))
     harness.api.refuse = refusing("patch", "jobs", lambda: NotFound(404, server_message="not found"))
     await harness.reconcile()
@@ -372,8 +372,8 @@ async def test_what_the_api_server_warns_of_is_told_on_the_job_once() -> None:
     harness.api.warning = 'unknown field "spec.hots"'
     await harness.reconcile()
     await harness.events.drain()
-    told = [found for (plural, _), found in harness.api.objects.items() if plural == "events"]
-    assert [(found["reason"], found["message"]) for found in told if found["type"] == "Warning"] == [
+    events = [found for (plural, _), found in harness.api.objects.items() if plural == "events"]
+    assert [(found["reason"], found["message"]) for found in events if found["type"] == "Warning"] == [
         ("PodWarning", 'pods of task a: unknown field "spec.hots"')
     ]
 

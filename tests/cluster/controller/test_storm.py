@@ -7,6 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_every_job_ends_as_it_would_have_without_the_storm(
         say("nothing is orphaned")
         foreign.stand_untouched()
         for person in people:
-            insist(lambda person=person: cluster.api.request("DELETE", person.path("jobs")))
+            insist(partial(cluster.api.request, "DELETE", person.path("jobs")))
         nothing_is_left(people)
         say("nothing is left")
         foreign.stand_untouched()

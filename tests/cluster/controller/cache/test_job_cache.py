@@ -20,7 +20,7 @@ KEY = ("n", "job-uid")
 
 
 class Woken(list[QueueKey]):
-    """Who is to be looked at, and in how many seconds at the latest."""
+    """Which Jobs are to be reconciled, and in how many seconds at the latest."""
 
     def __init__(self) -> None:
         super().__init__()

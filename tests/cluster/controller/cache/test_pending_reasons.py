@@ -1,4 +1,4 @@
-"""Why pods do not run, and which of many reasons is told."""
+"""Why pods do not run, and which of many reasons is reported."""
 
 from __future__ import annotations
 

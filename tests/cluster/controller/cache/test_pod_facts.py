@@ -1,4 +1,4 @@
-"""What a pod shows, in the lifecycle's words."""
+"""The facts about a pod that the lifecycle needs."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_a_pod_told_to_go_counts_from_when_it_was_told() -> None:
 
 @pytest.mark.parametrize(("second", "phase"), [(9, "Succeeded"), (10, "Failed"), (12, "Failed")])
 def test_an_end_in_good_order_after_being_told_to_go_is_no_success(second: int, phase: str) -> None:
-    told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30}
-    fact = fact_of(pod("Succeeded", metadata=told, containerStatuses=[ended("c", 0, second)]))
+    deleted = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30}
+    fact = fact_of(pod("Succeeded", metadata=deleted, containerStatuses=[ended("c", 0, second)]))
     assert fact is not None
     assert (fact.phase, fact.failure) == (phase, None)
 
@@ -62,18 +62,18 @@ def test_an_end_in_good_order_after_being_told_to_go_is_no_success(second: int, 
 @pytest.mark.parametrize(("second", "phase"), [(10, "Succeeded"), (30, "Succeeded"), (38, "Failed")])
 def test_a_finished_pod_that_is_deleted_later_has_succeeded(second: int, phase: str) -> None:
     """The grace period is 0 both for a finished pod and in the kubelet's last deletion, right after the end."""
-    told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 0}
-    fact = fact_of(pod("Succeeded", metadata=told, containerStatuses=[ended("c", 0, second)]))
+    deleted = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 0}
+    fact = fact_of(pod("Succeeded", metadata=deleted, containerStatuses=[ended("c", 0, second)]))
     assert fact is not None
     assert (fact.phase, fact.failure) == (phase, None)
 
 
 @pytest.mark.parametrize(("second", "phase"), [(9, "Succeeded"), (12, "Failed")])
 def test_the_time_of_an_eviction_decides_whether_the_pod_ended_because_of_it(second: int, phase: str) -> None:
-    told = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 0}
+    deleted = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 0}
     drained = [{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at(10)}]
     fact = fact_of(
-        pod("Succeeded", metadata=told, conditions=drained, containerStatuses=[ended("c", 0, second)])
+        pod("Succeeded", metadata=deleted, conditions=drained, containerStatuses=[ended("c", 0, second)])
     )
     assert fact is not None
     assert fact.phase == phase

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.cluster.controller.status.throttle import (
-    BUSY_FACTOR,
-    WAITING_FACTOR,
-    StatusThrottle,
-    UnsavedCounters,
-)
+from vcjob.cluster.controller.cache.job_state import UnsavedCounters
+from vcjob.cluster.controller.status.throttle import BUSY_FACTOR, WAITING_FACTOR, StatusThrottle
 
 
 def left(patience: StatusThrottle, waited: float, *, only_waits: bool = False, busy: bool = False) -> float:

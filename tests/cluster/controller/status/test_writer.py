@@ -1,4 +1,4 @@
-"""When a Job's status is written, and what stands for it until then, on a pretended API server."""
+"""When a Job's status is written, and what replaces it until then, against a fake API server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_one_who_takes_over_before_the_first_status_makes_no_attempt_twice
         name: harness.api.objects["pods", name]["metadata"]["labels"][ATTEMPT] for name in harness.pods()
     }
     assert attempts == {"j-master-0": "0", "j-worker-0": "0", "j-worker-1": "1"}
-    assert harness.stored["state"]["phase"] == "Pending"  # now it could not be told from the objects any more
+    assert harness.stored["state"]["phase"] == "Pending"  # the objects alone would no longer show that
 
 
 async def test_what_is_not_written_yet_is_not_forgotten_because_somebody_writes_into_the_status() -> None:

@@ -15,7 +15,7 @@ from tests.testbed.api import Api, ApiError
 
 PODS = "/api/v1/pods"
 #: What the audit log is to hold: every pod as it was made, and what its node says of it.
-AUDIT = [
+AUDIT: list[Object] = [
     {"level": "RequestResponse", "verbs": ["patch", "update"],
      "resources": [{"group": "", "resources": ["pods/status"]}], "omitManagedFields": True},
     {"level": "RequestResponse", "verbs": ["create"], "resources": [{"group": "", "resources": ["pods"]}],
@@ -79,4 +79,6 @@ class Witness:
 
 def _life(pod: Object) -> Life | None:
     owner, meta = controller_of(pod), pod["metadata"]
-    return owner and (owner["uid"], meta["name"], (meta.get("labels") or {}).get("vcjob.io/attempt", ""))
+    if owner is None:
+        return None
+    return owner["uid"], meta["name"], (meta.get("labels") or {}).get("vcjob.io/attempt", "")

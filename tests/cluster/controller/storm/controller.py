@@ -11,6 +11,7 @@ import struct
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -41,10 +42,12 @@ def main(clock: str, *arguments: str) -> None:
     from vcjob.cli.main import main as command_line
     from vcjob.cluster.process import main as process
 
-    as_it_is = process.run
-    process.run = lambda config, options: as_it_is(
-        config, msgspec.structs.replace(options, lease=SHORT_LEASE)
-    )
+    run = process.run
+
+    def run_with_short_lease(kubeconfig: str | None, context: str | None, chosen: dict[str, Any]) -> int:
+        return run(kubeconfig, context, {**chosen, "lease": msgspec.to_builtins(SHORT_LEASE)})
+
+    process.run = run_with_short_lease
     sys.argv = ["vcjob", "controller", *arguments]
     command_line()
 

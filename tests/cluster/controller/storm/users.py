@@ -113,7 +113,7 @@ class Resident:
             self._until = next(self._acts)
         self.moved_in = True
 
-    def reconcile(self, job: Object | None) -> None:
+    def observe(self, job: Object | None) -> None:
         """Do what is to be done at this sight of the Job."""
         while self._until is not None and self._until(job):
             self._until = next(self._acts, None)
@@ -192,7 +192,7 @@ class Village:
         for resident in self.residents:
             job = jobs.get((resident.person.namespace, resident.name))
             if resident.moved_in:
-                resident.look(job)
+                resident.observe(job)
             problems.append(resident.problem(job))
         return [problem for problem in problems if problem]
 
