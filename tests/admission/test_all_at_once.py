@@ -1,4 +1,4 @@
-"""Everything that is wrong is told in one go, with its place, and nothing is told that only follows from it."""
+"""All problems are reported at once with their places, and none that only follows from another."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def test_after_a_wrong_type_the_rest_is_still_checked() -> None:
         ({"volumes": [{"mountPath": 5, "volumeClaimName": "x"}]}, "spec.volumes[0].mountPath"),
     ],
 )
-def test_what_only_follows_from_a_wrong_type_is_not_told(broken: dict[str, Any], path: str) -> None:
+def test_a_problem_that_only_follows_from_a_wrong_type_is_not_reported(
+    broken: dict[str, Any], path: str
+) -> None:
     doc = pytorch_job()
     doc["spec"].update(broken)
     assert [problem.path for problem in errors(doc)] == [path]
@@ -118,14 +120,14 @@ def test_a_document_without_its_main_parts(key: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("doc", [{}, {"kind": "Job"}])
-def test_an_empty_document_is_told_what_is_missing(doc: dict[str, Any]) -> None:
+def test_the_missing_fields_of_an_empty_document_are_reported(doc: dict[str, Any]) -> None:
     assert {"`apiVersion` is missing", "`metadata` is missing", "`spec` is missing"} <= {
         p.message for p in errors(doc)
     }
 
 
 @pytest.mark.parametrize("data", [None, 5, [], "x"])
-def test_what_is_no_mapping_is_refused(data: Any) -> None:
+def test_a_document_that_is_not_a_mapping_is_refused(data: Any) -> None:
     assert not admit(data).valid
 
 

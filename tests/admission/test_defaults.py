@@ -1,4 +1,4 @@
-"""Defaults: contract §3, as a real Volcano fills them in."""
+"""Defaults, as a real Volcano fills them in (docs/semantics.md)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_tasks_without_names_are_named_by_their_index() -> None:
     assert [each["name"] for each in spec_of(job(first, second))["tasks"]] == ["work", "default1"]
 
 
-def test_row_19_an_explicit_max_retry_of_0_is_honoured() -> None:
+def test_improvement_19_an_explicit_max_retry_of_0_is_honoured() -> None:
     spec = spec_of(job(task(maxRetry=0), maxRetry=0))
     assert spec["maxRetry"] == 0
     assert spec["tasks"][0]["maxRetry"] == 0
@@ -125,7 +125,7 @@ def test_an_svc_of_the_users_is_left_alone() -> None:
     assert spec_of(pytorch_job(plugins={"svc": None}))["plugins"]["svc"] is None
 
 
-def test_no_plugins_are_added_where_none_force_them() -> None:
+def test_no_plugins_are_added_unless_others_require_them() -> None:
     assert "plugins" not in spec_of(job())
     assert spec_of(job(plugins={"env": []}))["plugins"] == {"env": []}
 

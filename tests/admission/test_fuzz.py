@@ -1,4 +1,4 @@
-"""A small part of the fuzzing that `bench/fuzz.py` does at length."""
+"""A short run of the fuzzer in `bench/fuzz.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench import fuzz
 
 
 @pytest.mark.parametrize("seed", [1, 20261115])
-def test_nonsense_is_refused_with_a_reason_and_a_place(seed: int) -> None:
+def test_random_input_is_refused_with_a_reason_and_a_place(seed: int) -> None:
     outcomes = fuzz.run(1200, seed)
     assert sum(outcomes.values()) == 1200
     assert set(outcomes) == {"unreadable", "no job", "refused", "valid"}

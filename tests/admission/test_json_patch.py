@@ -1,4 +1,4 @@
-"""The webhook answers with a patch: applied to what came in, it gives what admission made of it."""
+"""The JSON patch of the webhook turns the given Job into the admitted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals have the words of Volcano's and of the API server in them: people, and tools, look for these."""
+"""Messages contain the phrases of Volcano and of the API server that people and tools search for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def policies(*each: dict[str, Any]) -> dict[str, Any]:
         (job(volumes=[{"mountPath": "/data"}]), "either VolumeClaim or VolumeClaimName must be specified"),
     ],
 )
-def test_a_refusal_has_the_words_that_are_looked_for(doc: dict[str, Any], words: str) -> None:
+def test_a_message_contains_the_phrase_of_volcano(doc: dict[str, Any], words: str) -> None:
     assert any(words in f"{problem.message} {problem.hint}" for problem in errors(doc))
 
 
@@ -54,5 +54,7 @@ def test_a_refusal_has_the_words_that_are_looked_for(doc: dict[str, Any], words:
         (job(task("a"), queue="another"), "job updates may not change fields other than"),
     ],
 )
-def test_a_refused_update_has_them_too(doc: dict[str, Any], words: str) -> None:
+def test_the_message_of_a_refused_update_contains_the_phrase_of_volcano(
+    doc: dict[str, Any], words: str
+) -> None:
     assert any(words in problem.message for problem in admit(doc, old=job(task("a"))).problems)

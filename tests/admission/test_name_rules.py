@@ -1,4 +1,4 @@
-"""Names that a new Job may not have, and the queues it may not name."""
+"""Checks of the names of a new Job and of its queue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_generated_name_is_for_clusters_only() -> None:
     ],
 )
 @pytest.mark.parametrize("plugins", [{"svc": []}, {"pytorch": ["--master=m"]}])
-def test_a_job_name_that_can_name_no_service(name: str, words: str, plugins: dict[str, Any]) -> None:
+def test_a_job_name_that_is_not_a_service_name(name: str, words: str, plugins: dict[str, Any]) -> None:
     found = errors(job(task("m", replicas=0), name=name, plugins=plugins))
     assert [problem.path for problem in found if words in problem.message] == ["metadata.name"]
 
@@ -50,7 +50,7 @@ def test_without_a_service_a_name_may_have_dots_and_begin_with_a_digit() -> None
     refused(job(name="a." * 31 + "aa"), "metadata.name", "64 characters")
 
 
-def test_a_namespace_that_is_none() -> None:
+def test_an_invalid_namespace() -> None:
     doc = job()
     doc["metadata"]["namespace"] = "A.b"
     refused(doc, "metadata.namespace", "lower-case")
@@ -60,7 +60,7 @@ def test_a_namespace_that_is_none() -> None:
     ("name", "words"),
     [("Work", "lower-case"), ("a.b", "lower-case"), ("-a", "begin and end"), ("a" * 64, "64 characters")],
 )
-def test_a_task_name_that_is_no_dns_label(name: str, words: str) -> None:
+def test_a_task_name_that_is_not_a_dns_label(name: str, words: str) -> None:
     refused(job(task(name)), f"{WORK}.name", words)
 
 
@@ -72,7 +72,7 @@ def test_pod_names_are_measured_at_the_largest_index() -> None:
     assert problem.hint == "shorten the name of the Job or of the task by 1 characters"
 
 
-def test_a_queue_name_that_can_be_no_label() -> None:
+def test_a_queue_name_that_is_not_a_label() -> None:
     refused(job(queue="q" * 64), "spec.queue", "more than 63 characters")
     admitted(job(queue="q" * 63))
 

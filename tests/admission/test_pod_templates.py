@@ -1,4 +1,4 @@
-"""An invalid pod template is refused before any pod is made."""
+"""Checks of pod templates: an invalid one is refused before any pod is created."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_ephemeral_containers() -> None:
 # Volumes
 
 
-def test_a_mount_of_no_volume() -> None:
+def test_a_mount_of_an_unknown_volume() -> None:
     doc = pod(
         container(volumeMounts=[{"name": "dta", "mountPath": "/d"}]),
         volumes=[{"name": "data", "emptyDir": {}}],

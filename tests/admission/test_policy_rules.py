@@ -1,4 +1,4 @@
-"""What is refused of a new Job's policies."""
+"""Checks of the policies of a new Job."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_exit_code_0() -> None:
     refused(policies({"exitCode": 0, "action": "AbortJob"}), f"{JOB_POLICIES}[0].exitCode", "success")
 
 
-def test_any_event_beside_others() -> None:
+def test_the_event_any_together_with_others() -> None:
     star, other = {"event": "*", "action": "AbortJob"}, {"event": "PodFailed", "action": "RestartJob"}
     assert "PodFailed" in (refused(policies(other, star), f"{JOB_POLICIES}[1]", "every event").hint or "")
     refused(

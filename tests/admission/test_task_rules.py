@@ -1,4 +1,4 @@
-"""What is refused of a new Job's tasks: their numbers, their plugins, what they wait for."""
+"""Checks of the tasks of a new Job: numbers, plugins and dependencies."""
 
 from __future__ import annotations
 
@@ -104,6 +104,6 @@ def test_unknown_plugin() -> None:
     assert "pytorch" in (problem.hint or "")
 
 
-def test_bad_flags_missing_master_and_bad_policies_are_told_at_once() -> None:
+def test_bad_flags_and_bad_policies_are_reported_at_once() -> None:
     doc = pytorch_job("--port=abc", policies=[{"event": "X", "action": "AbortJob"}])
     assert {problem.path for problem in errors(doc)} == {"spec.plugins.pytorch[0]", "spec.policies[0].event"}

@@ -1,4 +1,4 @@
-"""What is refused of a new Job's topology and partitions."""
+"""Checks of the topology and partitions of a new Job."""
 
 from __future__ import annotations
 

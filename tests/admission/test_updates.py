@@ -1,4 +1,4 @@
-"""Contract §4, update: what may change, and that the same file applied again changes nothing."""
+"""Updates (docs/semantics.md): which fields may change, and that applying the same file again changes nothing."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_tasks_are_not_added_removed_or_reordered(old: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("file", REFERENCE, ids=lambda file: file.stem)
-def test_applying_the_same_file_again_is_no_change(file: Path) -> None:
+def test_applying_the_same_file_again_is_not_a_change(file: Path) -> None:
     reference = json.loads(file.read_text())
     (stored,) = [item for item in reference["objects"] if item["kind"] == "Job"]
     assert check_update(stored, reference["job"]) == []
@@ -128,7 +128,7 @@ def test_applying_the_same_file_again_is_no_change(file: Path) -> None:
     assert admit(reference["job"], old=stored).valid
 
 
-def test_what_the_api_server_and_the_controller_write_is_no_change(old: dict[str, Any]) -> None:
+def test_fields_written_by_the_api_server_and_the_controller_are_not_a_change(old: dict[str, Any]) -> None:
     new = copy.deepcopy(old)
     pod = new["spec"]["tasks"][0]["template"]
     pod["metadata"] = {"creationTimestamp": None}
@@ -193,7 +193,7 @@ def test_many_changes_are_not_all_listed(old: dict[str, Any]) -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(jobs())
-def test_a_drawn_job_applied_again_is_no_change(doc: dict[str, Any]) -> None:
+def test_a_random_job_applied_again_is_not_a_change(doc: dict[str, Any]) -> None:
     stored = admitted(doc).doc
     assert check_update(stored, doc) == []
     assert admit(doc, old=stored).valid

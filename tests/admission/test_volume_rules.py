@@ -1,4 +1,4 @@
-"""What is refused of a new Job's volumes."""
+"""Checks of the volumes of a new Job."""
 
 from __future__ import annotations
 

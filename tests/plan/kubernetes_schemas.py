@@ -1,4 +1,4 @@
-"""The published schemas of Kubernetes, strict: no field that it does not know."""
+"""The published schemas of Kubernetes in strict form: unknown fields are errors."""
 
 from __future__ import annotations
 

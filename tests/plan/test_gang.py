@@ -1,4 +1,4 @@
-"""The three ways of telling a scheduler that pods belong together."""
+"""PodGroups of Volcano and of the coscheduling plugin, and Jobs without a gang."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def waiting(*names: str) -> dict[str, Any]:
         (["a", "b", "c"], {"a": 2, "b": 3, "c": 1}, 6),
     ],
 )
-def test_row_27_only_tasks_whose_dependencies_are_met_count_as_members(
+def test_improvement_27_only_tasks_whose_dependencies_are_met_count_as_members(
     ready: list[str] | None, members: dict[str, int], minimum: int
 ) -> None:
     given = job(task("a", 2), task("b", 3, **waiting("a")), task("c", 1, **waiting("b")), minAvailable=6)

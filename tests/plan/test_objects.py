@@ -1,4 +1,4 @@
-"""The objects beside the pods: their order, their owner, and the claims of the Job's volumes."""
+"""The objects other than pods: their order, their owner, and the claims of the Job's volumes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Extra(Plugin[None]):
             yield {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x", "ownerReferences": []}}
 
 
-def test_row_13_objects_come_in_the_order_of_creation_and_belong_to_the_job(
+def test_improvement_13_objects_come_in_the_order_of_creation_and_belong_to_the_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Extra(), None)])
@@ -73,7 +73,7 @@ def test_a_claim_that_is_there_already_is_used_and_not_made() -> None:
 
 
 def test_a_claim_that_volcano_has_named_is_not_made_again() -> None:
-    """Volcano writes the name of the claim that it made into the Job, beside the claim."""
+    """Volcano writes the name of the claim that it created into the Job, next to the claim."""
     volumes = [{"mountPath": "/data", "volumeClaim": CLAIM, "volumeClaimName": "made"}]
     plan = Plan(job(task("worker"), volumes=volumes))
     assert of_kind(plan.objects(), "PersistentVolumeClaim") == []

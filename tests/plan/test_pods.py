@@ -1,4 +1,4 @@
-"""What every pod of every Job has, whatever its plugins."""
+"""The parts of a pod that do not depend on plugins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vcjob.errors import UserError
 from vcjob.plan.plan import Plan
 
 
-def test_row_29_a_pod_says_whose_it_is_which_one_and_which_try() -> None:
+def test_improvement_29_a_pod_says_whose_it_is_which_one_and_which_try() -> None:
     pod = Plan(job(task("worker", 3), queue="gold")).pod("worker", 2, version=4, attempt=5, retries=6)
     assert pod["apiVersion"] == "v1"
     assert pod["kind"] == "Pod"
@@ -205,7 +205,7 @@ def test_the_job_itself_is_not_changed_by_planning() -> None:
     assert json.dumps(given.doc) == before
 
 
-def test_row_1_siblings_differ_in_their_index_alone() -> None:
+def test_improvement_1_siblings_differ_in_their_index_alone() -> None:
     given = job(
         task("master"),
         task("worker", 12),
@@ -222,7 +222,7 @@ def test_row_1_siblings_differ_in_their_index_alone() -> None:
     assert as_another == plan.pod_json("worker", 9).decode()
 
 
-def test_row_5_injected_env_stands_first_and_each_name_once() -> None:
+def test_improvement_5_injected_variables_come_first_and_each_name_once() -> None:
     env = [
         {"name": "URL", "value": "tcp://$(MASTER_ADDR):$(MASTER_PORT)"},
         {"name": "RANK", "value": "99"},

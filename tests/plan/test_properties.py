@@ -1,4 +1,4 @@
-"""What holds for every Job that admission accepts."""
+"""Properties of the plan of every Job that admission accepts."""
 
 from __future__ import annotations
 

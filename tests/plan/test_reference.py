@@ -1,8 +1,8 @@
-"""Our plan beside what a real Volcano 1.15.1 created for the same Job.
+"""Compares our plan with the objects that a real Volcano 1.15.1 created for the same Job.
 
-Every difference is named here with the row of the compatibility table that it comes from, or as a value
-that the API server fills in by itself. A difference that is not named fails, and so does a name that is
-no longer a difference.
+Every difference is listed here with the improvement that causes it (numbered as in docs/semantics.md), or as
+a value that the API server fills in. A difference that is not listed fails, and so does a listed one that no
+longer exists.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ DIFFERENCES = (
         r"PodGroup res-UID spec\.minResources\.(requests\.)?nvidia\.com/gpu",
         ABSENT,
         "2",
-        "row 25: a limit counts as a request",
+        "improvement 25: a limit counts as a request",
     ),
     (
         r"Pod \S+ metadata\.(labels|annotations)\.vcjob\.io/attempt",
         ABSENT,
         "0",
-        "row 29: which try is this pod",
+        "improvement 29: which try is this pod",
     ),
     (
         r"Pod \S+ spec\.(initC|c)ontainers\[\S+\]\.env\[LOCAL_(RANK|WORLD_SIZE)\].*",
@@ -55,44 +55,49 @@ DIFFERENCES = (
         r"Pod \S+ spec\.initContainers\[\S+\]\.env\[(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK)\].*",
         ABSENT,
         ANY,
-        "row 6",
+        "improvement 6",
     ),
     (
         r"Pod \S+ spec\.initContainers\[wait-for-master\]\.env\[V[CK]_.*",
         ABSENT,
         ANY,
-        "row 1: one order of plugins",
+        "improvement 1: one order of plugins",
     ),
     (
         r"Pod \S+ spec\.initContainers\[wait-for-master\]\.volumeMounts\[.*",
         ABSENT,
         ANY,
-        "row 1: one order of plugins",
+        "improvement 1: one order of plugins",
     ),
     (
         r"Pod \S+ spec\.initContainers\[wait-for-master\]\.env\[VCJOB_WAIT_.*",
         ABSENT,
         ANY,
-        "row 8: values by env",
+        "improvement 8: values by env",
     ),
     (
         r"Pod \S+ spec\.initContainers\[wait-for-master\]\.command\[2\]",
         "<the wait program>",
         ANY,
-        "row 8: our program",
+        "improvement 8: our program",
     ),
     (
         r"Pod \S+ spec\.initContainers\[wait-for-master\]\.(resources|securityContext)\..*",
         ABSENT,
         ANY,
-        "row 9",
+        "improvement 9",
     ),
-    (r"Pod \S+ spec\.initContainers\[wait-for-master\]\.imagePullPolicy", "Always", "IfNotPresent", "row 9"),
+    (
+        r"Pod \S+ spec\.initContainers\[wait-for-master\]\.imagePullPolicy",
+        "Always",
+        "IfNotPresent",
+        "improvement 9",
+    ),
     (
         r"Pod \S+ spec\.initContainers\[wait-for-master\]\.terminationMessagePolicy",
         ABSENT,
         ANY,
-        "row 10: the reason stays",
+        "improvement 10: the reason stays",
     ),
     (r"Pod \S+ spec\.(initC|c)ontainers\[\S+\]\.imagePullPolicy", "IfNotPresent", ABSENT, "API server"),
     (r"Pod \S+ spec\.containers\[\S+\]\.ports\[pytorchjob-port\]\.protocol", "TCP", ABSENT, "API server"),

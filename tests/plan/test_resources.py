@@ -1,4 +1,4 @@
-"""Counting what a pod asks for as Kubernetes does."""
+"""The resources of a pod, counted as Kubernetes counts them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_containers_add_up() -> None:
     assert limits(**spec) == {}
 
 
-def test_row_25_a_limit_without_a_request_counts_as_the_request() -> None:
+def test_improvement_25_a_limit_without_a_request_counts_as_the_request() -> None:
     spec = {"containers": [of({"cpu": "1"}, {"cpu": "2", "nvidia.com/gpu": 4})]}
     assert requests(**spec) == {"cpu": "1", "nvidia.com/gpu": "4"}
     assert limits(**spec) == {"cpu": "2", "nvidia.com/gpu": "4"}

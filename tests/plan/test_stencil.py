@@ -1,4 +1,4 @@
-"""Filling in what differs from pod to pod."""
+"""Stencils: filling in the values that differ from pod to pod."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_text_without_slots_is_the_same_for_all() -> None:
 
 
 @pytest.mark.parametrize("text", ["<#0>", "<#0>index:<#0>", "<#0>other:1<#0>", "x<#0>index:0"])
-def test_a_mark_that_is_no_slot_is_a_clash(text: str) -> None:
+def test_a_mark_outside_of_a_slot_is_a_clash(text: str) -> None:
     with pytest.raises(MarkClash):
         Stencil({"a": text}, mark(0))
 
 
-def test_half_a_mark_before_a_slot_is_no_clash() -> None:
+def test_half_a_mark_before_a_slot_is_not_a_clash() -> None:
     assert Stencil({"a": f"<#0{Slot(mark(0), 'index')}<#0"}, mark(0)).fill(VALUES) == b'{"a":"<#07<#0"}'
 
 

@@ -1,4 +1,4 @@
-"""What ``vcjob render`` gives for the guide's file against the pods that Volcano itself made of it."""
+"""Compares the output of ``vcjob render`` for the guide's file with the pods that Volcano created from it."""
 
 from __future__ import annotations
 

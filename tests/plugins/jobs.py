@@ -1,4 +1,4 @@
-"""Small Jobs for the plugins, and what the plugins make of them."""
+"""Small Jobs for the tests of the plugins, and helpers to shape and check them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Pod:
 
 
 def problems(of: Job) -> list[tuple[str, str, str, str | None]]:
-    """Severity, path, message and hint of everything the plugins say."""
+    """Severity, path, message and hint of every problem that the plugins report."""
     return [(p.severity, p.path, p.message, p.hint) for p in check_plugins(of)]
 
 

@@ -1,4 +1,4 @@
-"""The argument parser: what Go reads is read the same, and what Go drops in silence is a problem."""
+"""The argument parser reads what Go reads, and reports what Go silently ignores."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ DASHES = st.sampled_from(["-", "--"])
 
 @st.composite
 def well_formed(draw: st.DrawFn) -> tuple[list[str], dict[str, object]]:
-    """A list that Go reads to its end, and what is in it."""
+    """A list that Go reads to its end, and the values in it."""
     items: list[str] = []
     values: dict[str, object] = {"master": "master", "port": 23456, "wait-master-enabled": False}
     for _ in range(draw(st.integers(0, 6))):
@@ -297,8 +297,10 @@ ONE_EACH = "write each argument as one item: --name=value"
         ),
     ],
 )
-def test_what_volcano_swallows_is_refused_at_its_item(arguments: list[str], expected: list[Problem]) -> None:
-    """Contract row 2."""
+def test_an_argument_that_volcano_ignores_is_refused_at_its_item(
+    arguments: list[str], expected: list[Problem]
+) -> None:
+    """Improvement 2 in docs/semantics.md."""
     assert problems(*arguments) == expected
 
 

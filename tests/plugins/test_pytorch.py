@@ -144,7 +144,7 @@ def test_tasks_and_port_go_by_the_arguments() -> None:
     assert ports_of(Pod(made, "chief", 0)) == [{"containerPort": 4096, "name": "pytorchjob-port"}]
 
 
-def test_row_4_one_task_named_as_both_is_a_job_of_equal_replicas() -> None:
+def test_improvement_4_one_task_named_as_both_is_a_job_of_equal_replicas() -> None:
     made = job(task("node", 3), pytorch=["--master=node", "--worker=node"])
     assert problems(made) == []
     assert [Pod(made, "node", index).env for index in range(3)] == [
@@ -158,7 +158,7 @@ def test_row_4_one_task_named_as_both_is_a_job_of_equal_replicas() -> None:
     ]
 
 
-def test_row_4_in_a_job_of_equal_replicas_every_pod_waits_and_the_program_knows_rank_0() -> None:
+def test_improvement_4_in_a_job_of_equal_replicas_every_pod_waits_and_the_program_knows_rank_0() -> None:
     made = job(task("node", 2), pytorch=["--master=node", "--worker=node", "--wait-master-enabled"])
     for index in range(2):
         shaped = Pod(made, "node", index)
@@ -176,7 +176,7 @@ def test_ranks_are_exactly_0_to_world_size(workers: int, extra: int) -> None:
     assert Pod(made, "master", 0).env["WORLD_SIZE"] == str(workers + 1)
 
 
-def test_row_28_the_masters_own_hostname_and_subdomain_make_its_address() -> None:
+def test_improvement_28_the_masters_own_hostname_and_subdomain_make_its_address() -> None:
     made = job(task("master", hostname="boss", subdomain="head"), task("worker"))
     assert problems(made) == []
     assert Pod(made, "worker", 0).env["MASTER_ADDR"] == "boss.head"
@@ -216,7 +216,7 @@ def test_a_container_that_declares_the_port_does_not_speak_for_the_next() -> Non
 
 
 @pytest.mark.parametrize("declared", ["main", "side", None])
-def test_row_7_with_host_network_the_port_stands_once_in_the_pod(declared: str | None) -> None:
+def test_improvement_7_with_host_network_the_port_is_declared_once_in_the_pod(declared: str | None) -> None:
     containers: list[dict[str, Any]] = [{"name": "main", "image": "i"}, {"name": "side", "image": "i"}]
     for container in containers:
         if container["name"] == declared:
@@ -273,7 +273,7 @@ def test_nproc_per_node_adds_what_torchrun_reads(given: str, value: str) -> None
     assert list(Pod(made, "extra", 0).env) == ["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"]
 
 
-def test_row_29_the_sidecar_is_turned_off_on_request() -> None:
+def test_improvement_29_the_sidecar_is_turned_off_on_request() -> None:
     made = job(task("master", metadata={"labels": {"a": "b"}}), pytorch=["--disable-istio-sidecar"])
     off = {"sidecar.istio.io/inject": "false"}
     assert problems(made) == []
@@ -283,7 +283,7 @@ def test_row_29_the_sidecar_is_turned_off_on_request() -> None:
 @pytest.mark.parametrize(
     "order", [("pytorch", "svc", "env"), ("env", "svc", "pytorch"), ("svc", "env", "pytorch")]
 )
-def test_row_1_the_order_in_the_file_changes_no_letter(order: tuple[str, ...]) -> None:
+def test_improvement_1_the_order_in_the_file_does_not_matter(order: tuple[str, ...]) -> None:
     arguments = {"pytorch": ["--wait-master-enabled"], "svc": [], "env": []}
     pods = [
         Pod(job(task("master"), task("worker", 2), **{name: arguments[name] for name in names}), "worker", 1)
@@ -292,7 +292,7 @@ def test_row_1_the_order_in_the_file_changes_no_letter(order: tuple[str, ...]) -
     assert json.dumps([pods[0].pod, pods[0].injected]) == json.dumps([pods[1].pod, pods[1].injected])
 
 
-def test_row_1_siblings_differ_in_their_index_alone() -> None:
+def test_improvement_1_siblings_differ_in_their_index_alone() -> None:
     made = job(
         task("master"), task("worker", 2), pytorch=["--wait-master-enabled", "--nproc-per-node=2"], env=[]
     )
@@ -302,7 +302,7 @@ def test_row_1_siblings_differ_in_their_index_alone() -> None:
     assert {**second.spec, "hostname": "test-pytorch-worker-0"} == first.spec
 
 
-def test_row_6_init_containers_know_their_rank_and_row_5_injected_values_come_first() -> None:
+def test_improvement_6_init_containers_know_their_rank_and_injected_values_come_first() -> None:
     own = [{"name": "URL", "value": "tcp://$(MASTER_ADDR)"}, {"name": "RANK", "value": "9"}]
     made = job(
         task("master"),

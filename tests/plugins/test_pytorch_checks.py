@@ -1,4 +1,4 @@
-"""What the pytorch plugin refuses or warns about."""
+"""The errors and warnings of the pytorch plugin."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_timeout_below_1_or_beyond_all_measure_is_refused(timeout: str) -> Non
 
 
 @pytest.mark.parametrize("image", ["", "a b", "a\n"])
-def test_an_image_that_is_none_is_refused(image: str) -> None:
+def test_an_invalid_image_is_refused(image: str) -> None:
     assert said("--wait-master-enabled", f"--wait-master-image={image}") == [
         (
             "error",
@@ -58,7 +58,7 @@ def test_an_image_that_is_none_is_refused(image: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "two", "", "1.5"])
-def test_a_number_of_processes_that_is_none_is_refused(number: str) -> None:
+def test_an_invalid_number_of_processes_is_refused(number: str) -> None:
     assert said(f"--nproc-per-node={number}") == [
         (
             "error",
@@ -85,7 +85,7 @@ def test_settings_of_a_wait_that_is_off_are_warned_about(flag: str) -> None:
     assert said("--wait-master-enabled", flag) == []
 
 
-def test_row_3_a_missing_master_is_refused_where_it_is_named() -> None:
+def test_improvement_3_a_missing_master_is_refused_where_it_is_named() -> None:
     assert said("--port=1", "--master=chief") == [
         (
             "error",
@@ -107,19 +107,19 @@ def test_an_explicit_worker_that_names_no_task_is_refused() -> None:
     ]
 
 
-def test_a_job_without_tasks_is_told_which_to_add() -> None:
+def test_the_hint_for_a_job_without_tasks_names_the_task_to_add() -> None:
     assert [hint for _, _, _, hint in problems(job(pytorch=["--master=a", "--worker=b"]))] == [
         "add a task named a",
         "add a task named b",
     ]
 
 
-def test_one_name_for_both_that_names_no_task_is_one_problem() -> None:
+def test_one_unknown_name_for_master_and_worker_is_one_problem() -> None:
     found = said("--master=node", "--worker=node")
     assert [(severity, path) for severity, path, _, _ in found] == [("error", f"{LIST}[0]")]
 
 
-def test_row_4_two_masters_are_refused() -> None:
+def test_improvement_4_two_masters_are_refused() -> None:
     assert said(tasks=(task("worker"), task("master", 2))) == [
         (
             "error",
@@ -145,11 +145,11 @@ def test_workers_without_a_master_pod_are_refused(workers: int) -> None:
 @pytest.mark.parametrize(
     "tasks", [(task("master", 0), task("worker", 0)), (task("master", 0), task("extra", 3))]
 )
-def test_a_job_scaled_to_nothing_is_let_be(tasks: Any) -> None:
+def test_a_job_scaled_to_zero_is_accepted(tasks: Any) -> None:
     assert said(tasks=tasks) == []
 
 
-def test_row_28_a_hostname_for_several_ranks_is_refused() -> None:
+def test_improvement_28_a_hostname_for_several_ranks_is_refused() -> None:
     tasks = (task("master"), task("worker", 2, hostname="w"), task("extra", 2, hostname="x"))
     assert said(tasks=tasks) == [
         (
@@ -162,7 +162,7 @@ def test_row_28_a_hostname_for_several_ranks_is_refused() -> None:
     assert said(tasks=(task("master"), task("worker", 1, hostname="w"))) == []
 
 
-def test_row_28_a_hostname_that_is_the_masters_too_is_refused() -> None:
+def test_improvement_28_a_hostname_that_is_the_masters_too_is_refused() -> None:
     assert said(tasks=(task("master", hostname="h"), task("worker", hostname="h"))) == [
         (
             "error",
@@ -175,7 +175,7 @@ def test_row_28_a_hostname_that_is_the_masters_too_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["labels", "annotations"])
-def test_row_29_an_istio_sidecar_is_warned_about(kind: str) -> None:
+def test_improvement_29_an_istio_sidecar_is_warned_about(kind: str) -> None:
     injected = task("worker", metadata={kind: {"sidecar.istio.io/inject": "true"}})
     assert said(tasks=(task("master"), injected)) == [
         (
@@ -190,7 +190,7 @@ def test_row_29_an_istio_sidecar_is_warned_about(kind: str) -> None:
     assert said(tasks=(task("master"), let_be)) == []
 
 
-def test_row_5_a_value_of_the_users_that_is_overridden_is_warned_about() -> None:
+def test_improvement_5_a_value_of_the_users_that_is_overridden_is_warned_about() -> None:
     env = [{"name": "A", "value": "1"}, {"name": "RANK", "value": "7"}]
     containers = [{"name": "main", "image": "i", "env": env}]
     inits = [{"name": "pre", "image": "i", "env": [{"name": "VC_MASTER_NUM", "value": "7"}]}]

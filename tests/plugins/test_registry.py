@@ -1,4 +1,4 @@
-"""Which plugins a Job may name."""
+"""The plugins that a Job may use."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_job_without_plugins_opens_none() -> None:
     assert list(registry.check_plugins(bare)) == []
 
 
-def test_installed_packages_are_looked_through_only_for_a_name_that_is_not_ours(
+def test_installed_packages_are_searched_only_for_a_name_that_is_not_built_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked = []

@@ -1,4 +1,4 @@
-"""svc and env: names by which pods find each other, and the index of each."""
+"""The svc and env plugins: the names by which pods find each other, and the index of each pod."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_template_with_its_own_hostname_counts_one_host() -> None:
     }
 
 
-def test_row_28_a_subdomain_of_the_templates_own_has_a_service_too() -> None:
+def test_improvement_28_a_subdomain_of_the_templates_own_has_a_service_too() -> None:
     made = train(
         task("a", subdomain="s"),
         task("b", subdomain="s"),
@@ -160,7 +160,7 @@ def test_row_28_a_subdomain_of_the_templates_own_has_a_service_too() -> None:
     assert objects(train(task("a", subdomain="s")))[1:] == [SERVICE, extra[0], POLICY]
 
 
-def test_row_24_hosts_too_long_for_a_program_are_left_out_with_a_warning() -> None:
+def test_improvement_24_hosts_too_long_for_a_program_are_left_out_with_a_warning() -> None:
     name = "w" * 50
     made = train(task("a"), task(name, 2500))
     variable = f"VC_{name.upper()}_HOSTS"
@@ -177,7 +177,7 @@ def test_row_24_hosts_too_long_for_a_program_are_left_out_with_a_warning() -> No
     assert problems(train(task("a"), task(name, 2500), arguments=["--inject-hosts-env=false"])) == []
 
 
-def test_row_24_the_limit_is_the_kernels_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_improvement_24_the_limit_is_the_kernels_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     made = train(task("a", 3))
     value = "train-a-0.train,train-a-1.train,train-a-2.train"
     exact = len(f"VC_A_HOSTS={value}") + 1  # the kernel counts the zero byte behind it
@@ -187,7 +187,7 @@ def test_row_24_the_limit_is_the_kernels_to_the_byte(monkeypatch: pytest.MonkeyP
     assert sorted(svc.oversized(made)) == ["VC_A_HOSTS"]
 
 
-def test_row_24_all_variables_together_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_improvement_24_all_variables_together_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
     made = train(task("a"), task("b"), task("c", 0), task("d"))
     one, none = len("VC_A_HOSTS=train-a-0.train") + 1, len("VC_C_HOSTS=") + 1
     monkeypatch.setattr(svc, "MAX_VARIABLES", one + none)
@@ -218,7 +218,7 @@ def test_a_list_that_is_left_out_makes_room_in_a_full_config_map(monkeypatch: py
     ]
 
 
-def test_lists_that_no_config_map_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_too_long_for_a_config_map_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     made = train(task("a", 3), task("b", 2))
     size = sum(len(key) + len(value) for key, value in config_map(made).items())
     monkeypatch.setattr(svc, "MAX_CONFIG_MAP", size)
@@ -274,7 +274,7 @@ def test_env_gives_the_index_twice() -> None:
     assert Pod(job(task("a", 9), env=None), "a", 7).env == {"VK_TASK_INDEX": "7", "VC_TASK_INDEX": "7"}
 
 
-def test_row_29_env_gives_the_attempt_on_request() -> None:
+def test_improvement_29_env_gives_the_attempt_on_request() -> None:
     made = job(task("a", 9), env=["--attempt"])
     assert problems(made) == []
     assert Pod(made, "a", 7).env == {"VK_TASK_INDEX": "7", "VC_TASK_INDEX": "7", "VCJOB_ATTEMPT": "0"}

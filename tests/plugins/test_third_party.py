@@ -31,7 +31,7 @@ def job_with(plugins: dict[str, list[str]], **pod: Any) -> Job:
 
 
 class Packages:
-    """What is installed, for the time of a test."""
+    """The packages that are installed during a test."""
 
     def ask(self, plugins: dict[str, list[str]], **pod: Any) -> dict[str, Any]:
         """What is said about a Job of one task `a` with these plugins, and what comes of it."""
@@ -195,7 +195,7 @@ no_plugin = 7
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Iterator[Packages]:
-    """Packages that offer plugins of every brokenness, written by hand."""
+    """Packages whose plugins are broken in every possible way."""
     target = tmp_path
     (target / "broken_plugins.py").write_text(BROKEN)
     (target / "broken_syntax.py").write_text("def (:\n")
@@ -287,7 +287,7 @@ def test_a_plugin_with_a_syntax_error_is_a_problem_of_the_job(broken: Packages) 
 @pytest.mark.parametrize(
     ("name", "doing"), [("objects", "creating its objects"), ("per-pod-bad", "shaping pod 0 of task `a`")]
 )
-def test_what_fails_later_is_an_error_in_plain_words(broken: Packages, name: str, doing: str) -> None:
+def test_a_later_failure_is_a_user_error(broken: Packages, name: str, doing: str) -> None:
     assert broken.ask({name: []})["refused"] == [
         f"the plugin `{name}` failed while {doing}: ValueError: bad day",
         FAULT,
@@ -302,7 +302,7 @@ def test_a_plugin_may_shape_each_pod(broken: Packages) -> None:
 
 
 class Seen(Plugin[str]):
-    """Notes every call with all it was given."""
+    """Records every call with its arguments."""
 
     name = "seen"
     order = 7

@@ -1,4 +1,4 @@
-"""The wait-for-master container as it stands in the pod."""
+"""The wait-for-master container in the pod."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def test_siblings_do_not_share_what_a_later_hand_may_change() -> None:
     }
 
 
-def test_a_pod_that_has_no_container_yet_is_the_concern_of_others() -> None:
+def test_a_pod_without_containers_is_left_to_other_checks() -> None:
     container = wait_container({}, image="self", timeout=1, set_user=True)
     assert (container["image"], container["imagePullPolicy"]) == ("", "IfNotPresent")

@@ -1,6 +1,6 @@
-"""Mistakes that people make, as texts; `messages.txt` beside this file holds what they are told.
+"""Common mistakes as texts; `messages.txt` in this folder has the messages that they get.
 
-python -m tests.spec.mistakes    writes messages.txt anew: read the difference before you keep it
+python -m tests.spec.mistakes    writes messages.txt again: read the difference before you commit it
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ TEXTS = {
 }  # fmt: skip
 
 
-def told(problem: Problem) -> str:
+def message_line(problem: Problem) -> str:
     place = f"{problem.file}:{problem.line}:{problem.column}"
     shown = problem.path if len(problem.path) < 100 else problem.path[:20] + "..."
     return f"  {place} {problem.severity} [{shown}] {problem.message} -> {problem.hint}"
@@ -117,7 +117,7 @@ def messages() -> str:
     for name, text in TEXTS.items():
         bundle = load_text(text, "job.yaml")
         problems = [*bundle.problems, *(problem for job in bundle.jobs for problem in admit(job).problems)]
-        lines += [f"# {name}", *map(told, problems)]
+        lines += [f"# {name}", *map(message_line, problems)]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A file holds Jobs and what stands beside them; anything else is an error at its kind."""
+"""Files contain Jobs and the ConfigMaps, Secrets and claims that they use; any other kind is an error."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_another_kind_is_refused_at_its_kind() -> None:
 @pytest.mark.parametrize(
     ("kind", "meant"), [("job", "Job"), ("Jobs", "Job"), ("Configmap", "ConfigMap"), ("secret", "Secret")]
 )
-def test_a_misspelt_kind_is_told_the_right_one(kind: str, meant: str) -> None:
+def test_the_hint_for_a_misspelt_kind_suggests_the_right_one(kind: str, meant: str) -> None:
     assert f"`{meant}`" in problem_of(load_text(f"kind: {kind}\n")).hint
 
 
@@ -99,14 +99,14 @@ def test_a_missing_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", ["5", "[Job]", "null", "{}"])
-def test_a_kind_that_is_no_text_is_refused(value: str) -> None:
+def test_a_kind_that_is_not_text_is_refused(value: str) -> None:
     assert problem_of(load_text(f"kind: {value}\n")).path == "kind"
 
 
 @pytest.mark.parametrize(
     ("text", "shown"), [("- a\n- b\n", "a list"), ("just text\n", "text or a number"), ("5\n", "number")]
 )
-def test_a_document_that_is_no_mapping_is_refused(text: str, shown: str) -> None:
+def test_a_document_that_is_not_a_mapping_is_refused(text: str, shown: str) -> None:
     problem = problem_of(load_text(text))
     assert shown in problem.message
     assert (problem.line, problem.column) == (1, 1)

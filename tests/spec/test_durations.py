@@ -1,4 +1,4 @@
-"""Durations are Go's."""
+"""Durations are parsed as Go parses them."""
 
 from __future__ import annotations
 

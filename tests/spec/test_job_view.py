@@ -1,4 +1,4 @@
-"""The typed view reads what the document says: nulls are absent, an explicit 0 is 0, nothing is lost."""
+"""The typed view of a Job: nulls count as absent, an explicit 0 stays 0, and no field is lost."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def test_tasks(job: Job) -> None:
     "doc",
     [{}, {"spec": None, "metadata": None}, {"spec": {"tasks": None, "policies": None, "volumes": None}}],
 )
-def test_a_job_of_nothing_can_be_looked_at(doc: dict[str, Any]) -> None:
+def test_the_view_of_an_empty_job(doc: dict[str, Any]) -> None:
     job = Job(doc)
     assert (job.name, job.tasks, job.replicas, job.spec.policies, job.spec.volumes) == ("", (), 0, (), ())

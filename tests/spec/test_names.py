@@ -26,7 +26,7 @@ def test_dns_labels(name: str) -> None:
         ("a\n", "lower-case"),
     ],
 )
-def test_what_is_no_dns_label(name: str, reason: str) -> None:
+def test_an_invalid_dns_label(name: str, reason: str) -> None:
     assert reason in (names.dns_label(name) or "")
 
 
@@ -46,7 +46,7 @@ def test_subdomains(name: str) -> None:
     ("name", "reason"),
     [("", "empty"), ("a" * 254, "254"), ("a..b", "lower-case"), ("A.b", "lower-case"), (".a", "begin")],
 )
-def test_what_is_no_subdomain(name: str, reason: str) -> None:
+def test_an_invalid_subdomain(name: str, reason: str) -> None:
     assert reason in (names.dns_subdomain(name) or "")
 
 
@@ -56,5 +56,5 @@ def test_label_values(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["a b", "-a", "a" * 64, "a/b"])
-def test_what_is_no_label_value(value: str) -> None:
+def test_an_invalid_label_value(value: str) -> None:
     assert names.label_value(value)

@@ -1,4 +1,4 @@
-"""A Job given as Python data is copied, and what JSON cannot say is refused with its path."""
+"""A Job given as Python data is copied, and what JSON cannot express is refused with its path."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_json_cannot_say_is_refused_with_its_path(value: object, words: str
 
 
 @pytest.mark.parametrize(("key", "words"), [(1, "not text"), (None, "empty"), ("", "empty")])
-def test_keys_that_are_no_text_are_refused(key: object, words: str) -> None:
+def test_keys_that_are_not_text_are_refused(key: object, words: str) -> None:
     document = Document.of({"a": {key: 1, "b": 2}})
     assert document.data == {"a": {"b": 2}}
     assert (document.problems[0].path, words in document.problems[0].message) == ("a", True)
@@ -66,7 +66,7 @@ def test_text_beyond_ascii_is_kept_in_keys_and_values() -> None:
     assert (document.data, document.problems) == ({"名": "训练"}, [])
 
 
-def test_half_a_character_in_a_key_is_refused_where_the_key_stands() -> None:
+def test_half_a_character_in_a_key_is_refused_at_the_key() -> None:
     document = Document.of({"a": {"\ud800": 1, "b": 2}})
     assert document.data == {"a": {"b": 2}}
     first = document.problems[0]
@@ -83,7 +83,7 @@ def test_data_that_contains_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [None, 5, [], {"kind": 5, "apiVersion": [], "metadata": "x"}])
-def test_a_document_without_identity_has_none(data: Any) -> None:
+def test_a_document_without_kind_and_name(data: Any) -> None:
     document = Document(data)
     assert (document.kind, document.api_version, document.name) == (None, None, None)
 

@@ -1,4 +1,4 @@
-"""Quantities are exact and written as Kubernetes writes them."""
+"""Quantities are exact and formatted as Kubernetes formats them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_numbers_are_read_as_their_text(value: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "1 Gi", "1GB", "Gi", "1ki", "1K", "--1", "1e", "1e1.5", "0x10", "1,5", "1" * 201, "١"]
 )
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_an_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)
 

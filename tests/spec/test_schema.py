@@ -1,4 +1,4 @@
-"""The schema check finds every wrong field with its place and says what to write instead."""
+"""The schema check reports every wrong field with its path, the reason and what to write instead."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_unknown_field_is_found_with_its_place_and_the_nearest_name(
         (POD, "zzz", "remove it, or pass --allow-unknown to accept unknown fields"),
     ],
 )
-def test_a_field_in_the_wrong_place_is_told_where_it_belongs(
+def test_the_hint_for_a_misplaced_field_names_the_right_place(
     job: dict[str, Any], where: tuple[Any, ...], name: str, hint: str
 ) -> None:
     put(job, (*where, name), {})
@@ -187,7 +187,7 @@ def test_line_and_column_are_those_of_the_field() -> None:
         ),
     ],
 )
-def test_a_wrong_type_is_said_in_plain_words(
+def test_a_wrong_type_gets_a_message_with_both_types(
     job: dict[str, Any], where: tuple[Any, ...], value: Any, message: str, hint: str | None
 ) -> None:
     put(job, where, value)
@@ -245,7 +245,7 @@ def test_a_wrong_type_is_said_in_plain_words(
         (("metadata", "annotations"), {"a b": "x"}, "`a b` is not an annotation key"),
     ],
 )  # fmt: skip
-def test_a_bad_value_is_said_in_plain_words(
+def test_a_bad_value_gets_a_message_with_the_reason(
     job: dict[str, Any], where: tuple[Any, ...], value: Any, words: str
 ) -> None:
     put(job, where, value)
@@ -316,7 +316,7 @@ def test_a_wrong_api_version_is_refused(job: dict[str, Any], version: str) -> No
     assert problem.hint == "write `apiVersion: batch.volcano.sh/v1alpha1`"
 
 
-def test_kubernetes_own_job_is_told_apart(job: dict[str, Any]) -> None:
+def test_kubernetes_own_job_is_reported_as_such(job: dict[str, Any]) -> None:
     job["apiVersion"] = "batch/v1"
     assert "Kubernetes' own Job" in found(job).message
 
@@ -354,7 +354,7 @@ def test_keys_of_digits_are_keys(job: dict[str, Any]) -> None:
     assert found(job).where == ("spec", "plugins", "0", 0)
 
 
-def test_a_document_that_is_no_mapping_is_refused() -> None:
+def test_a_document_that_is_not_a_mapping_is_refused() -> None:
     assert schema.check([]) != []  # type: ignore[arg-type]
 
 
@@ -377,7 +377,7 @@ def test_unreadable_places_are_named_with_the_type_that_is_wanted(job: dict[str,
     }
 
 
-def test_every_rule_with_a_pattern_has_words_for_it() -> None:
+def test_every_pattern_has_a_description() -> None:
     folder = Path(schema.__file__).parent / "schemas"
     text = (folder / "kubernetes.json").read_text() + (folder / "job.json").read_text()
     assert text.count('"pattern"') == text.count('"description"') > 20

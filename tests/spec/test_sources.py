@@ -1,4 +1,4 @@
-"""Reading a file: what cannot be read is said in one sentence, with a way out."""
+"""Reading files: an unreadable one is reported in one sentence with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text becomes documents: data, places, and what is wrong at a place."""
+"""The YAML reader: data, positions, and problems with their positions."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_quoted_merge_sign_is_a_plain_key() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: {<<: 1}", "a: {<<: [1]}"])
-def test_merging_what_is_no_mapping_is_refused(text: str) -> None:
+def test_merging_a_value_that_is_not_a_mapping_is_refused(text: str) -> None:
     assert "can merge mappings only" in only_problem(text).message
 
 
@@ -177,7 +177,7 @@ def test_merging_what_is_no_mapping_is_refused(text: str) -> None:
     ("text", "what"),
     [("? [a]\n: b", "not text"), ("~: 1", "empty"), ("'': 1", "empty"), ("? {a: 1}\n: b", "not text")],
 )
-def test_a_key_that_is_no_text_is_refused_and_left_out(text: str, what: str) -> None:
+def test_a_key_that_is_not_text_is_refused_and_left_out(text: str, what: str) -> None:
     document = one(f"ok: 1\n{text}\n")
     assert document.data == {"ok": 1}
     assert what in document.problems[0].message
@@ -191,7 +191,7 @@ def test_keys_that_yaml_takes_for_numbers_are_text() -> None:
 @pytest.mark.parametrize(
     "value", [".inf", "-.inf", ".nan", "18446744073709551616", "-9223372036854775809", "1e30"]
 )
-def test_numbers_that_no_job_can_hold_are_refused(value: str) -> None:
+def test_numbers_that_json_cannot_express_are_refused(value: str) -> None:
     problem = only_problem(f"a: {value}")
     assert (problem.path, problem.line, problem.column) == ("a", 1, 4)
     assert "quotes" in (problem.hint or "")

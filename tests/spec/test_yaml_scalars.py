@@ -1,4 +1,4 @@
-"""Unquoted scalars mean what kubectl takes them for."""
+"""Unquoted YAML scalars have the same value as with kubectl."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.plugins.wait_for_master.images import IMAGES, build
 
 
 def absent(reason: str) -> None:
-    """Skip, or fail where the person who runs the tests wants to see all of them run."""
+    """Skip the test, or fail it where all tests are required to run."""
     if os.environ.get("VCJOB_TESTBED") == "require":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -40,7 +40,7 @@ def paths() -> Iterator[dict[str, Path]]:
 
 @pytest.fixture(scope="session")
 def namespaces() -> list[str]:
-    """The command that enters namespaces of one's own: network, mounts, and processes, which end with the first."""
+    """The command that enters new namespaces for network, mounts and processes; all processes end with the first."""
     unshare = shutil.which("unshare")
     if unshare is None or shutil.which("ip") is None:
         absent("not on this machine: unshare or ip (their packages stand in tests/debian-packages.txt)")
@@ -55,7 +55,7 @@ def namespaces() -> list[str]:
 
 @pytest.fixture
 def master() -> Iterator[socket.socket]:
-    """A port of this machine that is taken, but does not listen yet: `listen()` makes the master appear."""
+    """A port of this machine that is bound but not listening; `listen()` starts the master."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held

@@ -1,4 +1,4 @@
-"""Stand-ins for container images: a folder of links as the only PATH, and the shell that is `sh` in it."""
+"""Simulated container images: a folder of links as the only PATH, and the shell that is `sh` in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks made for one test: names that we decide, packets that vanish."""
+"""Network namespaces for one test, with their own host names and dropped packets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATH=$image exec "$@"
 
 
 def inside(enter: Sequence[str], folder: Path, also: str = ":") -> tuple[list[str], Path]:
-    """The words to put before a command, and the hosts file that it will see.
+    """The prefix of a command that runs in the namespace, and the hosts file that it will see.
 
     `also` is run in the namespace before the command. Names that the file lacks are asked for at a port
     where nobody listens, so they fail at once.

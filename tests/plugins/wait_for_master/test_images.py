@@ -1,4 +1,4 @@
-"""The program run for real, in every image at once."""
+"""The wait program, run in every simulated image."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_master_that_never_comes_ends_with_the_code_of_a_timeout_and_the_cause
     }
 
 
-def test_an_image_with_no_way_to_probe_ends_at_once_and_says_what_to_put_into_it(
+def test_an_image_without_a_probe_fails_at_once_and_says_what_to_add(
     paths: dict[str, Path],
 ) -> None:
     assert run_all(paths, UNABLE, "127.0.0.1", 1, 300) == dict.fromkeys(

@@ -1,4 +1,4 @@
-"""The program in networks of our making: packets dropped, names that come late, clocks that are missing."""
+"""The wait program in test networks: dropped packets, names that resolve late, missing clocks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_name_that_does_not_resolve_is_the_cause(
 
 
 @pytest.mark.slow
-def test_a_host_without_a_route_is_no_master_and_the_cause_is_told(
+def test_a_host_without_a_route_is_reported_with_the_cause(
     paths: dict[str, Path], namespaces: list[str], tmp_path: Path
 ) -> None:
     running = {
@@ -134,7 +134,7 @@ def test_a_read_only_root_and_a_user_without_rights_are_enough(
 def test_a_pod_that_is_deleted_ends_the_program_although_it_is_process_1(
     paths: dict[str, Path], namespaces: list[str], tmp_path: Path
 ) -> None:
-    """The kernel keeps signals without a handler from process 1, which the program is in its container."""
+    """The kernel does not deliver signals without a handler to process 1, which the program is in its container."""
     before, _ = inside(namespaces, tmp_path / "etc", also="(sleep 0.5; kill -TERM 1) &")
     began = time.monotonic()
     code, output = finished(start(paths["dash, netcat-openbsd"], "127.0.0.1", 1, 300, before=before))

@@ -1,4 +1,4 @@
-"""What holds for the program whatever the image is."""
+"""Properties of the wait program that do not depend on the image."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_one_process_looks_out_until_the_master_is_there(
 
 
 def lookouts(root: int, own_words: str) -> list[str]:
-    """The command lines of all descendants in which those words stand."""
+    """The command lines of all descendants that contain the given text."""
     found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
@@ -174,7 +174,7 @@ def test_a_pod_that_is_deleted_ends_the_program(path: Path, master: socket.socke
 
 
 def kubelet_expansion(text: str, env: dict[str, str]) -> str:
-    """What a kubelet makes of a command: `$(NAME)` is replaced where NAME is a variable, `$$` becomes `$`."""
+    """How a kubelet expands a command: `$(NAME)` is replaced where NAME is a variable, `$$` becomes `$`."""
     return re.sub(
         r"\$(\$|\(([^)]*)\))",
         lambda found: "$" if found[1] == "$" else env.get(found[2], found[0]),
@@ -182,7 +182,7 @@ def kubelet_expansion(text: str, env: dict[str, str]) -> str:
     )
 
 
-def test_a_kubelet_changes_no_letter_of_the_program() -> None:
+def test_a_kubelet_does_not_change_the_program() -> None:
     env = {"VCJOB_WAIT_HOST": "h", "VCJOB_WAIT_PORT": "1", "MASTER_ADDR": "a", "RANK": "1", "PATH": "/bin"}
     assert kubelet_expansion(wait.program(), env) == wait.program()
 
