@@ -27,7 +27,7 @@ from vcjob.kube.controller.informer import Informer
 from vcjob.kube.http.transport import Transport
 from vcjob.kube.http.window import Window
 
-GOALS = {"create": 0.45, "watch": 1.3}  # our time divided by that of the plain loop
+GOALS = {"create": 0.45, "watch": 1.2}  # our time divided by that of the plain loop
 CREATES, EVENTS, ROUNDS, IN_FLIGHT = 3000, 20_000, 4, 50
 
 

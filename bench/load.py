@@ -1,6 +1,6 @@
-"""How long it takes to load and check a 300-line Job, against PyYAML's C loader alone.
+"""Time to load and check a 300-line Job, compared with PyYAML's C loader alone.
 
-Both are measured in turns in one process; the ratio is of the medians. Exit 1 where it is above the goal.
+Both are measured in turns in one process; the ratio is that of the medians. Exit code 1 if it exceeds the goal.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class FakeApi:
         await self.cut_watches()
         await self._runner.cleanup()
 
-    # ---- orders -------------------------------------------------------------------------------
+    # ---- faults -------------------------------------------------------------------------------
     def on_next(self, method: str, part: str, fault: Fault | web.Response, times: int = 1) -> None:
         async def answer(_: web.Request) -> web.StreamResponse:
             assert isinstance(fault, web.Response)
@@ -96,13 +96,13 @@ class FakeApi:
             self.faults.append((method, part, answer if isinstance(fault, web.Response) else fault))
 
     async def hang_up(self, request: web.Request) -> web.StreamResponse:
-        """Close the connection without an answer, before any work."""
+        """Close the connection without a response, before any work."""
         assert request.transport is not None
         request.transport.close()
         return web.Response()
 
     async def work_then_hang_up(self, request: web.Request) -> web.StreamResponse:
-        """Do what was asked, then lose the answer."""
+        """Do the work, then close the connection without a response."""
         await self._serve(request)
         return await self.hang_up(request)
 

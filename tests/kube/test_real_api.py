@@ -244,7 +244,7 @@ async def test_a_version_that_the_server_never_had_gives_a_new_snapshot(
 
 
 async def first_snapshot_after(client: Client, namespace: str, version: str) -> list[str]:
-    """What a watch shows that believes itself at `version`."""
+    """The first step of a watch that starts at `version`."""
     settings = WatchSettings(idle_timeout=3.0, first_delay=0.05)
     follower = Follower(client, MAPS, namespace=namespace, settings=settings, on_error=lambda error: None)
     follower._version = version
@@ -363,7 +363,7 @@ async def test_a_cache_is_correct_after_disconnects_and_a_restarted_api_server(
                 assert cached == truth
                 assert {name for name, count in heard.items() if count} == {*truth, "last"}
                 assert set(heard.values()) <= {0, 1}
-            # What was before its restart the API server has forgotten: 410.
+            # The API server has no history from before its restart: 410.
             assert "last" in await first_snapshot_after(writing, "default", "1")
 
 
@@ -387,14 +387,14 @@ async def test_one_leads_at_a_time_and_a_released_lease_is_acquired_at_once(
     began = asyncio.get_running_loop().time()
     await asyncio.gather(*(candidate(name) for name in "abc"))
     assert most == 1
-    assert asyncio.get_running_loop().time() - began < 6.0  # no lease had to run out
+    assert asyncio.get_running_loop().time() - began < 6.0  # no lease had to expire
     lease = await client.get(LEASES, "leader", namespace)
     assert not lease["spec"].get("holderIdentity")
     assert lease["spec"]["leaseTransitions"] == 2
 
 
 class running:
-    """An informer at work, synced."""
+    """A running, synced informer."""
 
     def __init__(self, informer: Informer[Any]) -> None:
         self._informer = informer

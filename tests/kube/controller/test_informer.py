@@ -33,7 +33,7 @@ def owner(pod: Pod) -> list[str]:
 
 
 class Recorder:
-    """What the handlers calls, and a way to wait for it."""
+    """Records the calls of the handlers."""
 
     def __init__(self, informer: Informer[Pod]) -> None:
         self.calls: list[str] = []

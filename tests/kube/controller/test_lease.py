@@ -25,7 +25,7 @@ def holder(api: FakeApi) -> str:
 
 
 class Work:
-    """Something that only a leader does."""
+    """Work that only the leader does."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -56,7 +56,7 @@ async def test_the_first_leads_and_the_second_waits_until_the_lease_is_released(
     assert holder(api) == "a"
     await stop(a)
     assert first.stopped.is_set()
-    assert holder(api) == ""  # given back, so nobody waits for it to run out
+    assert holder(api) == ""  # released, so nobody waits until it expires
     await asyncio.wait_for(second.started.wait(), 0.5)
     assert holder(api) == "b"
     assert api.objects["leases", "default", "leader"]["spec"]["leaseTransitions"] == 1
@@ -72,7 +72,7 @@ async def test_a_dead_holder_is_replaced_only_after_its_lease_has_expired_by_our
     began = asyncio.get_running_loop().time()
     task = asyncio.create_task(election(client, "b").run(work))
     await asyncio.wait_for(work.started.wait(), 5)
-    assert asyncio.get_running_loop().time() - began >= 1.0  # its renewTime, however old, counts for nothing
+    assert asyncio.get_running_loop().time() - began >= 1.0  # its renewTime, however old, is ignored
     await stop(task)
 
 
@@ -126,7 +126,7 @@ async def test_one_failed_renewal_does_not_lose_the_lease(api: FakeApi, client: 
 async def test_a_suspended_holder_cannot_write_after_its_lease_has_expired(
     api: FakeApi, client: Client
 ) -> None:
-    """A stopped process, a sleeping laptop: the clock went on, the tasks did not."""
+    """As after SIGSTOP or on a sleeping laptop: the clock ran on, the tasks did not."""
     ahead = 0.0
 
     def clock() -> float:
@@ -156,7 +156,7 @@ async def test_a_lease_taken_by_another_ends_the_work(api: FakeApi, client: Clie
     with pytest.raises(LeaseLost):
         await asyncio.wait_for(task, 5)
     assert work.stopped.is_set()
-    assert holder(api) == "usurper"  # what is not ours is not given back
+    assert holder(api) == "usurper"  # the lease of another holder is not released
 
 
 async def test_work_that_ends_or_fails_releases_the_lease(api: FakeApi, client: Client) -> None:

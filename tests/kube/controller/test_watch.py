@@ -31,7 +31,7 @@ class Strict(msgspec.Struct):
 
 
 class Reader:
-    """Reads a watch step by step and keeps what it shows, as a cache would."""
+    """Reads a watch step by step into a dict, as a cache would."""
 
     def __init__(self, steps: AsyncIterator[Snapshot[Any] | Batch[Any]]) -> None:
         self.steps = steps
@@ -173,7 +173,7 @@ async def test_events_before_an_error_in_the_same_chunk_are_not_lost(api: FakeAp
 
 
 async def test_an_idle_watch_is_replaced_by_a_new_list(api: FakeApi, client: Client) -> None:
-    """After a restored backup our version may lie in the server's future: no watch from there says a word."""
+    """After a restored backup our version may be newer than the server's: a watch from it receives nothing."""
     await api.put("pods", "a")
     settings = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=0.2)
     async with aclosing(follow(client, PODS, settings=settings)) as steps:
@@ -304,9 +304,9 @@ async def test_a_watch_with_a_read_pause_delivers_everything_received_meanwhile(
         await api.put("pods", "alone")
         await reader.until({"alone": ""})
         coming = asyncio.ensure_future(reader.step())
-        await asyncio.sleep(0)  # it rests now
+        await asyncio.sleep(0)  # it pauses now
         for number in range(20):
             await api.put("pods", f"p{number}")
-            await asyncio.sleep(0.005)  # one that did not rest would see them one by one
+            await asyncio.sleep(0.005)  # without the pause they would be delivered one by one
         rush = await coming
         assert isinstance(rush, Batch) and len(rush.changes) == 20

@@ -6,15 +6,29 @@ are followed by `vcjob.kube.controller.watch`. Every failure is a KubeError.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
 from vcjob.kube.api.codec import Body, RawPage, decode_page, decoder_for, encode, query
 from vcjob.kube.api.lines import lines_of
+from vcjob.kube.api.objects import is_same_object
+from vcjob.kube.api.options import (
+    APPLY_TYPE,
+    JSON,
+    PARTIAL,
+    PARTIAL_LIST,
+    PATCH_TYPES,
+    FieldValidation,
+    PatchKind,
+    Propagation,
+    RequestOptions,
+    Selectors,
+    WriteOptions,
+)
 from vcjob.kube.api.resources import PODS, Document, Resource, from_discovery, known
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import AlreadyExists, InvalidResponse, NotFound
@@ -22,37 +36,7 @@ from vcjob.kube.http.base import Pieces
 from vcjob.kube.http.transport import Request, Transport
 
 T = TypeVar("T")
-PatchKind = Literal["merge", "json", "strategic"]
-FieldValidation = Literal["Ignore", "Warn", "Strict"]
-Propagation = Literal["Background", "Foreground", "Orphan"]
 PAGE = 500
-
-_JSON = "application/json"
-_PATCH_TYPES: dict[PatchKind, str] = {
-    "merge": "application/merge-patch+json",
-    "json": "application/json-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-}
-_APPLY_TYPE = "application/apply-patch+yaml"
-#: Metadata alone, of one object and of a list; a server that cannot do that sends whole objects.
-_PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-_PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-
-
-class RequestOptions(TypedDict, total=False):
-    """How one request is sent; see `Request`."""
-
-    timeout: float
-    retry_seconds: float | None
-    bypass_window: bool
-
-
-class WriteOptions(RequestOptions, total=False):
-    """How one write is sent and what the server checks."""
-
-    dry_run: bool
-    field_validation: FieldValidation | None
-    on_warning: Callable[[str], None] | None
 
 
 class _WithMetadata(msgspec.Struct):
@@ -110,18 +94,13 @@ class Client:
         return self._decode(resource, await self._get(path, resource.plural, **options), path)
 
     async def list_at(
-        self,
-        resource: Resource[T],
-        namespace: str | None = None,
-        *,
-        labels: str | None = None,
-        fields: str | None = None,
+        self, resource: Resource[T], namespace: str | None = None, **selectors: Unpack[Selectors]
     ) -> tuple[list[T], str]:
         """All objects, and the resource version of the list."""
         decode = decoder_for(resource.model).decode
         items: list[T] = []
         version = ""
-        async for page in self.pages(resource, namespace, labels=labels, fields=fields):
+        async for page in self.pages(resource, namespace, **selectors):
             try:
                 items += [decode(item) for item in page.items or []]
             except msgspec.MsgspecError as error:
@@ -130,15 +109,10 @@ class Client:
         return items, version
 
     async def list(
-        self,
-        resource: Resource[T],
-        namespace: str | None = None,
-        *,
-        labels: str | None = None,
-        fields: str | None = None,
+        self, resource: Resource[T], namespace: str | None = None, **selectors: Unpack[Selectors]
     ) -> list[T]:
         """All objects, fetched in pages."""
-        items, _ = await self.list_at(resource, namespace, labels=labels, fields=fields)
+        items, _ = await self.list_at(resource, namespace, **selectors)
         return items
 
     async def pages(
@@ -146,22 +120,26 @@ class Client:
         resource: Resource[T],
         namespace: str | None = None,
         *,
-        labels: str | None = None,
-        fields: str | None = None,
         limit: int = PAGE,
+        **selectors: Unpack[Selectors],
     ) -> AsyncGenerator[RawPage, None]:
         """The pages of a list. Raises Gone if the server discards the list before the last page."""
         path = resource.path(namespace)
         token = ""
         while True:
-            search = query(labelSelector=labels, fieldSelector=fields, limit=limit, continue_=token)
+            search = query(
+                labelSelector=selectors.get("labels"),
+                fieldSelector=selectors.get("fields"),
+                limit=limit,
+                continue_=token,
+            )
             request = Request(
                 method="GET",
                 target=path + search,
                 path=path,
                 verb="list",
                 resource=resource.plural,
-                accept=_PARTIAL_LIST if resource.metadata_only else "",
+                accept=PARTIAL_LIST if resource.metadata_only else "",
             )
             try:
                 page = decode_page(await self.transport.send(request))
@@ -173,11 +151,7 @@ class Client:
                 return
 
     async def create(
-        self,
-        resource: Resource[T],
-        body: Body,
-        namespace: str | None = None,
-        **options: Unpack[WriteOptions],
+        self, resource: Resource[T], body: Body, namespace: str | None = None, **options: Unpack[WriteOptions]
     ) -> T:
         """Create an object. If the response to the first attempt was lost and the second attempt finds an object
         with this name and our labels, annotations and owners, the first attempt has created it.
@@ -197,7 +171,7 @@ class Client:
                 raise
             own_path = resource.path(namespace, name)
             found = await self._get(own_path, resource.plural)
-            if not _is_ours(msgspec.json.decode(found, type=_WithMetadata).metadata, metadata):
+            if not is_same_object(msgspec.json.decode(found, type=_WithMetadata).metadata, metadata):
                 raise
             return self._decode(resource, found, own_path)
 
@@ -235,7 +209,7 @@ class Client:
             resource,
             path,
             patch,
-            content_type=_PATCH_TYPES[kind],
+            content_type=PATCH_TYPES[kind],
             idempotent=kind != "json",  # a JSON patch may append: applied twice, it would append twice
             **options,
         )
@@ -255,7 +229,7 @@ class Client:
         """Server-side apply: create the object or change the fields we own. Conflict names another owner."""
         path = resource.path(namespace, name, subresource)
         request = self._write(
-            "PATCH", "patch", resource, path, body, content_type=_APPLY_TYPE, force=force, dry_run=dry_run
+            "PATCH", "patch", resource, path, body, content_type=APPLY_TYPE, force=force, dry_run=dry_run
         )
         return self._decode(resource, await self.transport.send(request), path)
 
@@ -341,7 +315,7 @@ class Client:
             path=path,
             verb="watch",
             resource=resource.plural,
-            accept=_PARTIAL if resource.metadata_only else "",
+            accept=PARTIAL if resource.metadata_only else "",
         )
         return self.transport.stream(request, idle_timeout=idle_timeout)
 
@@ -377,7 +351,7 @@ class Client:
             verb=verb,
             resource=resource.plural,
             body=encode(options),
-            content_type=_JSON,
+            content_type=JSON,
             guard=self._guard,
         )
 
@@ -389,7 +363,7 @@ class Client:
         path: str,
         body: Body,
         *,
-        content_type: str = _JSON,
+        content_type: str = JSON,
         idempotent: bool = True,
         force: bool = False,
         dry_run: bool = False,
@@ -422,21 +396,3 @@ class Client:
             return decoder_for(resource.model).decode(body)
         except msgspec.MsgspecError as error:
             raise InvalidResponse(f"the {resource.kind} at {path} is invalid: {error}") from error
-
-
-def _is_ours(found: dict[str, Any], posted: dict[str, Any]) -> bool:
-    """Whether the existing object is the one we posted, and is not being deleted."""
-    if found.get("deletionTimestamp"):
-        return False
-    owners = _owner_uids(posted.get("ownerReferences"))
-    if not owners or _owner_uids(found.get("ownerReferences")) != owners:
-        return False
-    for part in ("labels", "annotations"):
-        have, want = found.get(part) or {}, posted.get(part) or {}
-        if any(have.get(key) != value for key, value in want.items()):
-            return False
-    return True
-
-
-def _owner_uids(references: Iterable[dict[str, Any]] | None) -> set[str]:
-    return {str(reference.get("uid")) for reference in references or ()}

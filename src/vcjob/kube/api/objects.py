@@ -5,7 +5,7 @@ Informers and watches read it through `MetadataReader`, from partial structs and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -69,3 +69,21 @@ def _dict_version(document: dict[str, Any]) -> str:
 def version_number(resource_version: str) -> int:
     """A resource version as a number: within one kind it grows with every write."""
     return int(resource_version) if resource_version.isdigit() else 0
+
+
+def is_same_object(found: dict[str, Any], posted: dict[str, Any]) -> bool:
+    """Whether the metadata `found` is that of the object we posted, which is not being deleted."""
+    if found.get("deletionTimestamp"):
+        return False
+    owners = _owner_uids(posted.get("ownerReferences"))
+    if not owners or _owner_uids(found.get("ownerReferences")) != owners:
+        return False
+    for part in ("labels", "annotations"):
+        have, want = found.get(part) or {}, posted.get(part) or {}
+        if any(have.get(key) != value for key, value in want.items()):
+            return False
+    return True
+
+
+def _owner_uids(references: Iterable[dict[str, Any]] | None) -> set[str]:
+    return {str(reference.get("uid")) for reference in references or ()}

@@ -113,9 +113,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 self._getters.pop(getter, None)
-                if (
-                    getter.done() and not getter.cancelled()
-                ):  # woken and cancelled at the same time: wake another
+                if getter.done() and not getter.cancelled():  # woken and cancelled: wake another worker
                     self._wake_one()
                 raise
         key, since = self._ready.popitem(last=False)

@@ -67,9 +67,7 @@ class Batch(msgspec.Struct, Generic[T]):
 class WatchSettings(msgspec.Struct, frozen=True):
     """Timing of a watch. The defaults suit a controller; tests shorten them."""
 
-    idle_timeout: float = (
-        130.0  # bookmarks arrive about every minute: after two missing ones the watch is dead
-    )
+    idle_timeout: float = 130.0  # bookmarks arrive about every minute: without two of them the watch is dead
     server_seconds: float = 290.0  # the server ends each watch after this, varied by a fifth
     first_delay: float = 0.2
     longest_delay: float = 10.0

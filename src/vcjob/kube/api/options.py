@@ -1,0 +1,44 @@
+"""Options of the client's verbs, typed so that the type checker checks their callers, and media types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypedDict
+
+PatchKind = Literal["merge", "json", "strategic"]
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+JSON = "application/json"
+PATCH_TYPES: dict[PatchKind, str] = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+APPLY_TYPE = "application/apply-patch+yaml"
+#: Metadata alone, of one object and of a list; a server that does not support it sends complete objects.
+PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+class Selectors(TypedDict, total=False):
+    """Which objects of a kind are meant: label and field selectors as in the API."""
+
+    labels: str | None
+    fields: str | None
+
+
+class RequestOptions(TypedDict, total=False):
+    """How one request is sent; `Request` describes the fields."""
+
+    timeout: float
+    retry_seconds: float | None
+    bypass_window: bool
+
+
+class WriteOptions(RequestOptions, total=False):
+    """How one write is sent and what the server checks."""
+
+    dry_run: bool
+    field_validation: FieldValidation | None
+    on_warning: Callable[[str], None] | None
