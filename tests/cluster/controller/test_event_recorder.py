@@ -111,7 +111,9 @@ async def test_the_drain_of_a_node_is_one_event() -> None:
 
 async def test_another_scheduler_is_reported_once_for_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(job("j", task("a", 1)))
-    monkeypatch.setattr(harness.reconciler._schedulers, "replaced", lambda *_: "another one places the pods")
+    monkeypatch.setattr(
+        harness.reconciler._preparer._schedulers, "replaced", lambda *_: "another one places the pods"
+    )
     await harness.reconcile()
     other: dict[str, Any] = job("k", task("a", 1))
     other["metadata"] |= {"uid": "other-uid"}

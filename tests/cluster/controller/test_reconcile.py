@@ -451,7 +451,7 @@ async def test_the_loop_stays_free_while_a_large_job_is_admitted(monkeypatch: py
         assert release.wait(30)
         return admit_job(*arguments, **options)
 
-    monkeypatch.setattr("vcjob.cluster.controller.reconcile.admit_job", slow)
+    monkeypatch.setattr("vcjob.cluster.controller.preparation.admit_job", slow)
     harness = Harness(job("j", task("a", 1, pod={"hostname": "x"}), plugins={"env": []}))
     monkeypatch.setattr("vcjob.cluster.controller.admission.LARGE_SPEC_BYTES", 1)
     admitting = asyncio.create_task(harness.reconcile())

@@ -10,9 +10,6 @@ import asyncio
 import logging
 from datetime import datetime
 
-import msgspec
-
-from vcjob.cluster.controller.admission import Rejected, admit_job, is_large
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey
@@ -24,15 +21,13 @@ from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, LARGE_TASKS, Of
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.orphans import COMMAND_GRACE_SECONDS, Orphans
 from vcjob.cluster.controller.pending import (
-    EDITION_KEY,
-    edition_of,
     group_gate,
     unknown_edition,
     update_pending_reason,
 )
 from vcjob.cluster.controller.pod_events import fetch_start_failure
+from vcjob.cluster.controller.preparation import JobPreparer
 from vcjob.cluster.controller.schedulers import Schedulers
-from vcjob.cluster.controller.status.changes import REJECTED
 from vcjob.cluster.controller.status.writer import StatusWriter
 from vcjob.cluster.controller.telemetry import Telemetry
 from vcjob.kube.api.client import Client
@@ -45,15 +40,9 @@ from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.recover import assume_created, recover, skip_attempt
 from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
-from vcjob.plan.gang import GANGS, GangName
-from vcjob.plan.names import pod_group_name
-from vcjob.plan.plan import Plan
-from vcjob.spec.job import Job
 from vcjob.wellknown import reasons
 
 log = logging.getLogger(__name__)
-#: In status.controlledResources: the gang that the Job was started with.
-GANG = "vcjob.io/gang"
 #: How long the informer may need to show what we created before the Job is reconciled again.
 _CATCH_UP_SECONDS = 1.0
 _ENDED = FINAL | {Phase.ABORTED}
@@ -77,16 +66,22 @@ class Reconciler:
         self._client = client
         self._jobs = jobs
         self._queue = queue
-        self._schedulers = schedulers
         self._events = events
         self._options = options
         self._telemetry = telemetry
         self._caches = caches
         self._offload = Offload()
         self._started_at = client.now()
-        self._reported_scheduler = ""
         self._status_writer = StatusWriter(
             client, jobs, queue, telemetry=telemetry, delay=options.status_delay, offload=self._offload
+        )
+        self._preparer = JobPreparer(
+            self._status_writer,
+            schedulers=schedulers,
+            events=events,
+            options=options,
+            caches=caches,
+            offload=self._offload,
         )
         self._objects = OwnedObjects(client, jobs, self._offload)
         self._pod_control = PodControl(client, jobs, events, self._offload)
@@ -136,7 +131,7 @@ class Reconciler:
         if status is None:
             status = state.status = state.saved = await self._read_status(state)
             state.recovered = state.recovered and state.has_status  # what was not written is forgotten
-        if not await self._prepare(state, status, now):
+        if not await self._preparer.prepare(state, status, now):
             return
         assert state.job is not None and state.status is not None
         if not state.recovered:
@@ -197,68 +192,6 @@ class Reconciler:
             )
             kept = {"state": {"phase": "Pending"}, "version": document.get("version")}
             return Status.from_kube(kept)
-
-    # What is to be run
-
-    async def _prepare(self, state: JobState, status: Status, now: float) -> bool:
-        """Make the Job and its plan available. False: there is nothing to run."""
-        assert state.resource is not None
-        generation = state.resource.metadata.generation
-        if state.job is None or state.admitted_generation != generation:
-            if status.over and status.shape == REJECTED:
-                return False
-            document = state.document()
-            large = is_large(document, len(state.resource.spec))
-            try:
-                job = await self._offload.run(large, admit_job, document, state.job, status)
-            except Rejected as rejected:
-                await self._reject(state, status, rejected.message, now)
-                state.admitted_generation = generation
-                return state.job is not None  # it continues as it was before the change
-            if state.resource is None or state.resource.metadata.generation != generation:
-                raise Outdated  # changed or deleted meanwhile
-            gang = self._gang(state, status, job)
-            state.job, state.chosen_gang, state.admitted_generation = job, gang, generation
-            state.plan = Plan(
-                job,
-                gang=gang,
-                scheduler=self._options.scheduler,
-                priorities=self._caches.priorities(),
-                edition=edition_of(status, started=state.has_status),
-            )
-        if GANG not in status.resources:
-            # Written with the first decision.
-            started_with = {
-                GANG: state.chosen_gang,
-                EDITION_KEY: str(edition_of(status, started=state.has_status)),
-            }
-            state.status = msgspec.structs.replace(status, resources={**status.resources, **started_with})
-        return True
-
-    async def _reject(self, state: JobState, status: Status, message: str, now: float) -> None:
-        if status.shape:
-            self._events.emit(state, "Warning", reasons.INVALID_UPDATE, message)
-            return
-        await self._status_writer.reject(state, status, message, now)
-        self._events.emit(state, "Warning", reasons.INVALID_JOB, message)
-
-    def _gang(self, state: JobState, status: Status, job: Job) -> GangName:
-        """The gang that the Job was started with, or the one that fits the cluster as it is now."""
-        kept = status.resources.get(GANG)
-        group = state.objects.group
-        if kept is None and group is not None:  # created, and not in the status yet
-            kept = "volcano" if group.metadata.name == pod_group_name(job) else "coscheduling"
-        for gang in GANGS:
-            if gang == kept:
-                return gang
-        gang = self._schedulers.choose(job)
-        replaced = self._schedulers.replaced(job, gang)
-        if replaced and replaced != self._reported_scheduler:
-            # The same for every Job of the cluster: one event on the first of them is enough.
-            self._reported_scheduler = replaced
-            log.info("%s", replaced)
-            self._events.emit(state, "Normal", reasons.SCHEDULER_REPLACED, replaced)
-        return gang
 
     # What is observed
 

@@ -1,0 +1,114 @@
+"""Makes a Job ready to run: admission, the choice of a gang, and the plan, once per generation.
+
+Called by the reconciler at the beginning of each reconcile. An invalid Job gets its status here; API errors of that write
+are raised.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from vcjob.cluster.controller.admission import Rejected, admit_job, is_large
+from vcjob.cluster.controller.cache.informers import Caches
+from vcjob.cluster.controller.cache.job_state import JobState, Outdated
+from vcjob.cluster.controller.event_recorder import EventRecorder
+from vcjob.cluster.controller.offload import Offload
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.controller.pending import EDITION_KEY, edition_of
+from vcjob.cluster.controller.schedulers import Schedulers
+from vcjob.cluster.controller.status.changes import REJECTED
+from vcjob.cluster.controller.status.writer import StatusWriter
+from vcjob.lifecycle.status import Status
+from vcjob.plan.gang import GANGS, GangName
+from vcjob.plan.names import pod_group_name
+from vcjob.plan.plan import Plan
+from vcjob.spec.job import Job
+from vcjob.wellknown import reasons
+
+log = logging.getLogger(__name__)
+#: In status.controlledResources: the gang that the Job was started with.
+GANG = "vcjob.io/gang"
+
+
+class JobPreparer:
+    """Fills `JobState.job`, `plan` and `chosen_gang`."""
+
+    def __init__(
+        self,
+        status_writer: StatusWriter,
+        *,
+        schedulers: Schedulers,
+        events: EventRecorder,
+        options: ControllerOptions,
+        caches: Caches,
+        offload: Offload,
+    ) -> None:
+        self._status_writer = status_writer
+        self._schedulers = schedulers
+        self._events = events
+        self._options = options
+        self._caches = caches
+        self._offload = offload
+        self._reported_scheduler = ""
+
+    async def prepare(self, state: JobState, status: Status, now: float) -> bool:
+        """Make the Job and its plan available. False: there is nothing to run."""
+        assert state.resource is not None
+        generation = state.resource.metadata.generation
+        if state.job is None or state.admitted_generation != generation:
+            if status.over and status.shape == REJECTED:
+                return False
+            document = state.document()
+            large = is_large(document, len(state.resource.spec))
+            try:
+                job = await self._offload.run(large, admit_job, document, state.job, status)
+            except Rejected as rejected:
+                await self._reject(state, status, rejected.message, now)
+                state.admitted_generation = generation
+                return state.job is not None  # it continues as it was before the change
+            if state.resource is None or state.resource.metadata.generation != generation:
+                raise Outdated  # changed or deleted meanwhile
+            gang = self._gang(state, status, job)
+            state.job, state.chosen_gang, state.admitted_generation = job, gang, generation
+            state.plan = Plan(
+                job,
+                gang=gang,
+                scheduler=self._options.scheduler,
+                priorities=self._caches.priorities(),
+                edition=edition_of(status, started=state.has_status),
+            )
+        if GANG not in status.resources:
+            # Written with the first decision.
+            started_with = {
+                GANG: state.chosen_gang,
+                EDITION_KEY: str(edition_of(status, started=state.has_status)),
+            }
+            state.status = msgspec.structs.replace(status, resources={**status.resources, **started_with})
+        return True
+
+    async def _reject(self, state: JobState, status: Status, message: str, now: float) -> None:
+        if status.shape:
+            self._events.emit(state, "Warning", reasons.INVALID_UPDATE, message)
+            return
+        await self._status_writer.reject(state, status, message, now)
+        self._events.emit(state, "Warning", reasons.INVALID_JOB, message)
+
+    def _gang(self, state: JobState, status: Status, job: Job) -> GangName:
+        """The gang that the Job was started with, or the one that fits the cluster as it is now."""
+        kept = status.resources.get(GANG)
+        group = state.objects.group
+        if kept is None and group is not None:  # created, and not in the status yet
+            kept = "volcano" if group.metadata.name == pod_group_name(job) else "coscheduling"
+        for gang in GANGS:
+            if gang == kept:
+                return gang
+        gang = self._schedulers.choose(job)
+        replaced = self._schedulers.replaced(job, gang)
+        if replaced and replaced != self._reported_scheduler:
+            # The same for every Job of the cluster: one event on the first of them is enough.
+            self._reported_scheduler = replaced
+            log.info("%s", replaced)
+            self._events.emit(state, "Normal", reasons.SCHEDULER_REPLACED, replaced)
+        return gang
