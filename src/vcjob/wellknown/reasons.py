@@ -147,7 +147,7 @@ COMMAND_REJECTED = _define("CommandRefused", _EVENT, "A Command cannot be carrie
 INVALID_UPDATE = _define(
     "InvalidUpdate",
     _EVENT,
-    "A change of the spec is not allowed and is ignored; the Job keeps its earlier spec.",
+    "A change of the spec is not allowed. The Job keeps its earlier spec; after a restart of the controller it is paused until the change is undone.",
 )
 STATUS_UNREADABLE = _define(
     "StatusUnreadable", _EVENT, "The stored status cannot be read. It is rebuilt from the pods."
