@@ -64,7 +64,7 @@ def test_waiting_alone_is_said_as_the_reason():
     assert world.settle().state.reason == "WaitingForDependsOn"
 
 
-def test_row_27_the_ready_tasks_that_a_pod_group_counts_grow():
+def test_improvement_27_the_ready_tasks_that_a_pod_group_counts_grow():
     world = chain()
     assert world.decide().ready_tasks == ("a", "b")
     world.settle()
@@ -74,7 +74,7 @@ def test_row_27_the_ready_tasks_that_a_pod_group_counts_grow():
     assert [step.task for step in decision.steps if isinstance(step, CreatePods)] == ["c"]
 
 
-def test_row_27_a_task_stays_ready_until_the_whole_job_restarts():
+def test_improvement_27_a_task_stays_ready_until_the_whole_job_restarts():
     world = chain()
     world.settle()
     world.all("Running")

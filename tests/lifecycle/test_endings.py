@@ -98,7 +98,7 @@ def test_a_job_without_replicas_stays_as_it_is():
 
 
 @pytest.mark.parametrize(("max_retry", "runs"), [(0, 1), (1, 1), (2, 2), (3, 3), (None, 3)])
-def test_row_19_max_retry_is_the_number_of_runs(max_retry, runs):
+def test_improvement_19_max_retry_is_the_number_of_runs(max_retry, runs):
     spec = {} if max_retry is None else {"maxRetry": max_retry}
     world = Simulation(
         job(task("worker", 2), policies=[{"event": "PodFailed", "action": "RestartJob"}], **spec)
@@ -116,7 +116,7 @@ def test_row_19_max_retry_is_the_number_of_runs(max_retry, runs):
     assert "worker-1 failed: container main exited with code 3" in world.status.state.message
 
 
-def test_row_22_the_last_run_is_killed_soft_so_its_logs_stay():
+def test_improvement_22_the_last_run_is_killed_soft_so_its_logs_stay():
     world = Simulation(job(maxRetry=1, policies=[{"event": "PodFailed", "action": "RestartJob"}])).running()
     world.set("worker", 0, "Succeeded")
     world.set("worker", 1, "Failed", 1)
@@ -181,7 +181,7 @@ def test_the_active_deadline_also_counts_before_and_between_runs(phase):
 
 
 @pytest.mark.parametrize("action", ["CompleteJob", "TerminateJob", "AbortJob"])
-def test_row_22_time_to_live_counts_from_the_end_and_covers_aborted(action):
+def test_improvement_22_time_to_live_counts_from_the_end_and_covers_aborted(action):
     world = Simulation(job(ttlSecondsAfterFinished=30)).running()
     world.command(action)
     world.tick()

@@ -19,7 +19,7 @@ def terminating(world: Simulation, name: str, index: int, **fields) -> None:
 
 
 @pytest.mark.parametrize("evicted", [True, False])
-def test_row_16_an_eviction_and_a_failure_are_told_apart(evicted):
+def test_improvement_16_an_eviction_and_a_failure_are_told_apart(evicted):
     policies = [
         {"event": "PodEvicted", "action": "RestartJob"},
         {"event": "PodFailed", "action": "TerminateJob"},
@@ -31,7 +31,7 @@ def test_row_16_an_eviction_and_a_failure_are_told_apart(evicted):
     assert decision.status.state.reason == ("PodEvicted" if evicted else "PodFailed")
 
 
-def test_row_16_the_exit_code_of_an_evicted_pod_answers_no_exit_code_policy():
+def test_improvement_16_the_exit_code_of_an_evicted_pod_answers_no_exit_code_policy():
     world = Simulation(job(policies=[{"exitCode": 137, "action": "TerminateJob"}])).running()
     world.set("worker", 0, "Failed", 137, evicted=True)
     assert world.settle().phase is Phase.RUNNING
@@ -44,7 +44,7 @@ def test_a_pod_that_someone_deletes_counts_as_evicted_at_once_not_only_when_it_i
     assert world.status.culprit.index == 1
 
 
-def test_row_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_its_next_attempt():
+def test_improvement_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_its_next_attempt():
     world = Simulation(job()).running()
     world.vanish("worker", 1)
     decision = world.tick()
@@ -63,7 +63,7 @@ def test_row_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_i
     )
 
 
-def test_row_14_a_pod_lost_while_nobody_watched_still_answers_its_policy():
+def test_improvement_14_a_pod_lost_while_nobody_watched_still_answers_its_policy():
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "AbortJob"}])).running()
     world.vanish("worker", 2)
     assert world.settle().phase is Phase.ABORTED
@@ -92,7 +92,7 @@ def test_a_pod_that_succeeds_while_it_is_going_has_succeeded():
     assert (world.status.succeeded, world.at("worker", 1)) == (1, None)
 
 
-def test_row_22_what_succeeded_is_not_run_again_after_its_node_is_lost():
+def test_improvement_22_what_succeeded_is_not_run_again_after_its_node_is_lost():
     world = Simulation(job()).running()
     world.set("worker", 0, "Succeeded")
     world.settle()
@@ -137,7 +137,7 @@ def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in
     assert world.settle().phase is Phase.TERMINATED
 
 
-def test_row_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goes_is_replaced():
+def test_improvement_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goes_is_replaced():
     world = Simulation(torch_job()).running()
     world.set("worker", 1, "Failed", evicted=True)
     assert world.settle().phase is Phase.FAILED
@@ -172,7 +172,7 @@ def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event():
     assert (decision.status, decision.steps, decision.wake_at) == (status, (), None)
 
 
-def test_row_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going():
+def test_improvement_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going():
     world = Simulation(torch_job()).running()
     terminating(world, "worker", 0)
     world.now += 5

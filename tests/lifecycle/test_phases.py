@@ -146,7 +146,7 @@ def test_a_targeted_restart_kills_its_target_alone_and_spends_a_retry(phase, act
         ("CompleteJob", Phase.COMPLETING, Phase.COMPLETED),
     ],
 )
-def test_row_17_abort_terminate_and_complete_are_honoured_and_keep_finished_pods(
+def test_improvement_17_abort_terminate_and_complete_are_honoured_and_keep_finished_pods(
     phase, action, during, after
 ):
     world = world_in(phase)
@@ -207,7 +207,7 @@ def test_restart_job_upgrades_a_restart_of_one_pod_and_is_refused_by_one_of_the_
 
 
 @pytest.mark.parametrize("phase", [Phase.ABORTING, Phase.ABORTED])
-def test_row_19_resume_restarts_without_spending_a_retry_and_never_reruns_what_succeeded(phase):
+def test_improvement_19_resume_restarts_without_spending_a_retry_and_never_reruns_what_succeeded(phase):
     world = world_in(phase)
     world.command("ResumeJob")
     decision = world.tick()

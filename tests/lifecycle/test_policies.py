@@ -75,7 +75,7 @@ def test_an_exit_code_leads_to_each_action(action, end):
     assert world.status.retry_count == (1 if action.startswith("Restart") else 0)
 
 
-def test_row_15_the_exit_code_is_that_of_the_container_that_failed_first_init_included():
+def test_improvement_15_the_exit_code_is_that_of_the_container_that_failed_first_init_included():
     world = world_with(policy(exitCode=9, action="CompleteJob"))
     world.set("worker", 0, "Failed", failure=Failure("fetch", 9, init=True))
     assert world.settle().phase is Phase.COMPLETED

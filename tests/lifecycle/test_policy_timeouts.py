@@ -80,7 +80,7 @@ def test_a_pod_that_answers_again_cancels_the_timeout():
     assert world.wake_at is None
 
 
-def test_row_14_a_timeout_goes_on_across_a_restart_of_the_caller():
+def test_improvement_14_a_timeout_goes_on_across_a_restart_of_the_caller():
     worker = task("worker", 2, policies=[policy("TaskFailed", timeout="1m")])
     world = Simulation(job(worker)).running()
     world.set("worker", 0, "Running", restarts=3)

@@ -14,7 +14,7 @@ from vcjob.plugins.wait import WAIT_EXIT_CODES, WAIT_TIMEOUT_EXIT_CODE
 IGNORE = {"vcjob.io/on-rank-failure": "ignore"}
 
 
-def test_row_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it():
+def test_improvement_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it():
     world = Simulation(torch_job(workers=3)).running()
     world.set("master", 0, "Succeeded")
     world.settle()
@@ -30,7 +30,7 @@ def test_row_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it
     assert set(world.attempts()) == {"master-0", "worker-1"}
 
 
-def test_row_26_also_while_the_job_is_still_pending():
+def test_improvement_26_also_while_the_job_is_still_pending():
     world = Simulation(torch_job())
     world.settle()
     world.set("worker", 0, "Failed", 1)
@@ -38,7 +38,7 @@ def test_row_26_also_while_the_job_is_still_pending():
 
 
 @pytest.mark.parametrize(("name", "rank"), [("chief", "rank 0 (chief-0)"), ("hand", "rank 2 (hand-1)")])
-def test_row_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name, rank):
+def test_improvement_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name, rank):
     tasks = task("chief", 1), task("hand", 2), task("extra", 1)
     plugins = {"pytorch": ["--master=chief", "--worker", "hand"]}
     world = Simulation(job(*tasks, plugins=plugins)).running()
@@ -49,7 +49,7 @@ def test_row_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name, rank):
     assert rank in world.status.state.message
 
 
-def test_row_26_in_a_homogeneous_job_the_index_is_the_rank():
+def test_improvement_26_in_a_homogeneous_job_the_index_is_the_rank():
     world = Simulation(
         job(task("node", 3), plugins={"pytorch": ["--master=node", "--worker=node"]})
     ).running()
@@ -58,14 +58,14 @@ def test_row_26_in_a_homogeneous_job_the_index_is_the_rank():
     assert world.status.culprit.rank == 2
 
 
-def test_row_26_does_not_touch_a_job_without_the_plugin():
+def test_improvement_26_does_not_touch_a_job_without_the_plugin():
     world = Simulation(job()).running()
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
     assert world.status.failed == 1
 
 
-def test_row_26_the_annotation_keeps_volcanos_way():
+def test_improvement_26_the_annotation_keeps_volcanos_way():
     world = Simulation(torch_job(annotations=IGNORE)).running()
     world.set("worker", 0, "Failed", 1)
     world.set("worker", 1, "Running", restarts=10)
@@ -73,21 +73,21 @@ def test_row_26_the_annotation_keeps_volcanos_way():
 
 
 @pytest.mark.parametrize("timeout", [None, "1h"])
-def test_row_26_gives_way_to_any_matching_policy(timeout):
+def test_improvement_26_gives_way_to_any_matching_policy(timeout):
     policy = {"event": "PodFailed", "action": "RestartJob", **({"timeout": timeout} if timeout else {})}
     world = Simulation(torch_job(policies=[policy])).running()
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is (Phase.RUNNING if timeout else Phase.PENDING)
 
 
-def test_row_26_a_policy_for_another_exit_code_does_not_match():
+def test_improvement_26_a_policy_for_another_exit_code_does_not_match():
     world = Simulation(torch_job(policies=[{"exitCode": 2, "action": "RestartJob"}])).running()
     world.set("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
 
 
 @pytest.mark.parametrize(("max_retry", "limit"), [(None, 3), (2, 2), (0, 1)])
-def test_row_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max_retry, limit):
+def test_improvement_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max_retry, limit):
     fields = {} if max_retry is None else {"maxRetry": max_retry}
     tasks = task("master", 1, maxRetry=99), task("worker", 2, **fields)
     world = Simulation(torch_job(tasks=tasks)).running()
@@ -105,13 +105,13 @@ def test_row_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max
     )
 
 
-def test_row_26_a_rank_that_succeeded_in_the_end_has_not_failed():
+def test_improvement_26_a_rank_that_succeeded_in_the_end_has_not_failed():
     world = Simulation(torch_job(workers=1)).running()
     world.set("worker", 0, "Succeeded", restarts=3, failure=Failure("main", 1))
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_row_26_gives_way_to_a_policy_for_task_failed():
+def test_improvement_26_gives_way_to_a_policy_for_task_failed():
     tasks = task("master", 1), task("worker", 1, policies=[{"event": "TaskFailed", "action": "RestartTask"}])
     world = Simulation(torch_job(tasks=tasks)).running()
     world.set("worker", 0, "Running", restarts=3)
@@ -120,7 +120,7 @@ def test_row_26_gives_way_to_a_policy_for_task_failed():
 
 
 @pytest.mark.parametrize("code", sorted(WAIT_EXIT_CODES))
-def test_row_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_try_again(code):
+def test_improvement_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_try_again(code):
     world = Simulation(torch_job())
     world.settle()
     failure = Failure("wait-for-master", code, init=True)
@@ -144,7 +144,7 @@ def test_row_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_tr
         None,
     ],
 )
-def test_row_10_any_other_restart_is_left_to_the_pod(failure):
+def test_improvement_10_any_other_restart_is_left_to_the_pod(failure):
     world = Simulation(torch_job())
     world.settle()
     world.set("worker", 1, "Pending", restarts=1, failure=failure)

@@ -161,7 +161,7 @@ def test_durations_as_go_writes_them():
     assert [go_duration(s) for s in (0, 59.9, 60, 3600, 3725)] == ["0s", "59s", "1m0s", "1h0m0s", "1h2m5s"]
 
 
-def test_row_18_counters_are_true_after_a_kill():
+def test_improvement_18_counters_are_true_after_a_kill():
     world = Simulation(job()).running()
     world.set("worker", 0, "Succeeded")
     world.settle()
@@ -184,7 +184,7 @@ def test_pods_that_are_to_go_count_as_terminating_at_once(action, phase):
     assert (str(status.phase), status.running, status.terminating, status.succeeded) == (phase, 0, 2, 1)
 
 
-def test_row_18_the_transition_time_changes_with_the_phase_alone():
+def test_improvement_18_the_transition_time_changes_with_the_phase_alone():
     world = Simulation(job())
     world.settle()
     world.now += 10
@@ -196,7 +196,7 @@ def test_row_18_the_transition_time_changes_with_the_phase_alone():
     assert world.settle().state.since == START + 10
 
 
-def test_row_18_every_phase_has_a_reason_and_a_message():
+def test_improvement_18_every_phase_has_a_reason_and_a_message():
     world = Simulation(job(task("worker", 2), maxRetry=2))
     for action in (None, "RestartJob", "AbortJob", "ResumeJob", "CompleteJob"):
         if action:
@@ -208,7 +208,7 @@ def test_row_18_every_phase_has_a_reason_and_a_message():
             world.all("Running")
 
 
-def test_row_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_again():
+def test_improvement_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_again():
     world = Simulation(job())
     world.observed.blocked = Blocked("QuotaExceeded", "exceeded quota: gpus, used 8 of 8")
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""The actions of policies, Commands and verbs: contract's table of phases, one function per kind of action.
+"""The actions of policies, Commands and verbs: the table of phases in docs/semantics.md, one function per action.
 
 An action only writes down what is to be. The pods that have to go for it follow from the status: those of
 an earlier attempt, and in a phase that keeps nothing alive, those that still live.
