@@ -45,6 +45,8 @@ class VcjobError(Exception):
 
 
 class UserError(VcjobError):
+    """The request cannot be carried out as given: a bad argument, file, Job or name."""
+
     exit_code = exit_codes.USAGE
 
 
@@ -62,28 +64,29 @@ class InvalidJob(UserError):
         more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
         super().__init__(f"the Job is not valid: {shown}{more}")
 
-    def __reduce__(self) -> tuple[type[InvalidJob], tuple[Sequence[Problem]]]:
-        return type(self), (self.problems,)  # pickled by its problems: the message is made from them
-
 
 class NoSuchJob(UserError):
-    pass
+    """No job of that name exists on this backend."""
 
 
 class JobExists(UserError):
-    pass
+    """A job of that name is running, so it cannot be started again."""
 
 
 class JobFailed(VcjobError):
+    """The job ran and did not complete, or was deleted while somebody waited for it."""
+
     exit_code = exit_codes.JOB_FAILED
 
 
 class BackendError(VcjobError):
+    """The backend cannot be used: no cluster, no permission, or a machine that lacks something."""
+
     exit_code = exit_codes.BACKEND
 
 
 class StoreError(BackendError):
-    pass
+    """The job store on this machine cannot be read or written."""
 
 
 class RunDamaged(StoreError):
@@ -91,10 +94,14 @@ class RunDamaged(StoreError):
 
 
 class WaitTimeout(VcjobError):
+    """`wait --timeout` ran out before the job ended."""
+
     exit_code = exit_codes.TIMEOUT
 
 
 class Interrupted(VcjobError):
+    """The user pressed Ctrl-C."""
+
     exit_code = exit_codes.INTERRUPTED
 
 

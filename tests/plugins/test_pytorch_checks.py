@@ -202,14 +202,14 @@ def test_improvement_5_a_value_of_the_users_that_is_overridden_is_warned_about()
         (
             "warning",
             "spec.tasks[0].template.spec.initContainers[0].env[0]",
-            "`VC_MASTER_NUM` is set by a plugin: this value is overridden",
-            "remove it, or give it another name",
+            "a plugin sets `VC_MASTER_NUM`, so this value has no effect",
+            "remove it, or rename the variable",
         ),
         (
             "warning",
             "spec.tasks[0].template.spec.containers[0].env[1]",
-            "`RANK` is set by a plugin: this value is overridden",
-            "remove it, or give it another name",
+            "a plugin sets `RANK`, so this value has no effect",
+            "remove it, or rename the variable",
         ),
     ]
 

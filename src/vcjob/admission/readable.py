@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vcjob.spec.document import copied
 from vcjob.spec.problem import Path
 
 _EMPTY = {"object": dict, "array": list, "string": str, "integer": int, "number": int, "boolean": bool}
@@ -27,7 +28,7 @@ class Unreadable:
         """`data`, or a copy where each unreadable value is left out (in a list: replaced by an empty one)."""
         if not self.places:
             return data
-        result: dict[str, Any] = _copy(data)
+        result: dict[str, Any] = copied(data)
         for where, wanted in self.places.items():
             _remove(result, where, wanted)
         return result
@@ -56,9 +57,3 @@ def _remove(root: dict[str, Any], where: Path, wanted: str) -> None:
         index = where[-1]
         assert isinstance(index, int)
         parent[index] = _EMPTY.get(wanted, dict)()
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -16,7 +16,7 @@ def check(job: Job) -> Iterator[Problem]:
         where: Path = ("spec", "tasks", number)
         yield from _partitions(task, where)
         if task.topology_policy not in (None, "", "none"):
-            yield from _whole_cpus(task, (*where, "template", "spec"))
+            yield from _whole_cpus(task, number)
 
 
 def _tiers(topology: Mapping[str, Any] | None, where: Path) -> Iterator[Problem]:
@@ -56,17 +56,16 @@ def _partitions(task: Task, where: Path) -> Iterator[Problem]:
         )
 
 
-def _whole_cpus(task: Task, where: Path) -> Iterator[Problem]:
-    for kind in ("containers", "initContainers"):
-        for number, container in enumerate(task.pod_spec.get(kind) or []):
-            resources = container.get("resources") or {}
-            cpu = (resources.get("requests") or resources.get("limits") or {}).get("cpu")
-            if not _is_whole(cpu):
-                yield error(
-                    (*where, kind, number, "resources"),
-                    f"topologyPolicy `{task.topology_policy}` needs whole CPUs, but this container requests {cpu or 'none'}",
-                    "request a whole number of CPUs, such as `cpu: 4`",
-                )
+def _whole_cpus(task: Task, number: int) -> Iterator[Problem]:
+    for where, container in task.containers(number):
+        resources = container.get("resources") or {}
+        cpu = (resources.get("requests") or resources.get("limits") or {}).get("cpu")
+        if not _is_whole(cpu):
+            yield error(
+                (*where, "resources"),
+                f"topologyPolicy `{task.topology_policy}` needs whole CPUs, but this container requests {cpu or 'none'}",
+                "request a whole number of CPUs, such as `cpu: 4`",
+            )
 
 
 def _is_whole(cpu: Any) -> bool:

@@ -65,24 +65,12 @@ def _taken_paths(job: Job, mounted: dict[str, int]) -> Iterator[Problem]:
     if not mounted:
         return
     for number, task in enumerate(job.tasks):
-        for kind in ("initContainers", "containers"):
-            for position, container in enumerate(task.pod_spec.get(kind) or []):
-                for place, mount in enumerate(container.get("volumeMounts") or []):
-                    path = mount.get("mountPath")
-                    if path in mounted:
-                        where: Path = (
-                            "spec",
-                            "tasks",
-                            number,
-                            "template",
-                            "spec",
-                            kind,
-                            position,
-                            "volumeMounts",
-                            place,
-                        )
-                        yield error(
-                            (*where, "mountPath"),
-                            f"spec.volumes[{mounted[path]}] is mounted at `{show(path)}` in every container",
-                            "choose another path",
-                        )
+        for where, container in task.containers(number):
+            for place, mount in enumerate(container.get("volumeMounts") or []):
+                path = mount.get("mountPath")
+                if path in mounted:
+                    yield error(
+                        (*where, "volumeMounts", place, "mountPath"),
+                        f"spec.volumes[{mounted[path]}] is mounted at `{show(path)}` in every container",
+                        "choose another path",
+                    )

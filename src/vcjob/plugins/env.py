@@ -15,10 +15,14 @@ FLAGS = (Flag("attempt", "bool", False, ours=True),)
 
 
 class EnvOptions(msgspec.Struct, frozen=True):
+    """The arguments of the env plugin."""
+
     attempt: bool = False
 
 
 class EnvPlugin(Plugin[EnvOptions]):
+    """The variables VK_TASK_INDEX and VC_TASK_INDEX, and on request VCJOB_ATTEMPT."""
+
     name: ClassVar[str] = "env"
     order: ClassVar[int] = 30
 

@@ -105,6 +105,8 @@ def flag_name(item: str) -> str | None:
 
 
 class _Reader:
+    """Reads one list of arguments and collects its problems."""
+
     def __init__(self, flags: Sequence[Flag], arguments: Sequence[str]) -> None:
         self.known = {flag.name: flag for flag in flags}
         self.arguments = arguments

@@ -19,6 +19,8 @@ PORT_NAME = "pytorchjob-port"
 
 
 class PytorchPlugin(Plugin[PytorchOptions]):
+    """Ranks, the address of the master, and the variables that torch.distributed reads."""
+
     name: ClassVar[str] = "pytorch"
     order: ClassVar[int] = 10
 

@@ -19,6 +19,7 @@ from vcjob.plugins.env import EnvPlugin
 from vcjob.plugins.guard import guarded
 from vcjob.plugins.pytorch import PytorchPlugin
 from vcjob.plugins.svc import SvcPlugin
+from vcjob.spec.document import copied
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, has_errors, warning
 from vcjob.spec.spelling import did_you_mean
@@ -150,7 +151,7 @@ class _NamesOnly(PodDraft):
     __slots__ = ("groups",)
 
     def __init__(self, job: Job, task: Task) -> None:
-        super().__init__(job, task, {"metadata": {}, "spec": _copied(task.pod_spec)}, mark="")
+        super().__init__(job, task, {"metadata": {}, "spec": copied(task.pod_spec)}, mark="")
         self.groups: list[Mapping[str, object]] = [self.injected]
 
     def inject_env(
@@ -188,21 +189,14 @@ def _check_variables(job: Job, opened: Sequence[Opened]) -> Iterator[Problem]:
                 " allowed, because the pod would not fit into etcd",
                 "use fewer tasks or containers, or add --inject-hosts-env=false to svc",
             )
-        for kind in ("initContainers", "containers"):
-            for position, container in enumerate(task.pod_spec.get(kind) or []):
-                for place, entry in enumerate(container.get("env") or []):
-                    if draft.injects(entry.get("name")):
-                        yield warning(
-                            (*where, kind, position, "env", place),
-                            f"`{entry['name']}` is set by a plugin: this value is overridden",
-                            "remove it, or give it another name",
-                        )
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+        for at, container in task.containers(number):
+            for place, entry in enumerate(container.get("env") or []):
+                if draft.injects(entry.get("name")):
+                    yield warning(
+                        (*at, "env", place),
+                        f"a plugin sets `{entry['name']}`, so this value has no effect",
+                        "remove it, or rename the variable",
+                    )
 
 
 @cache

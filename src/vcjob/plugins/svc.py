@@ -24,7 +24,7 @@ from vcjob.plugins.hosts import (
     task_hosts,
 )
 from vcjob.spec.job import Job, Task
-from vcjob.spec.problem import Path, Problem, error, warning
+from vcjob.spec.problem import Problem, error, warning
 
 MOUNT_PATH = "/etc/volcano"
 #: The kernel does not start a program with a variable longer than this (`NAME=value` and a zero byte).
@@ -44,12 +44,16 @@ FLAGS = (
 
 
 class SvcOptions(msgspec.Struct, frozen=True):
+    """The arguments of the svc plugin."""
+
     publish_not_ready_addresses: bool = False
     disable_network_policy: bool = False
     inject_hosts_env: bool = True
 
 
 class SvcPlugin(Plugin[SvcOptions]):
+    """Host names, host lists, a headless Service and a NetworkPolicy."""
+
     name: ClassVar[str] = "svc"
     order: ClassVar[int] = 20
 
@@ -64,7 +68,7 @@ class SvcPlugin(Plugin[SvcOptions]):
 
     def check(self, job: Job, options: SvcOptions) -> Iterable[Problem]:
         for number, task in enumerate(job.tasks):
-            yield from _conflicts(job, task, ("spec", "tasks", number, "template", "spec"))
+            yield from _conflicts(job, task, number)
         if options.inject_hosts_env:
             yield from _warn_about_oversized(job)
         size = _data_size(job)
@@ -208,24 +212,23 @@ def _warn_about_oversized(job: Job) -> Iterator[Problem]:
         )
 
 
-def _conflicts(job: Job, task: Task, where: Path) -> Iterator[Problem]:
+def _conflicts(job: Job, task: Task, number: int) -> Iterator[Problem]:
     name = config_map_name(job)
-    for number, volume in enumerate(task.pod_spec.get("volumes") or []):
+    for place, volume in enumerate(task.pod_spec.get("volumes") or []):
         if volume.get("name") == name:
             yield error(
-                (*where, "volumes", number, "name"),
+                ("spec", "tasks", number, "template", "spec", "volumes", place, "name"),
                 f"the svc plugin uses the volume name `{name}`",
                 "rename this volume",
             )
-    for kind in ("initContainers", "containers"):
-        for position, container in enumerate(task.pod_spec.get(kind) or []):
-            for number, mount in enumerate(container.get("volumeMounts") or []):
-                if str(mount.get("mountPath", "")).rstrip("/") == MOUNT_PATH:
-                    yield error(
-                        (*where, kind, position, "volumeMounts", number, "mountPath"),
-                        f"the svc plugin mounts its host lists at `{MOUNT_PATH}`",
-                        "mount this volume at another path",
-                    )
+    for where, container in task.containers(number):
+        for place, mount in enumerate(container.get("volumeMounts") or []):
+            if str(mount.get("mountPath", "")).rstrip("/") == MOUNT_PATH:
+                yield error(
+                    (*where, "volumeMounts", place, "mountPath"),
+                    f"the svc plugin mounts its host lists at `{MOUNT_PATH}`",
+                    "mount this volume at another path",
+                )
 
 
 def _job_selector(job: Job) -> dict[str, str]:

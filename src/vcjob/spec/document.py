@@ -100,6 +100,13 @@ class Document:
         return value if isinstance(value, str) else None
 
 
+def copied(value: Any) -> Any:
+    """A copy of plain data; faster than copy.deepcopy, which supports other types."""
+    if isinstance(value, dict):
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list) else value
+
+
 def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
     if type(value) is str and value.isascii():  # nearly every value of a Job
         return value

@@ -7,9 +7,12 @@ is `None` here, and an explicit `0` is `0`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
+
+from vcjob.spec.problem import Path
 
 API_VERSION = "batch.volcano.sh/v1alpha1"
 KIND = "Job"
@@ -31,11 +34,15 @@ class Policy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DependsOn(msgspec.Struct, frozen=True, rename="camel"):
+    """The tasks that must run before this one: `any` of them or `all` (`iteration`)."""
+
     name: tuple[str, ...] = ()
     iteration: str | None = None
 
 
 class PartitionPolicy(msgspec.Struct, frozen=True, rename="camel"):
+    """How the pods of a task are divided into partitions of equal size."""
+
     total_partitions: int = 0
     partition_size: int = 0
     min_partitions: int = 0
@@ -43,6 +50,8 @@ class PartitionPolicy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Task(msgspec.Struct, frozen=True, rename="camel"):
+    """One task: pods that share a template and differ in their index."""
+
     name: str = ""
     replicas: int = 0
     min_available: int | None = None
@@ -57,14 +66,24 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
     def pod_spec(self) -> dict[str, Any]:
         return self.template.get("spec") or {}
 
+    def containers(self, number: int) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """The init containers, then the containers, each with its path in a Job where this is task `number`."""
+        for kind in ("initContainers", "containers"):
+            for position, container in enumerate(self.pod_spec.get(kind) or []):
+                yield ("spec", "tasks", number, "template", "spec", kind, position), container
+
 
 class VolumeSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """A volume of the Job: an existing claim by name, or a new one."""
+
     mount_path: str = ""
     volume_claim_name: str | None = None
     volume_claim: dict[str, Any] | None = None
 
 
 class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """`spec` of a Job, with the fields of Volcano and two extensions of vcjob."""
+
     scheduler_name: str | None = None
     min_available: int | None = None
     volumes: tuple[VolumeSpec, ...] = ()
@@ -78,12 +97,14 @@ class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
     priority_class_name: str | None = None
     min_success: int | None = None
     network_topology: dict[str, Any] | None = None
-    # Extensions of vcjob, absent unless asked for.
+    # Extensions of vcjob.
     suspend: bool | None = None
     active_deadline_seconds: int | None = None
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of `metadata` that vcjob reads."""
+
     name: str = ""
     generate_name: str | None = None
     namespace: str | None = None

@@ -68,6 +68,8 @@ def read_documents(text: str, name: str) -> list[Document]:
 
 
 class _Walk:
+    """One walk over the events of a text: builds data and positions and counts what the limits bound."""
+
     def __init__(self, next_event: Any, name: str) -> None:
         self.next_event = next_event
         self.name = name

@@ -46,11 +46,9 @@ def command_of(container: Mapping[str, Any], images: Mapping[str, list[str]]) ->
 def without_command(job: Job, images: Mapping[str, list[str]]) -> Iterator[tuple[Path, str]]:
     """The containers for which there is nothing to run on this machine: where each is, and its name."""
     for number, task in enumerate(job.tasks):
-        for kind in ("initContainers", "containers"):
-            for position, container in enumerate(task.pod_spec.get(kind) or []):
-                if command_of(container, images) is None:
-                    name = f"{task.name}/{container.get('name')} ({container.get('image') or 'no image'})"
-                    yield ("spec", "tasks", number, "template", "spec", kind, position), name
+        for where, container in task.containers(number):
+            if command_of(container, images) is None:
+                yield where, f"{task.name}/{container.get('name')} ({container.get('image') or 'no image'})"
 
 
 def check_commands(job: Job, images: Mapping[str, list[str]]) -> None:
