@@ -87,7 +87,7 @@ def ranks(command: str | dict[str, Any], workers: int = 2, **fields: Any) -> lis
     return [task("master", command, **fields), task("worker", command, replicas=workers, **fields)]
 
 
-def some_place(**changes: Any) -> HostContext:
+def some_host(**changes: Any) -> HostContext:
     """Where a pod of a job of three ranks runs; 20001 stands for the cluster's port."""
     pattern = host_pattern(Job(job(*ranks("true"))))
     return HostContext({}, {}, {}, pattern, 23456, 20001, "node", "uid")._replace(**changes)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import Start, eventually, job, left_behind, python, ranks, task
-from vcjob.local.logs.failure import _FELT_A_PEER, last_lines
+from vcjob.local.logs.failure import _LOST_A_PEER, last_lines
 from vcjob.report.failure import last_frame
 
 #: Rank 1 raises, closes its connection and takes its time to end; the others notice at once and are gone first.
@@ -94,14 +94,14 @@ def test_only_the_last_attempt_counts(finish: Start) -> None:
     ],
 )
 def test_complaints_about_a_lost_peer_are_known(line: str) -> None:
-    assert _FELT_A_PEER.search(line)
+    assert _LOST_A_PEER.search(line)
 
 
 @pytest.mark.parametrize(
     "line", ["ValueError: bad shape", "torch.OutOfMemoryError: CUDA out of memory", "KeyError: 'x'"]
 )
 def test_errors_of_one_s_own_are_not_taken_for_them(line: str) -> None:
-    assert not _FELT_A_PEER.search(line)
+    assert not _LOST_A_PEER.search(line)
 
 
 TRACE = """warming up

@@ -63,7 +63,7 @@ def test_an_unfinished_line_is_read_once_and_held_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, read = tmp_path / "log", 0
-    real = retention.read_on
+    real = retention.read_next
 
     def counted(descriptor: int, offset: int, most: int) -> tuple[bytes, int]:
         nonlocal read
@@ -71,7 +71,7 @@ def test_an_unfinished_line_is_read_once_and_held_in_bounded_memory(
         read += len(data)
         return data, after
 
-    monkeypatch.setattr(merger, "read_on", counted)
+    monkeypatch.setattr(merger, "read_next", counted)
     logs, total = LogMerger([Cursor(_file(path))]), 0
     tracemalloc.start()
     for _ in range(64):

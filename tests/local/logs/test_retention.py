@@ -14,7 +14,7 @@ import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, python, task, texts
 from vcjob.local.logs.merger import Cursor, LogFile, LogMerger
 from vcjob.local.logs.reader import read_all, tail_offset
-from vcjob.local.logs.retention import LogRetention, data_from, forget, limit_of
+from vcjob.local.logs.retention import LogRetention, limit_of, next_data, punch_hole
 
 BLOCK = 4096
 GAP = re.compile(
@@ -35,8 +35,8 @@ def _numbered(count: int) -> bytes:
 def _with_hole(path: Path, content: bytes, start: int, end: int) -> None:
     path.write_bytes(content)
     with open(path, "r+b") as file:
-        forget(file.fileno(), start, end)
-        if data_from(file.fileno(), start)[0] == start:
+        punch_hole(file.fileno(), start, end)
+        if next_data(file.fileno(), start)[0] == start:
             pytest.skip("this file system makes no holes")
 
 

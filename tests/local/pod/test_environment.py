@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.local.conftest import some_place
+from tests.local.conftest import some_host
 from vcjob.local.pod import environment
 from vcjob.local.pod.environment import MissingReference, expand
 
@@ -53,16 +53,16 @@ def test_text_without_a_dollar_sign_stays_as_it_is(text: str) -> None:
 def test_a_value_that_names_the_cluster_is_made_to_mean_this_machine(
     name: str, value: str, expected: str
 ) -> None:
-    assert some_place().localize(name, value) == expected
+    assert some_host().localize(name, value) == expected
 
 
 def test_a_missing_key_is_named_and_an_optional_one_is_left_out() -> None:
-    place = some_place(config_maps={"c": {"there": "x"}})
+    host = some_host(config_maps={"c": {"there": "x"}})
     pod = {"metadata": {"uid": "u", "name": "p"}, "spec": {}}
 
     def env(**reference: Any) -> dict[str, str]:
         entry = {"name": "V", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", **reference}}}
-        return environment.container_env({"name": "m", "env": [entry]}, pod, place, {})[1]
+        return environment.container_env({"name": "m", "env": [entry]}, pod, host, {})[1]
 
     with pytest.raises(MissingReference, match="has no key 'k'"):
         env()

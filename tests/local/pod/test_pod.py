@@ -241,7 +241,7 @@ def test_a_missing_config_map_is_a_sentence_and_not_a_hang(finish: Start) -> Non
     env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "nowhere", "key": "k"}}}]
     handle = finish(job(task("a", container("true", env=env))))
     assert handle.phase == "Failed"
-    assert "'nowhere' is not there" in handle.pods()[0].message
+    assert "'nowhere' does not exist" in handle.pods()[0].message
 
 
 def test_a_missing_working_dir_is_said_and_the_caller_s_folder_taken(finish: Start, tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.local.conftest import Start, container, job, some_place, task, texts
+from tests.local.conftest import Start, container, job, some_host, task, texts
 from vcjob.local.pod import volumes
 from vcjob.local.pod.environment import MissingReference
 from vcjob.local.pod.launch import LaunchRequest, Mount, PlainLauncher
 
 
 def test_volumes_become_folders_with_their_files(tmp_path: Path) -> None:
-    place = some_place(config_maps={"c": {"a": "1", "b": "2"}}, secrets={"s": {"k": b"\x00\xff"}})
+    host = some_host(config_maps={"c": {"a": "1", "b": "2"}}, secrets={"s": {"k": b"\x00\xff"}})
     pod = {
         "metadata": {"name": "pod", "labels": {"x": "y"}},
         "spec": {
@@ -35,7 +35,7 @@ def test_volumes_become_folders_with_their_files(tmp_path: Path) -> None:
         },
     }  # fmt: skip
     made = volumes.make_volumes(
-        pod, place, str(tmp_path / "pod"), lambda name: str(tmp_path / "claims" / name)
+        pod, host, str(tmp_path / "pod"), lambda name: str(tmp_path / "claims" / name)
     )
     assert (Path(made["all"].source) / "a").read_text() == "1"
     assert [
@@ -61,7 +61,7 @@ def test_volumes_become_folders_with_their_files(tmp_path: Path) -> None:
 def test_a_volume_that_cannot_be_made_is_refused(tmp_path: Path, volume: dict[str, Any]) -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"volumes": [{"name": "v", **volume}]}}
     with pytest.raises(MissingReference):
-        volumes.make_volumes(pod, some_place(config_maps={"c": {"a": "1"}}), str(tmp_path), str)
+        volumes.make_volumes(pod, some_host(config_maps={"c": {"a": "1"}}), str(tmp_path), str)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mount namespaces are a thing of Linux")
@@ -90,7 +90,7 @@ def test_mounts_are_seen_by_the_process_alone_and_leave_no_trace(tmp_path: Path)
 
 
 def test_files_of_config_maps_and_secrets_have_the_modes_that_the_volume_gives_them(tmp_path: Path) -> None:
-    host = some_place(config_maps={"c": {"a": "1", "b": "2"}}, secrets={"s": {"k": b"secret"}})
+    host = some_host(config_maps={"c": {"a": "1", "b": "2"}}, secrets={"s": {"k": b"secret"}})
     items = [{"key": "a", "path": "a"}, {"key": "b", "path": "b", "mode": 0o755}]
     pod = {"metadata": {"name": "pod"}, "spec": {"volumes": [
         {"name": "default", "configMap": {"name": "c"}},
@@ -183,4 +183,4 @@ def test_a_projected_source_that_cannot_be_made_is_rejected(tmp_path: Path) -> N
         "spec": {"volumes": [{"name": "v", "projected": {"sources": [source]}}]},
     }
     with pytest.raises(MissingReference, match="serviceAccountToken"):
-        volumes.make_volumes(pod, some_place(), str(tmp_path), str)
+        volumes.make_volumes(pod, some_host(), str(tmp_path), str)

@@ -44,7 +44,7 @@ class Follower:
         self.run = run
         self.status = Status()
         self.pods: list[PodState] = []
-        #: Nothing runs any more and nobody looks after it: what has been read is all there is.
+        #: The supervisor has ended and everything was read.
         self.ended = False
         self._chosen = chosen
         self._logs = logs
@@ -73,18 +73,18 @@ class Follower:
         return chunks
 
     def has_trouble(self) -> bool:
-        """Can the supervisor not write what it knows?"""
+        """Whether the supervisor cannot write its records; `RunDir.trouble` has the reason."""
         return self._stuck
 
     def wait(self, longest: float = _IDLE) -> None:
-        """Wait a little, less where something is going on."""
+        """Wait until the status changes, at most `longest` seconds; less while lines arrive."""
         if not self.ended:
             self._watch.wait(min(longest, self.pause))
 
     @property
     def pause(self) -> float:
         if self.status.over:
-            return _ENDING  # its supervisor is about to go, which no file tells
+            return _ENDING  # its supervisor is about to exit, which changes no file
         return _BUSY if self._grew else _IDLE
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Follower:
 
 
 class _Watch:
-    """Wakes when something in a folder is written anew; a plain pause where there is no inotify."""
+    """Waits until a file in a folder is replaced, by inotify; a plain pause where there is no inotify."""
 
     _MOVED_TO = 0x80
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from vcjob.local.logs.index import IndexEntries, read_index
-from vcjob.local.logs.retention import read_on
+from vcjob.local.logs.retention import read_next
 from vcjob.report.logs import Chunk, LogOrigin
 
 _PIECE = 1 << 18
@@ -200,7 +200,7 @@ class _OpenFiles:
             descriptor = self._descriptors.get(path)
             if descriptor is None:
                 descriptor = self._descriptors[path] = os.open(path, os.O_RDONLY)
-            return read_on(descriptor, cursor.offset, most)
+            return read_next(descriptor, cursor.offset, most)
         except FileNotFoundError:
             return b"", cursor.offset  # the run was deleted meanwhile
         finally:

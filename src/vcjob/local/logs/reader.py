@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from vcjob.local.logs.index import offset_at
 from vcjob.local.logs.merger import Cursor, LogFile, LogMerger
-from vcjob.local.logs.retention import data_from
+from vcjob.local.logs.retention import next_data
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
@@ -103,7 +103,7 @@ def last_lines_of_containers(chunks: Iterable[Chunk], count: int) -> Iterator[Ch
 
 def line_start(descriptor: int, offset: int) -> int:
     """The beginning of the line that `offset` falls into; in a hole there are no lines."""
-    if data_from(descriptor, offset)[0] > offset:
+    if next_data(descriptor, offset)[0] > offset:
         return offset
     while offset > 0:
         begin = max(0, offset - 4096)
@@ -122,7 +122,7 @@ def tail_offset(descriptor: int, size: int, lines: int) -> int:
     position, missing = size, lines + 1
     while position > 0:
         begin = max(0, position - 65536)
-        if data_from(descriptor, begin)[0] >= position:
+        if next_data(descriptor, begin)[0] >= position:
             position = os.lseek(
                 descriptor, 0, os.SEEK_HOLE
             )  # nothing but a hole before here: go on before it

@@ -1,4 +1,4 @@
-"""What the logs of a job may take of the disk, and how old lines give way to new ones.
+"""How much disk space the logs of a job may take, and how old lines are removed.
 
 Log files are not rotated: offsets in a log, its time index and those who follow it stay valid. Instead a part in the
 middle of a long log is removed (a hole): sizes and offsets stay, the writer notices nothing, and readers show a line
@@ -28,24 +28,26 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def limit_of(env: Mapping[str, str]) -> int:
-    """In bytes; 0 for none."""
+    """The limit in bytes; 0 for no limit. Raises UserError for a value that is not an amount."""
     given = env.get(VARIABLE) or _DEFAULT
     try:
         limit = quantity.parse(given).value
     except ValueError:
         limit = -1
     if limit < 0:
-        raise UserError(f"{VARIABLE}={given!r} is no amount of disk", hint="for example 10Gi; 0 for no limit")
+        raise UserError(
+            f"{VARIABLE}={given!r} is not an amount of disk space", hint="for example 10Gi; 0 for no limit"
+        )
     return limit
 
 
 class LogRetention:
-    """The supervisor's side. `say` is told, once, that lines are dropped, or that they cannot be."""
+    """Keeps the logs of one run below the limit; the supervisor calls `check`. `warn` gets each message once or more."""
 
-    def __init__(self, folder: str, limit: int, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: str, limit: int, warn: Callable[[str], None]) -> None:
         self._folder = folder
         self._limit = limit
-        self._say = say
+        self._warn = warn
 
     def check(self) -> float | None:
         """Remove old lines if the logs take more than the limit. Returns the seconds until the next check is due,
@@ -62,26 +64,26 @@ class LogRetention:
         return max(_EVERY, 100 * cost, (self._limit - sum(used.values())) / _FASTEST_GROWTH)
 
     def _make_room(self, used: dict[str, int]) -> None:
-        """Halve the longest log until there is room for a while."""
+        """Halve the longest log until a quarter of the limit is free."""
         while sum(used.values()) > self._limit * 3 // 4:
             path = max(used, key=lambda each: used[each])
             if used[path] < 4 * _FIRST:
-                break  # very many small ones: there is nothing to gain from any of them
+                break  # very many small logs: there is nothing to remove from any of them
             try:
-                used[path] -= _forget_older_half(path, used[path])
+                used[path] -= _remove_older_half(path, used[path])
             except OSError:
                 self._limit = 0
-                self._say(
+                self._warn(
                     f"the logs of this job take more than {VARIABLE}, and old lines cannot be dropped on this file system"
                 )
                 return
-            self._say(
+            self._warn(
                 f"the logs of this job have reached {VARIABLE}: the oldest lines of the longest are dropped"
             )
 
 
 def _logs(folder: str) -> Iterator[tuple[str, int]]:
-    """Every log file, POD/ATTEMPT/CONTAINER.TRY.STREAM, with what it takes of the disk. What lies deeper is the user's."""
+    """Every log file, POD/ATTEMPT/CONTAINER.RESTART.STREAM, with its disk usage. Deeper folders are volumes."""
     for pod in _entries(folder):
         for attempt in _entries(pod.path):
             for entry in _entries(attempt.path):
@@ -97,29 +99,29 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _forget_older_half(path: str, used: int) -> int:
-    """Returns how many bytes that has freed."""
+def _remove_older_half(path: str, used: int) -> int:
+    """Returns how many bytes were freed."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         size = os.fstat(descriptor).st_size
         end = max(0, size - (used - _FIRST) // 2) // _BLOCK * _BLOCK
-        forget(descriptor, _FIRST, end)
+        punch_hole(descriptor, _FIRST, end)
         return used - os.fstat(descriptor).st_blocks * 512
     finally:
         os.close(descriptor)
 
 
-def forget(descriptor: int, start: int, end: int) -> None:
-    """Make a hole of that part of the file."""
+def punch_hole(descriptor: int, start: int, end: int) -> None:
+    """Free this part of the file: it becomes a hole."""
     if not hasattr(_libc, "fallocate"):
-        raise OSError("no holes can be made here")
+        raise OSError("this system cannot punch holes")
     offset, length = ctypes.c_int64(start), ctypes.c_int64(end - start)
     if end > start and _libc.fallocate(descriptor, _PUNCH, offset, length) != 0:
-        raise OSError(ctypes.get_errno(), "no hole can be made")
+        raise OSError(ctypes.get_errno(), "cannot punch a hole")
 
 
-def data_from(descriptor: int, offset: int) -> tuple[int, int]:
-    """Where the next bytes that are still there begin, at `offset` or after a hole, and where they end."""
+def next_data(descriptor: int, offset: int) -> tuple[int, int]:
+    """Where the next bytes that were not removed begin, at `offset` or after a hole, and where they end."""
     try:
         start = os.lseek(descriptor, offset, os.SEEK_DATA)
         return start, os.lseek(descriptor, start, os.SEEK_HOLE)
@@ -127,13 +129,13 @@ def data_from(descriptor: int, offset: int) -> tuple[int, int]:
         return offset, offset
 
 
-def read_on(descriptor: int, offset: int, most: int) -> tuple[bytes, int]:
-    """What comes next in a log, and where to go on after it. For a hole that is a line which says so."""
-    start, end = data_from(descriptor, offset)
+def read_next(descriptor: int, offset: int, most: int) -> tuple[bytes, int]:
+    """The next bytes of a log and the offset after them. For a hole it is a line that says what was removed."""
+    start, end = next_data(descriptor, offset)
     if start == offset:
         data = os.pread(descriptor, min(most, end - offset), offset)
-        start, _ = data_from(descriptor, offset)
-        if start == offset:  # else it was forgotten while we read it
+        start, _ = next_data(descriptor, offset)
+        if start == offset:  # else it was removed while we read it
             return data, offset + len(data)
     before = os.pread(descriptor, 1, offset - 1) if offset else b"\n"
     torn = b"" if before in (b"\n", b"\0") else b"\n"

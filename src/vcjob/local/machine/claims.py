@@ -1,8 +1,8 @@
-"""Claims on things that this machine has once: a port, a GPU.
+"""Exclusive claims on resources of this machine: a port, a GPU.
 
-A claim is a name that one process holds at a time, whoever's home it works for; it ends with its holder,
-however that ends. On Linux it is an abstract socket name, which needs no file and has the same scope as a
-port (the network namespace); elsewhere it is a locked file.
+A claim is a name that one process holds at a time, for all users and homes; it ends with its holder, however that
+ends. On Linux it is an abstract socket name, which needs no file and has the same scope as a port (the network
+namespace); elsewhere it is a locked file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 
 class Claim:
-    """Held until `release`, or until every process that has inherited it is gone."""
+    """Held until `release`, or until every process that inherited it has ended."""
 
     __slots__ = ("_descriptor", "name")
 
@@ -30,7 +30,7 @@ class Claim:
 
 
 def claim(name: str) -> Claim | None:
-    """The claim on `name`, or None while somebody else has it."""
+    """The claim on `name`, or None while another process holds it."""
     return _claim_socket(name) if sys.platform == "linux" else _claim_file(name)
 
 
@@ -47,7 +47,7 @@ def _claim_socket(name: str) -> Claim | None:
 
 
 def _claim_file(name: str) -> Claim | None:
-    folder = "/tmp/vcjob-claims"  # noqa: S108 - where all users of the machine meet; its files stay empty
+    folder = "/tmp/vcjob-claims"  # noqa: S108 - shared by all users of the machine; its files stay empty
     try:
         os.mkdir(folder)
         os.chmod(folder, 0o1777)  # noqa: S103 - as /tmp itself

@@ -1,4 +1,7 @@
-"""Writing files so that a reader, a crash or a full disk never meets half of one."""
+"""Files of the job store: written atomically, so that neither a reader nor a crash nor a full disk leaves half a file.
+
+Everything here raises StoreError with the path, the reason and, where there is one, a hint.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""GPUs of this machine: which there are, which the caller may use, and which pod has which.
+"""GPUs of this machine: which exist, which the caller may use, and which pod has which.
 
-A GPU is claimed machine-wide for a pod and given to it by its UUID, which means the same card in every
-numbering. A gang gets all it needs or nothing.
+A GPU is claimed machine-wide for a pod and passed to it by its UUID, which names the same card in every numbering.
+The pods of a gang get all GPUs that they need, or none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINE = re.compile(r"^\s*(GPU|MIG)\b.*\(UUID:\s*([^)\s]+)\)")
 
 
 def has_nvidia(env: Mapping[str, str]) -> bool:
-    """Is there a driver that could be asked?"""
+    """Whether nvidia-smi, and so probably a driver, is installed."""
     folders = (env.get("PATH") or os.defpath).split(os.pathsep)
     return any(os.access(os.path.join(folder, "nvidia-smi"), os.X_OK) for folder in folders)
 
@@ -78,13 +78,13 @@ def _allowed(devices: list[str], visible: str | None) -> list[str]:
 
 
 def gpus_of(pod_spec: dict[str, Any]) -> int:
-    """How many GPUs a pod asks for: its containers together, or more if an init container needs more."""
+    """How many GPUs a pod requests: its containers together, or an init container if that needs more."""
     together = sum(_asked(container) for container in pod_spec.get("containers") or [])
     return max([together, *(_asked(container) for container in pod_spec.get("initContainers") or [])])
 
 
 def gpus_at_once(job: Job) -> int:
-    """How many GPUs must be there for the job to run: all tasks that begin together, or the largest later one."""
+    """How many GPUs the job needs at once: all tasks that start together, or the largest later one."""
     each = [(bool(task.depends_on), gpus_of(task.pod_spec) * task.replicas) for task in job.tasks]
     return max([sum(count for later, count in each if not later), *(count for _, count in each)], default=0)
 
@@ -106,7 +106,7 @@ class GpuPool:
         self._given: dict[str, list[str]] = {}
 
     def take(self, wishes: Mapping[str, int]) -> bool:
-        """Give every pod (by its uid) as many as it wishes, or change nothing and say no."""
+        """Assign every pod (by its uid) as many as it requests; if that is not possible, change nothing and return False."""
         wishes = {pod: count for pod, count in wishes.items() if count and pod not in self._given}
         used = {device for devices in self._given.values() for device in devices}
         free = [device for device in self._held if device not in used]
@@ -119,7 +119,7 @@ class GpuPool:
         return True
 
     def _claim_more(self, count: int) -> bool:
-        # One taker at a time, or two gangs could hold half each for ever.
+        # One job at a time, or two gangs could each hold half of the GPUs for ever.
         turn = claim("gpu/taking")
         if turn is None:
             return False
@@ -142,5 +142,5 @@ class GpuPool:
         return self._given.get(pod, [])
 
     def give_back(self, pod: str) -> None:
-        """The pod is gone; another pod of this job may have its GPUs."""
+        """The pod has ended; another pod of this job may use its GPUs."""
         self._given.pop(pod, None)

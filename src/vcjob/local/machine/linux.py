@@ -1,7 +1,7 @@
-"""The few system calls that Python does not offer, with an honest answer where they do not exist.
+"""System calls that Python does not offer.
 
-Everything here is used between fork and exec or in long-lived small processes, so it loads the C library
-once, at import, and allocates little. On macOS the guards that need Linux are simply absent.
+They are used between fork and exec and in small long-lived processes, so the C library is loaded once, at import.
+On macOS those that need Linux do nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _checked(result: int, what: str) -> None:
 
 
 def become_subreaper() -> None:
-    """Orphans among our descendants become our children, so that none can slip away."""
+    """Orphans among our descendants become our children, so that none can escape."""
     if LINUX:
         _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "subreaper")
 
@@ -64,9 +64,9 @@ class _SchedAttributes(ctypes.Structure):
     )
 
 
-def take_long_turns() -> None:
-    """Ask for longer turns on a core, for this thread alone. Where more ranks start than there are cores, they
-    otherwise take turns every few milliseconds, each time with cold caches. Kernels before 6.12 take no notice."""
+def request_long_time_slices() -> None:
+    """Request longer time slices for this thread. If more ranks start than there are cores, they otherwise alternate
+    every few milliseconds, each time with cold caches. Kernels before 6.12 ignore it."""
     call = SCHED_CALLS.get(os.uname().machine) if LINUX else None
     policy = os.sched_getscheduler(0) if LINUX else 0
     if call is not None and policy in (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE):
@@ -80,7 +80,7 @@ def take_long_turns() -> None:
         _libc.syscall(call[0], 0, ctypes.byref(wanted), 0)
 
 
-def end_descriptor(pid: int) -> int:
+def exit_descriptor(pid: int) -> int:
     """A descriptor that becomes readable when our child `pid` has ended."""
     if hasattr(os, "pidfd_open"):
         return os.pidfd_open(pid)

@@ -1,8 +1,8 @@
 """The port of a job on a machine that many jobs share.
 
-The port that the Job names is taken if it is free; otherwise another one, below the range from which the
-kernel takes the ports of outgoing connections. Either is claimed machine-wide until the job ends, so two
-jobs never get the same one, not even in the moment before the first of them listens.
+The port in the Job is used if it is free; otherwise another one, below the range that the kernel uses for outgoing
+connections. It is claimed machine-wide until the job ends, so that two jobs never get the same port, not even
+before the first of them listens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOWEST = 1024
 
 
 def take_port(wanted: int) -> tuple[int, Claim]:
-    """A free port, the wanted one if it is free, and the claim on it."""
+    """A free port, the wanted one if possible, and the claim on it. Raises BackendError if there is none."""
     held = _take(wanted)
     if held is not None:
         return wanted, held
@@ -33,7 +33,7 @@ def take_port(wanted: int) -> tuple[int, Claim]:
 
 
 def replacement_range() -> tuple[int, int]:
-    """From where a replacement is taken: below the ephemeral ports."""
+    """The range of replacement ports: below the ephemeral ports."""
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
             ephemeral = int(file.read().split()[0])
@@ -52,14 +52,14 @@ def _take(port: int) -> Claim | None:
 
 
 def is_free(port: int) -> bool:
-    """Could a server listen on it now, on all addresses?"""
+    """Whether a server could listen on it now, on all addresses."""
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - tried, not served
         try:
             probe = socket.socket(family, socket.SOCK_STREAM)
         except OSError:
             continue  # a machine without IPv6
         try:
-            # As servers do: connections of an ended job that the kernel still remembers are no obstacle.
+            # As servers do: connections of an ended job in TIME_WAIT are no obstacle.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -1,8 +1,8 @@
-"""Processes that we did not wait for: who they are, whose children they are, how to end them all.
+"""Processes that are not our direct children: how to identify them, find them and kill them.
 
-A pid by itself proves nothing, for the kernel uses it again: a process is (pid, start time). What a job
-started carries the marks of `MARK_RUN` and `MARK_POD` in its environment, and keeps them through setsid,
-double forks and exec.
+A pid alone does not identify a process, because the kernel reuses it: a process is (pid, start time). Processes of a
+job carry the variables `MARK_RUN` and `MARK_POD` in their environment, and keep them through setsid, double forks and
+exec. Needs /proc; elsewhere nothing is found.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ MARK_RUN = environment.RUN_UID
 MARK_POD = environment.POD_UID
 MARK_CONTAINER = environment.CONTAINER
 
-# Looks at all processes, at most, on a machine where short ones come and go without end.
+# How often all processes are listed at most, on a machine where short-lived ones start and end all the time.
 _LOOKS = 100
 _PAUSE = 0.01
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started, in ticks since boot; None where it is gone (or this is no Linux)."""
+    """When the process started, in ticks since boot; None if it has ended or this is not Linux."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
 
 def is_same(pid: int, started: int | None) -> bool:
-    """Is this still the process that started then (and more than a zombie)?"""
+    """Whether this is still the process that started then, and not a zombie."""
     fields = _stat(pid)
     return fields is not None and fields[0] != "Z" and (started is None or int(fields[19]) == started)
 
 
 def children(parent: int, meant: Callable[[int], bool] = lambda _pid: True) -> list[int]:
-    """The direct children that have not ended, adopted orphans included; of them those that are `meant`.
+    """The direct children that have not ended, including adopted orphans, for which `meant` is true.
 
-    A child that ends between the listing and the look at it hands its own children on to us at that moment:
-    where none that is meant is alive, the list must be the same once more before that is believed.
+    A child that ends between the listing and the check passes its own children on to us at that time: if no child
+    is found, the list must be the same a second time before the result is used.
     """
     before: list[int] | None = None
     while True:
@@ -86,7 +86,7 @@ def all_pids() -> Iterator[int]:
 
 
 def mark_of(pid: int, mark: str) -> str | None:
-    """The value of a variable in the environment the process was started with."""
+    """The value of a variable in the initial environment of the process."""
     prefix = f"{mark}=".encode()
     for entry in _environment(pid).split(b"\0"):
         if entry.startswith(prefix):
@@ -95,17 +95,17 @@ def mark_of(pid: int, mark: str) -> str | None:
 
 
 def marked(mark: str, value: str) -> list[int]:
-    """All processes on this machine, ours to read, that carry the mark and have not ended.
+    """All processes of this user that carry the mark and have not ended.
 
-    A process may fork and end between the listing and the look at it, and one that is just being executed has
-    no environment for a moment, which lasts while we keep it from its core. So where none is found, those that
-    could not be read must be the same ones after a pause before that is believed.
+    A process may fork and end between the listing and the check, and one that is just being executed has no
+    environment yet. So if none is found, the processes that could not be read must be the same ones after a pause
+    before the result is used.
     """
     own, entry = os.getpid(), f"{mark}={value}".encode()
     unread: set[int] | None = None
     for _ in range(_LOOKS):
         found, before, unread = [], unread, set()
-        for pid in sorted(all_pids(), reverse=True):  # the newest first: they are the ones that are soon gone
+        for pid in sorted(all_pids(), reverse=True):  # the newest first: they end soonest
             environment = _environment(pid)
             if not environment:
                 unread.add(pid)
@@ -118,9 +118,9 @@ def marked(mark: str, value: str) -> list[int]:
 
 
 def kill_until_gone(find: Callable[[], list[int]], patience: float = 5.0) -> list[int]:
-    """Kill what `find` names until it names nothing: a process may fork while we look.
+    """Kill what `find` returns until it returns nothing: a process may fork meanwhile.
 
-    Returns what is still there after `patience` seconds (a process the kernel does not let go).
+    Returns what still exists after `patience` seconds (a process that the kernel cannot end).
     """
     deadline = time.monotonic() + patience
     pause = 0.001
@@ -138,7 +138,7 @@ def kill_until_gone(find: Callable[[], list[int]], patience: float = 5.0) -> lis
 
 
 def _environment(pid: int) -> bytes:
-    """Empty where it cannot be read: somebody else's process, a zombie, one that is gone."""
+    """Empty if it cannot be read: a process of another user, a zombie, one that has ended."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read()

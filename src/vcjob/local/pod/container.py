@@ -1,4 +1,8 @@
-"""One container of a pod: starts its process, watches it, probes it, ends it."""
+"""One container of a pod: starts its process, watches it, probes it, ends it.
+
+Used by `Pod`, which decides when a container starts, restarts and stops. How a process is started is the
+launcher's matter. What goes wrong ends the container with a reason; nothing is raised.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,12 @@ from vcjob.local.pod.probes import Checks, Probe
 from vcjob.report.podstate import ContainerState, Ended, Role
 from vcjob.wellknown import reasons
 
-LONGEST_WORDS = 300
+_LONGEST_MESSAGE = 300
 START_ERROR = 128  # the exit code that Kubernetes gives a container that could not be started
 
 
 class ContainerSpec(NamedTuple):
-    """A container of the planned pod with everything worked out for this machine."""
+    """A container of the planned pod, with all values resolved for this machine."""
 
     name: str
     role: Role
@@ -36,13 +40,13 @@ class ContainerSpec(NamedTuple):
     post_start: dict[str, Any] | None = None
     pre_stop: dict[str, Any] | None = None
     threads: int | None = None
-    behind: float = 0.0
-    #: Why it cannot be started here at all, if so.
-    trouble: str = ""
+    start_delay: float = 0.0
+    #: Why it cannot be started on this machine; empty if it can.
+    start_error: str = ""
 
 
 class Host(NamedTuple):
-    """What a container needs of its pod."""
+    """What a container needs from its pod: the loop, launchers, its folder, and whom to notify."""
 
     loop: Loop
     launcher: Launcher
@@ -59,6 +63,8 @@ class Host(NamedTuple):
 
 
 class Container:
+    """The state of one container and the process of its current instance. A new instance has a new restart count."""
+
     def __init__(self, spec: ContainerSpec, host: Host) -> None:
         self.spec = spec
         self.host = host
@@ -77,7 +83,7 @@ class Container:
 
     @property
     def never_started(self) -> bool:
-        """It could not be started, and trying again would not change that."""
+        """It could not be started, and a retry would not change that."""
         return self.state.ended is not None and self.state.ended.reason == reasons.START_ERROR
 
     def start(self) -> None:
@@ -87,8 +93,8 @@ class Container:
             state.restarts += 1
         state.waiting = state.waiting_message = None
         self._stopping, self._reason = False, None
-        if self.spec.trouble:
-            self._could_not_start(self.spec.trouble)
+        if self.spec.start_error:
+            self._could_not_start(self.spec.start_error)
             return
         try:
             output = self._open_output()
@@ -110,7 +116,7 @@ class Container:
         self._after_start()
 
     def stop(self, deadline: float) -> None:
-        """End it: preStop, TERM to the group, KILL to the group at `deadline` (monotonic)."""
+        """Stop it: preStop, TERM to its process group, KILL to the group at `deadline` (monotonic)."""
         if self._child is None or self._stopping:
             if self._child is not None:
                 self._kill_at(deadline)
@@ -120,8 +126,8 @@ class Container:
         self._kill_at(deadline)
         hook = self.spec.pre_stop
         if hook and self._checks and ("exec" in hook or "httpGet" in hook):
-            room = max(0.1, deadline - time.monotonic())
-            self._checks.check(hook, room, lambda _passed, _why: self._signal(signal.SIGTERM))
+            timeout = max(0.1, deadline - time.monotonic())
+            self._checks.check(hook, timeout, lambda _passed, _why: self._signal(signal.SIGTERM))
         elif hook and "sleep" in hook:
             self.host.loop.after(
                 float(hook["sleep"].get("seconds") or 0), lambda: self._signal(signal.SIGTERM)
@@ -162,7 +168,7 @@ class Container:
         return LaunchRequest(
             argv=spec.argv, env=spec.env, cwd=spec.cwd, stdout=stdout, stderr=stderr,
             mounts=spec.mounts, cgroups=spec.cgroups, threads=spec.threads,
-            behind=0.0 if self.state.restarts else spec.behind,
+            start_delay=0.0 if self.state.restarts else spec.start_delay,
         )  # fmt: skip
 
     def _after_start(self) -> None:
@@ -241,7 +247,7 @@ class Container:
         code = child.poll()
         if code is None:
             return
-        child.signal_group(signal.SIGKILL)  # what its process left in the group ends with it
+        child.signal_group(signal.SIGKILL)  # processes that it left in its group end with it
         self.host.loop.forget(child)
         child.close()
         if self._output is not None:
@@ -250,7 +256,7 @@ class Container:
         oom = number == signal.SIGKILL and self.host.oom_killed(self.spec.name)
         reason = "Completed" if code == 0 else "OOMKilled" if oom else "Error"
         if code > 0 and not self._stopping:
-            self._reason = last_words(self.host.folder, self.spec.name, self.state.restarts)
+            self._reason = last_stderr_line(self.host.folder, self.spec.name, self.state.restarts)
         self._finish(Ended(
             exit_code=code if code >= 0 else 128 - code, signal=number, reason=reason,
             message=self._reason, finished_at=time.time(), started_at=self.state.started_at,
@@ -273,12 +279,12 @@ class Container:
         self.host.ended(self)
 
 
-def last_words(folder: str, container: str, restart: int) -> str | None:
-    """The last line on its stderr: for most programs, why it gave up."""
+def last_stderr_line(folder: str, container: str, restart: int) -> str | None:
+    """The last line on stderr: for most programs, the reason of their failure."""
     try:
         with open(log_paths(folder, container, restart)[1], "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_WORDS * 4))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LONGEST_MESSAGE * 4))
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:
         return None
-    return next((line.strip()[:LONGEST_WORDS] for line in reversed(lines) if line.strip()), None)
+    return next((line.strip()[:_LONGEST_MESSAGE] for line in reversed(lines) if line.strip()), None)

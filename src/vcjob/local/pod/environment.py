@@ -1,8 +1,8 @@
 """The environment of a container on this machine.
 
-As Kubernetes builds it (envFrom, env in order, `$(VAR)`, valueFrom), on top of the caller's own. What names
-a place in the cluster is made to mean this machine: the master and every other host is 127.0.0.1, and the
-port is the one that the job really holds.
+It is built as Kubernetes does it (envFrom, env in order, `$(VAR)`, valueFrom), on top of the caller's environment.
+Addresses of the cluster are replaced by addresses of this machine: the master and every other host is 127.0.0.1, and
+the port is the one that the job holds here. What is missing raises MissingReference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOCALHOST = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 _PORT_NAMES = ("MASTER_PORT", "PET_MASTER_PORT")
-#: Set by a launcher that this command may itself run under; a rank must not inherit them.
+#: Variables of a launcher that vcjob itself may run under; a rank must not inherit them.
 _OF_ANOTHER_JOB = re.compile(
     r"(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|ROLE_\w+|MASTER_ADDR|MASTER_PORT"
     r"|TORCHELASTIC_\w+|PET_\w+|V[CK]_\w+|VCJOB_(RUN_UID|POD_UID|CONTAINER|MOUNT_\w+|WAIT_\w+))"
@@ -28,25 +28,28 @@ _OF_ANOTHER_JOB = re.compile(
 
 
 class MissingReference(Exception):
-    """A ConfigMap, Secret or key that the pod needs is not there."""
+    """A ConfigMap, Secret, key or volume that the pod needs does not exist or cannot be made here."""
 
 
 class HostContext(NamedTuple):
-    """What the pods of one run share: the caller's environment and the names of the cluster, made local."""
+    """What the pods of one run share: the caller's environment, ConfigMaps and Secrets, and the local addresses.
+
+    Built by the supervisor (`host_setup`) once per run.
+    """
 
     env: Mapping[str, str]
     config_maps: Mapping[str, Mapping[str, str]]
     secrets: Mapping[str, Mapping[str, bytes]]
     #: Matches every address of a pod of this job.
     hosts: re.Pattern[str]
-    #: The port that the Job names, and the one it has here.
+    #: The port in the Job, and the port that the job uses on this machine.
     port: int | None
     local_port: int | None
     node: str
     run_uid: str
 
     def localize(self, name: str, value: str) -> str:
-        """A value of the plan as it must read on this machine."""
+        """A planned value with the addresses and the port of this machine."""
         if self.local_port is not None and name in _PORT_NAMES and value == str(self.port):
             return str(self.local_port)
         if "." not in value:
@@ -58,28 +61,28 @@ class HostContext(NamedTuple):
 
 
 def inherited(env: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment without what belongs to another job."""
+    """The caller's environment without the variables of another job."""
     return {name: value for name, value in env.items() if not _OF_ANOTHER_JOB.fullmatch(name)}
 
 
 def container_env(
-    container: Mapping[str, Any], pod: Mapping[str, Any], place: HostContext, extra: Mapping[str, str]
+    container: Mapping[str, Any], pod: Mapping[str, Any], host: HostContext, extra: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The whole environment of a container, and the part of it that the pod defines (for `$(VAR)` in commands).
 
-    `extra` is set in any case: GPUs and the folders that stand for mounts.
+    `extra` overrides both: GPUs, and folders in place of mounts.
     """
     own: dict[str, str] = {}
     for source in container.get("envFrom") or []:
-        own.update(_all_of(source, place))
+        own.update(_all_of(source, host))
     for entry in container.get("env") or []:
-        value = _value_of(entry, container, pod, place, own)
+        value = _value_of(entry, container, pod, host, own)
         if value is not None:
-            own[entry["name"]] = place.localize(entry["name"], value)
-    env = {**place.env, **own, **extra}
+            own[entry["name"]] = host.localize(entry["name"], value)
+    env = {**host.env, **own, **extra}
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
-    env[process.MARK_RUN] = place.run_uid
+    env[process.MARK_RUN] = host.run_uid
     env[process.MARK_POD] = pod["metadata"]["uid"]
     env[process.MARK_CONTAINER] = container["name"]
     return env, own
@@ -100,23 +103,25 @@ def _value_of(
     entry: Mapping[str, Any],
     container: Mapping[str, Any],
     pod: Mapping[str, Any],
-    place: HostContext,
+    host: HostContext,
     own: Mapping[str, str],
 ) -> str | None:
     source = entry.get("valueFrom")
     if not source:
         return expand(str(entry.get("value") or ""), own)
     if "fieldRef" in source:
-        return field(pod, source["fieldRef"]["fieldPath"], place.node)
+        return field(pod, source["fieldRef"]["fieldPath"], host.node)
     if "resourceFieldRef" in source:
         return resource(container, pod, source["resourceFieldRef"])
     if "configMapKeyRef" in source:
-        return _keyed(source["configMapKeyRef"], "ConfigMap", place.config_maps, lambda value: value)
+        return _keyed(source["configMapKeyRef"], "ConfigMap", host.config_maps, lambda value: value)
     if "secretKeyRef" in source:
         return _keyed(
-            source["secretKeyRef"], "Secret", place.secrets, lambda value: value.decode(errors="replace")
+            source["secretKeyRef"], "Secret", host.secrets, lambda value: value.decode(errors="replace")
         )
-    raise MissingReference(f"env {entry['name']}: valueFrom {', '.join(source)} is not known here")
+    raise MissingReference(
+        f"env {entry['name']}: valueFrom {', '.join(source)} is not supported on this machine"
+    )
 
 
 def _keyed(
@@ -137,18 +142,18 @@ def missing(kind: str, name: str, key: str | None = None) -> MissingReference:
     if key is not None:
         return MissingReference(f"the {kind} {name!r} has no key {key!r}")
     return MissingReference(
-        f"the {kind} {name!r} is not there: put it beside the Job, as a document of the same file"
+        f"the {kind} {name!r} does not exist: add it to the Job's file as another document"
     )
 
 
-def _all_of(source: Mapping[str, Any], place: HostContext) -> dict[str, str]:
+def _all_of(source: Mapping[str, Any], host: HostContext) -> dict[str, str]:
     prefix = source.get("prefix") or ""
     if "configMapRef" in source:
         reference, kind = source["configMapRef"], "ConfigMap"
-        found: Mapping[str, str] | None = place.config_maps.get(reference.get("name") or "")
+        found: Mapping[str, str] | None = host.config_maps.get(reference.get("name") or "")
     else:
         reference, kind = source.get("secretRef") or {}, "Secret"
-        data = place.secrets.get(reference.get("name") or "")
+        data = host.secrets.get(reference.get("name") or "")
         found = None if data is None else {key: value.decode(errors="replace") for key, value in data.items()}
     if found is None:
         if reference.get("optional"):
@@ -177,7 +182,7 @@ def field(pod: Mapping[str, Any], path: str, node: str) -> str:
         "status.podIPs": LOCALHOST,
     }
     if path not in values:
-        raise MissingReference(f"the field {path!r} of a pod is not known here")
+        raise MissingReference(f"the pod field {path!r} is not supported on this machine")
     return str(values[path] or "")
 
 
@@ -186,7 +191,7 @@ def _lines(mapping: Mapping[str, str] | None) -> str:
 
 
 def resource(container: Mapping[str, Any], pod: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
-    """A limit or request, in units of the divisor, rounded up; where there is none, what the machine has."""
+    """A limit or request in units of the divisor, rounded up; without one, the capacity of the machine."""
     name = reference.get("containerName")
     if name:
         everyone = [*(pod["spec"].get("initContainers") or []), *(pod["spec"].get("containers") or [])]

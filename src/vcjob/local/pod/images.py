@@ -1,8 +1,8 @@
-"""What runs in place of an image. No image is run here: its command is.
+"""The command that runs for an image. Images themselves are not run on this machine.
 
-A container with a `command` runs that. One without is looked up in the image map: the guide's own
-send/recv image is built in, and users add theirs in `images.yaml` (or `images.json`) in VCJOB_HOME or by
-`--image IMAGE=COMMAND`.
+A container with a `command` runs it. Without one, its image is looked up in the image map: the send/recv image of the
+user guide is built in, and users add others in `images.yaml` (or `images.json`) in VCJOB_HOME or with
+`--image IMAGE=COMMAND`. The SDK checks a Job with this module before the run is stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def load_map(home: str, flags: Iterable[str], python: str) -> dict[str, list[str
 
 
 def command_of(container: Mapping[str, Any], images: Mapping[str, list[str]]) -> list[str] | None:
-    """The command line of a container before `$(VAR)` expansion; None where there is nothing to run."""
+    """The command line of a container before `$(VAR)` expansion; None if there is nothing to run."""
     command = list(container.get("command") or [])
     arguments = list(container.get("args") or [])
     if not command:
@@ -52,7 +52,7 @@ def without_command(job: Job, images: Mapping[str, list[str]]) -> Iterator[tuple
 
 
 def check_commands(job: Job, images: Mapping[str, list[str]]) -> None:
-    """Refuse a Job with a container that nothing is known to run for, all of them at once."""
+    """Reject a Job that has containers without a command; the error names all of them."""
     lost = [name for _, name in without_command(job, images)]
     if lost:
         raise UserError(

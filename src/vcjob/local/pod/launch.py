@@ -1,9 +1,8 @@
-"""Starting one process of a container, and watching it to its end.
+"""Starting one process of a container, and watching it until it ends.
 
-`Launcher` is the seam between the plain way (fork and exec, here) and the warm way
-(`vcjob.local.warm`: a server that has imported torch forks the rank). Both give a `Child`: something
-with a pid, a descriptor that becomes readable when it has ended, an exit code and a process group to
-signal. Nothing above this file knows which of the two it holds.
+`Launcher` has two implementations: plain (fork and exec, in this file) and warm (`vcjob.local.warm`: a server that has
+imported torch forks the rank). Both return a `Child`: a pid, a descriptor that becomes readable when the process has
+ended, an exit code and a process group to signal. Callers do not know which of the two they use.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from vcjob.local.pod.threads import VARIABLE
 
 
 class Mount(NamedTuple):
-    """A file or folder to be seen at `target`, in this process and its children alone."""
+    """A file or folder that the process and its children see at `target`, and nobody else."""
 
     source: str
     target: str
@@ -30,12 +29,12 @@ class Mount(NamedTuple):
 
 
 class LaunchRequest(NamedTuple):
-    """All that a process needs to start. `env` is the whole environment, not an addition to ours.
+    """Everything a process needs to start. `env` is the whole environment, not an addition to ours.
 
     stdin is /dev/null. `mounts` and `cgroups` (paths of `cgroup.procs` files) are entered by the new
-    process itself before it runs the command; both are empty where the machine allows neither.
-    `threads` becomes OMP_NUM_THREADS: our choice, not the user's, so that a launcher may set it in its own way.
-    `behind`: seconds that it is held back, see `headstart`.
+    process itself before it runs the command; both are empty where the machine does not allow them.
+    `threads` becomes OMP_NUM_THREADS; it is not part of `env`, because a launcher may set it in its own way.
+    `start_delay`: seconds to wait before the command, see `rank_delay`.
     """
 
     argv: list[str]
@@ -47,11 +46,11 @@ class LaunchRequest(NamedTuple):
     mounts: tuple[Mount, ...] = ()
     cgroups: tuple[str, ...] = ()
     threads: int | None = None
-    behind: float = 0.0
+    start_delay: float = 0.0
 
 
 class StartFailure(Exception):
-    """The command could not be started: it does not exist, may not be run, or its folder is not there."""
+    """The command could not be started: it or its folder does not exist, or it may not be executed."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -75,19 +74,23 @@ class Child(Protocol):
         """Signal the process and all that still belong to its group; nothing happens if none is left."""
 
     def close(self) -> None:
-        """Give the descriptor back. The process is not touched."""
+        """Close the descriptor. The process is not affected."""
 
 
 class Launcher(Protocol):
+    """Starts processes of containers."""
+
     def launch(self, request: LaunchRequest) -> Child:
         """Start it, or raise StartFailure. Returns once the command itself runs."""
 
 
 class PlainChild:
+    """A process that `PlainLauncher` started."""
+
     def __init__(self, pid: int, launcher: PlainLauncher) -> None:
         self.pid = pid
         self._launcher = launcher
-        self._descriptor = linux.end_descriptor(pid)
+        self._descriptor = linux.exit_descriptor(pid)
 
     def fileno(self) -> int:
         return self._descriptor
@@ -105,14 +108,14 @@ class PlainChild:
 
 
 class PlainLauncher:
-    """Forks and executes. It also reaps: as a subreaper, its process inherits orphans it never started."""
+    """Forks and executes. It also reaps: a subreaper becomes the parent of orphans that it did not start."""
 
     def __init__(self) -> None:
         self._running: set[int] = set()
         self._ended: dict[int, int] = {}
 
     def launch(self, request: LaunchRequest) -> PlainChild:
-        reading, writing = os.pipe()  # closed by a successful exec; otherwise it tells what went wrong
+        reading, writing = os.pipe()  # closed by a successful exec; otherwise it carries the error
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -133,7 +136,7 @@ class PlainLauncher:
         return self._ended.get(pid)
 
     def reap(self) -> None:
-        """Collect every process that ended, ours and adopted ones."""
+        """Reap every process that has ended, including adopted orphans."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -155,12 +158,12 @@ def signal_group(pid: int, number: int) -> None:
 
 
 def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
-    """In the new process: turn into the command, or write why not and end."""
+    """In the new process: execute the command, or report the error and exit."""
     step = ""
     try:
         os.setsid()
         linux.die_with_parent(signal.SIGKILL, parent)
-        # All of them: a shell ignores some for what it starts in the background.
+        # All of them: a shell ignores some signals in background processes.
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
@@ -169,7 +172,7 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         os.dup2(null, 0)
         os.dup2(request.stdout, 1)
         os.dup2(request.stderr, 2)
-        # What our own starter left open (a pipe of the user's shell, say) is not the container's to hold.
+        # Descriptors that were inherited (a pipe of the user's shell, say) must not be held open by the container.
         os.closerange(3, report)
         os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
         for path in request.cgroups:
@@ -178,13 +181,13 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         step = "its volumes could not be mounted: "
         if request.mounts:
             enter_mounts(request.mounts)
-            linux.die_with_parent(signal.SIGKILL, parent)  # a new user namespace may have taken it off
+            linux.die_with_parent(signal.SIGKILL, parent)  # entering a user namespace may have cleared it
         step = f"workingDir {request.cwd}: "
         os.chdir(request.cwd)
         if request.umask is not None:
             os.umask(request.umask)
-        linux.take_long_turns()
-        time.sleep(request.behind)
+        linux.request_long_time_slices()
+        time.sleep(request.start_delay)
         step = f"command {request.argv[0]!r}: "
         chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
         os.execvpe(request.argv[0], request.argv, {**request.env, **chosen})  # noqa: S606 - this is what a launcher does
@@ -211,7 +214,7 @@ def _in_words(code: int, step: str) -> str:
     if code == errno.ENOENT:
         return "not found on this machine" if step.startswith("command") else "does not exist on this machine"
     if code == errno.ENOEXEC:
-        return "is no program that this machine can run"
+        return "is not a program that this machine can execute"
     return os.strerror(code)
 
 

@@ -1,4 +1,8 @@
-"""Memory and cpu limits of containers, by cgroups where this user may make them."""
+"""Memory and cpu limits of containers, by cgroups where this user may create them.
+
+`Preparer` creates the cgroups of a container, its process enters them, and the supervisor removes them at the end of
+the run. A limit that cannot be enforced is reported to the caller, not raised.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ _PERIOD = 100_000  # microseconds, the kernel's default
 
 
 class Limits:
-    """Makes a cgroup per container; says once where that is not possible."""
+    """Creates and removes the cgroups of one run."""
 
     def __init__(self, run_uid: str, say: Callable[[str], None]) -> None:
         self._prefix = f"vcjob-{run_uid}"
@@ -24,14 +28,14 @@ class Limits:
     def enter(
         self, pod: str, container: str, resources: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], list[str]]:
-        """The `cgroup.procs` files that the container's process writes itself into, and what cannot be held."""
+        """The `cgroup.procs` files that the container's process must enter, and the limits that cannot be enforced."""
         limits = resources.get("limits") or {}
         wanted = {
             "memory": quantity.parse(limits["memory"]).value if limits.get("memory") else 0,
             "cpu": quantity.parse(limits["cpu"]).milli if limits.get("cpu") else 0,
         }
         entered: dict[str, None] = {}
-        made: dict[str, str | None] = {}  # by parent: in version 2 both limits are of one folder
+        made: dict[str, str | None] = {}  # by parent: in cgroup version 2 both limits are in one folder
         missed = []
         for what, amount in wanted.items():
             if not amount:
@@ -52,7 +56,7 @@ class Limits:
             return None
         try:
             if os.path.isdir(folder):
-                os.rmdir(folder)  # of an earlier attempt, with its counters
+                os.rmdir(folder)  # of an earlier attempt: its counters must not be counted again
             os.mkdir(folder)
         except OSError:
             return folder if os.path.isdir(folder) else None
@@ -63,7 +67,7 @@ class Limits:
         return None if parent is None else os.path.join(parent, f"{self._prefix}-{name}")
 
     def oom_killed(self, pod: str, container: str) -> bool:
-        """Has the kernel killed something in it for its memory since we last asked?"""
+        """Whether the kernel has killed a process in it for lack of memory since the last call."""
         folder = self._path("memory", f"{pod}-{container}") or ""
         before, self._kills[folder] = self._kills.get(folder, 0), _oom_kills(folder)
         return self._kills[folder] > before

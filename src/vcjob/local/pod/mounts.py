@@ -1,10 +1,10 @@
 """Mounts that one process and its children see, and nobody else.
 
-A target that does not exist is made in a layer of its own over the nearest folder that does (an overlay), or,
-at the top of the tree, in a new root that holds everything of the old one. The machine's own files are never
-changed, and all of it vanishes with the last process that sees it.
+A target that does not exist is created in an overlay over its nearest existing parent, or, at the top of the tree, in a
+new root that contains everything of the old one. Files of the machine are never changed, and the mounts vanish with the
+last process that sees them. Errors are OSErrors that name the mount.
 
-The file stands alone: a warm server loads it by its path, in an interpreter that may not have vcjob.
+This file imports nothing of vcjob: a warm server loads it by its path, in an interpreter that may not have vcjob.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MS_REC = 16384
 _MS_PRIVATE = 1 << 18
 _MNT_DETACH = 2
 
-#: A folder that every Linux has; covered for a moment, in our own namespace, to build something.
+#: A folder that every Linux has; in our own namespace it is covered temporarily, to build layers in it.
 _SCRATCH = "/dev/shm"  # noqa: S108 - covered before anything is written there
 
 
@@ -40,10 +40,10 @@ def checked(result: int, what: str) -> None:
 
 
 def enter_mounts(mounts: Iterable[Mount]) -> None:
-    """Move this process into a mount namespace of its own and put the mounts there."""
+    """Move this process into a new mount namespace and mount everything there."""
     mounts = list(mounts)
     _private_namespace()
-    # Held before any layer is put over anything: what lies below a layer would be shared no longer.
+    # Opened before any overlay exists: a folder below an overlay would no longer be the shared one.
     sources = [os.open(mount.source, os.O_PATH) for mount in mounts]
     missing = {_first_missing(mount.target) for mount in mounts}
     at_top = sorted(path for path in missing if path and os.path.dirname(path) == "/")
@@ -64,7 +64,7 @@ def enter_mounts(mounts: Iterable[Mount]) -> None:
 
 
 def _private_namespace() -> None:
-    """Our own mounts; in a user namespace that maps us to ourselves where we are not root."""
+    """A new mount namespace; for other users than root in a user namespace that maps the user to itself."""
     user, group = os.geteuid(), os.getegid()
     if user == 0:
         checked(libc.unshare(_CLONE_NEWNS), "mount namespace")
@@ -86,7 +86,7 @@ def _first_missing(target: str) -> str | None:
 
 
 def _new_root(folders: list[str]) -> None:
-    """A root with everything of the old one and these folders beside it."""
+    """A root with everything of the old one and these folders in addition."""
     covered = os.open(_SCRATCH, os.O_RDONLY | os.O_DIRECTORY)
     names = os.listdir("/")
     checked(libc.mount(b"vcjob", _SCRATCH.encode(), b"tmpfs", 0, b"mode=0755,size=1m"), "a new root")
@@ -126,7 +126,7 @@ def _make_target(mount: Mount) -> None:
 
 
 def _is_ours(folder: str) -> bool:
-    """Is it on the new root or on an overlay of ours, so that nothing of the machine is changed by a new entry?"""
+    """Whether it is on our new root or overlay, so that a new entry changes nothing of the machine."""
     nearest, ours = "", False
     with open("/proc/self/mountinfo") as file:
         for line in file:

@@ -1,4 +1,8 @@
-"""A pod as a kubelet runs it: init containers in order, sidecars, restarts with back-off, deadline, end."""
+"""A pod as a kubelet runs it: init containers in order, sidecars, restarts with back-off, deadline, end.
+
+Runs in the pod's shim. It decides which container starts, restarts and stops, and what the pod's phase is; it knows
+nothing of Jobs and policies.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +21,17 @@ from vcjob.plugins.wait import WAIT_EXIT_CODES
 from vcjob.report.podstate import EVICTED, PodState
 from vcjob.wellknown import reasons
 
-# A crashed container starts again at once, then after 1, 2, 4 ... 60 seconds; ten good minutes forgive all.
+# A failed container restarts at once, then after 1, 2, 4 ... 60 seconds; ten minutes without failure reset that.
 FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 60.0
-FORGIVEN_AFTER = 600.0
+BACK_OFF_RESET_AFTER = 600.0
 _CHECK_VOLUMES = 1.0
 _EVICTION_GRACE = 1.0
 
 
 class PodSpec(NamedTuple):
+    """A pod with all values resolved for this machine; see `Preparer`."""
+
     containers: list[ContainerSpec]
     restart_policy: str = "Always"
     grace_seconds: float = 30.0
@@ -35,7 +41,7 @@ class PodSpec(NamedTuple):
 
 
 class Pod:
-    """Runs in its shim. `changed` is called after every change of `state`; `finished` once, at the end."""
+    """The containers of one pod. `changed` is called after every change of `state`."""
 
     def __init__(
         self,
@@ -69,11 +75,11 @@ class Pod:
         )
         self._containers = [Container(container, host) for container in spec.containers]
         state.containers = [container.state for container in self._containers]
-        self._starting = 0  # the container whose turn it is, in the order of the spec
+        self._starting = 0  # the number of the container that starts next, in the order of the spec
         self._back_off: dict[str, tuple[float, Timer | None]] = {}
-        self._stopping: float | None = None  # the moment (monotonic) at which patience ends
-        self._verdict: tuple[str, str] | None = (
-            None  # reason and message of a failure that the pod has by itself
+        self._stopping: float | None = None  # when (monotonic) the grace period ends
+        self._failure: tuple[str, str] | None = (
+            None  # reason and message of a failure of the pod itself, not of a container
         )
 
     def start(self) -> None:
@@ -84,21 +90,21 @@ class Pod:
         self._next()
 
     def stop(self, grace: float | None = None) -> None:
-        """End the pod with its grace period (or a shorter one)."""
+        """Stop the pod within its grace period (or a shorter one)."""
         grace = self.spec.grace_seconds if grace is None else grace
         deadline = time.monotonic() + grace
         self._stopping = min(deadline, self._stopping) if self._stopping is not None else deadline
         for _, timer in self._back_off.values():
             if timer:
                 timer.cancel()
-        self._stop_some()
+        self._stop_next()
         self._settle()
 
     def fail(self, reason: str, message: str, grace: float | None = None) -> None:
-        """End it as Failed, whatever its containers say."""
-        if self.state.finished or self._verdict:
+        """Stop it; its phase becomes Failed, whatever the exit codes of its containers."""
+        if self.state.finished or self._failure:
             return
-        self._verdict = (reason, message)
+        self._failure = (reason, message)
         self.stop(grace)
 
     def kill_containers(self) -> None:
@@ -121,7 +127,7 @@ class Pod:
         self._containers[self._starting].start()
 
     def _started(self, container: Container) -> None:
-        """A container runs (and has passed its startup probe): is it time for the one behind it?"""
+        """A container runs and has passed its startup probe: start the next one if it was waiting for this."""
         if container.spec.role != "init" and self._is_turn(container):
             self._starting += 1
             self._next()
@@ -157,7 +163,7 @@ class Pod:
                 f"init container {container.spec.name} ended with exit code {ended.exit_code}",
             )
         else:
-            if self._is_turn(container):  # it ended before the one behind it was started
+            if self._is_turn(container):  # it ended before the next one was started
                 self._starting += 1
                 self._next()
             self._settle()
@@ -167,7 +173,7 @@ class Pod:
         if container.spec.role == "sidecar":
             return not self._main_done()
         if container.spec.name == WAIT_CONTAINER and exit_code in WAIT_EXIT_CODES:
-            return False  # another try cannot help: whoever waits for this pod is told now
+            return False  # a retry cannot help, so those who wait for this pod need not wait longer
         policy = self.spec.restart_policy
         if container.spec.role == "init":
             return policy != "Never"
@@ -176,7 +182,7 @@ class Pod:
     def _restart(self, container: Container) -> None:
         name, ended = container.spec.name, container.state.ended
         pause, _ = self._back_off.get(name, (0.0, None))
-        if ended and ended.started_at and ended.finished_at - ended.started_at > FORGIVEN_AFTER:
+        if ended and ended.started_at and ended.finished_at - ended.started_at > BACK_OFF_RESET_AFTER:
             pause = 0.0
         if pause:
             container.state.waiting = "CrashLoopBackOff"
@@ -189,12 +195,12 @@ class Pod:
         return all(c.state.ended is not None and not c.running and not self._waits(c) for c in mains)
 
     def _waits(self, container: Container) -> bool:
-        """Between two runs: it ended and will be started again."""
+        """It has ended and will be restarted."""
         _, timer = self._back_off.get(container.spec.name, (0.0, None))
         return timer is not None and timer.waiting and not container.running and self._stopping is None
 
-    def _stop_some(self) -> None:
-        """TERM to the main and init containers; to the sidecars, last first, when those are gone."""
+    def _stop_next(self) -> None:
+        """Stop the main and init containers first; then the sidecars, in reverse order, one by one."""
         assert self._stopping is not None
         first = [c for c in self._containers if c.running and c.spec.role != "sidecar"]
         rest = [c for c in self._containers if c.running and c.spec.role == "sidecar"]
@@ -202,7 +208,7 @@ class Pod:
             container.stop(self._stopping)
 
     def _settle(self) -> None:
-        """Work out the phase; end the sidecars once the main containers are done; finish when all are."""
+        """Update the phase; stop the sidecars once the main containers have ended; finish when all have ended."""
         state = self.state
         if state.finished:
             return
@@ -213,7 +219,7 @@ class Pod:
         if self._stopping is None:
             return
         if any(container.running for container in self._containers):
-            self._stop_some()
+            self._stop_next()
             return
         self._end_orphans(None)
         self._finish()
@@ -221,9 +227,9 @@ class Pod:
     def _finish(self) -> None:
         state = self.state
         mains = [container.state for container in self._containers if container.spec.role == "main"]
-        if self._verdict:
+        if self._failure:
             state.phase = "Failed"
-            state.reason, state.message = self._verdict
+            state.reason, state.message = self._failure
         elif all(main.ended is not None and main.ended.exit_code == 0 for main in mains):
             state.phase = "Succeeded"
         else:
@@ -258,8 +264,8 @@ class Pod:
     def _end_orphans(self, container: str | None) -> None:
         """Kill what a container left behind outside its process group (it called setsid, or forked twice).
 
-        As a subreaper this process is the parent of such orphans. With several containers in the pod only those
-        of the ended one are meant.
+        This process is a subreaper, so it is the parent of such orphans. If the pod has several containers, only
+        orphans of the ended one are killed.
         """
         own = os.getpid()
         known = {c.state.pid for c in self._containers if c.state.pid is not None}

@@ -1,7 +1,7 @@
-"""From a planned pod to what is run here: commands, environments, folders, mounts.
+"""From a planned pod to what runs on this machine: commands, environments, folders, mounts.
 
-This runs in the pod's shim. What is wrong with one container is that container's trouble and fails its pod
-with a sentence; what means something else here than on a cluster becomes a note.
+Runs in the pod's shim. What is wrong with a container becomes its `start_error` and fails the pod; what has another
+effect here than on a cluster becomes a note of the pod, and an event of the job.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vcjob.local.pod.environment import HostContext, MissingReference, container
 from vcjob.local.pod.launch import Mount
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.pod import PodSpec
-from vcjob.local.pod.rank_delay import behind
+from vcjob.local.pod.rank_delay import start_delay
 from vcjob.local.pod.threads import VARIABLE, cores, threads_of
 from vcjob.local.pod.volumes import Volume
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
@@ -26,11 +26,11 @@ _SVC_FOLDER = "/etc/volcano"
 
 
 class Preparer:
-    """Prepares the pods of one run."""
+    """Resolves planned pods for this machine: environment, volumes, commands, limits. Runs in the pod's shim."""
 
     def __init__(
         self,
-        place: HostContext,
+        host: HostContext,
         *,
         cwd: str,
         image_map: Mapping[str, list[str]],
@@ -38,7 +38,7 @@ class Preparer:
         limits: Limits,
         hide_gpus: bool,
     ) -> None:
-        self._place = place
+        self._host = host
         self._cwd = cwd
         self._images = image_map
         self._claims = claims
@@ -49,21 +49,21 @@ class Preparer:
         spec = pod["spec"]
         notes = Notes(state.notes)
         notes.about(spec)
-        trouble, made = "", dict[str, Volume]()
+        error, made = "", dict[str, Volume]()
         try:
-            made = volumes.make_volumes(pod, self._place, folder, self._claims, notes.add)
-        except MissingReference as error:
-            trouble = str(error)
-        except OSError as error:
-            trouble = f"its volumes cannot be made: {error.strerror}: {error.filename}"
-        here = _Here(pod, state, made, trouble, notes)
+            made = volumes.make_volumes(pod, self._host, folder, self._claims, notes.add)
+        except MissingReference as missing:
+            error = str(missing)
+        except OSError as failed:
+            error = f"its volumes cannot be made: {failed.strerror}: {failed.filename}"
+        here = _Here(pod, state, made, error, notes)
         found = [self._container(container, role, here) for role, container in in_order(spec)]
         return PodSpec(
             containers=found,
             restart_policy=spec.get("restartPolicy") or "Always",
             grace_seconds=float(_or(spec.get("terminationGracePeriodSeconds"), 30)),
             deadline_seconds=spec.get("activeDeadlineSeconds"),
-            size_limits=() if trouble else tuple(volumes.size_limits(pod, made, folder)),
+            size_limits=() if error else tuple(volumes.size_limits(pod, made, folder)),
             folder=folder,
         )
 
@@ -72,10 +72,10 @@ class Preparer:
         env: dict[str, str] = {}
         cwd = self._cwd
         mounts: tuple[Mount, ...] = ()
-        trouble, notes = here.trouble, here.notes
+        error, notes = here.error, here.notes
         try:
-            env, own = container_env(container, here.pod, self._place, self._gpu_env(container, here))
-            if not trouble:
+            env, own = container_env(container, here.pod, self._host, self._gpu_env(container, here))
+            if not error:
                 wanted = volumes.mounts_of(container, here.volumes, own)
                 mounts = self._mountable(wanted, notes)
                 if wanted and not mounts:
@@ -85,10 +85,10 @@ class Preparer:
                 raise MissingReference(
                     f"nothing to run: no command, and image {container.get('image')!r} is not mapped"
                 )
-            argv = [self._place.hosts.sub("127.0.0.1", expand(word, own)) for word in command]
+            argv = [self._host.hosts.sub("127.0.0.1", expand(word, own)) for word in command]
             cwd = self._folder(container, mounts, notes)
-        except MissingReference as error:
-            trouble = trouble or str(error)
+        except MissingReference as missing:
+            error = error or str(missing)
         return ContainerSpec(
             name=container["name"],
             role=role,
@@ -106,8 +106,8 @@ class Preparer:
             post_start=(container.get("lifecycle") or {}).get("postStart"),
             pre_stop=(container.get("lifecycle") or {}).get("preStop"),
             threads=self._threads(container, argv, env, here.state) if role == "main" else None,
-            behind=0.0 if role != "main" or _waits_for_master(here.pod) else behind(env, cores()),
-            trouble=trouble,
+            start_delay=0.0 if role != "main" or _waits_for_master(here.pod) else start_delay(env, cores()),
+            start_error=error,
         )
 
     def oom_killed(self, pod: str, container: str) -> bool:
@@ -115,12 +115,12 @@ class Preparer:
 
     def _cgroups(self, container: Mapping[str, Any], here: _Here) -> tuple[str, ...]:
         if container["name"] == WAIT_CONTAINER:
-            return ()  # its limits are for clusters; here they would only make it slow
+            return ()  # its limits are meant for clusters; here they would only slow it down
         resources = container.get("resources") or {}
         cgroups, missed = self._limits.enter(here.pod["metadata"]["name"], container["name"], resources)
         if missed:
             here.notes.add(
-                f"limits of {' and '.join(missed)} are not held on this machine: no cgroup can be made"
+                f"limits of {' and '.join(missed)} are not enforced on this machine: no cgroup can be created"
             )
         return cgroups
 
@@ -131,7 +131,7 @@ class Preparer:
             e["name"] == "CUDA_VISIBLE_DEVICES" for e in container.get("env") or []
         ):
             return {}
-        here.notes.add("pods that ask for no nvidia.com/gpu see none of this machine's GPUs")
+        here.notes.add("pods that request no nvidia.com/gpu see no GPU of this machine")
         return {"CUDA_VISIBLE_DEVICES": ""}
 
     def _threads(
@@ -146,7 +146,7 @@ class Preparer:
 
     def _mountable(self, wanted: list[Mount], notes: Notes) -> tuple[Mount, ...]:
         own = [mount for mount in wanted if mount.target != _SVC_FOLDER]
-        # A user namespace changes what a program may do; it is entered for volumes that the user asked for only.
+        # A user namespace changes what a program may do, so it is entered only for volumes of the Job itself.
         if wanted and (os.geteuid() == 0 or own) and volumes.can_mount(wanted):
             return tuple(wanted)
         for mount in own:
@@ -165,15 +165,17 @@ class Preparer:
         inside = any(wanted == m.target or wanted.startswith(m.target + "/") for m in mounts)
         if inside or os.path.isdir(wanted):
             return str(wanted)
-        notes.add(f"workingDir {wanted} is not on this machine: {container['name']} runs in {self._cwd}")
+        notes.add(
+            f"workingDir {wanted} does not exist on this machine: {container['name']} runs in {self._cwd}"
+        )
         return self._cwd
 
     def _ports(self, container: Mapping[str, Any]) -> dict[str, int]:
-        place = self._place
+        host = self._host
         found: dict[str, int] = {}
         for entry in container.get("ports") or []:
             number = int(entry["containerPort"])
-            here = place.local_port if number == place.port and place.local_port else number
+            here = host.local_port if number == host.port and host.local_port else number
             found[str(number)] = here
             if entry.get("name"):
                 found[entry["name"]] = here
@@ -181,17 +183,17 @@ class Preparer:
 
 
 class _Here(NamedTuple):
-    """The pod whose containers are being prepared."""
+    """The pod whose containers are being prepared, and what was found out about it."""
 
     pod: dict[str, Any]
     state: PodState
     volumes: Mapping[str, Volume]
-    trouble: str
+    error: str
     notes: Notes
 
 
 class Notes:
-    """Notes of one pod, each once."""
+    """What of a pod's spec has another effect on this machine than on a cluster; each note once."""
 
     def __init__(self, notes: list[str]) -> None:
         self._notes = notes
@@ -213,9 +215,9 @@ class Notes:
             for c in containers
             for kind in ("startup", "liveness", "readiness")
         ):
-            self.add("gRPC probes are not made on this machine: such a container counts as healthy")
+            self.add("gRPC probes are not supported on this machine: such a container counts as healthy")
         if spec.get("nodeSelector") or spec.get("affinity"):
-            self.add("nodeSelector and affinity mean nothing on one machine")
+            self.add("nodeSelector and affinity have no effect on one machine")
 
 
 def in_order(spec: Mapping[str, Any]) -> list[tuple[Role, dict[str, Any]]]:

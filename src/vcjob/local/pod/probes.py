@@ -1,4 +1,7 @@
-"""Probes of a container: run a command, open a port, or ask for a page, at the kubelet's pace and thresholds."""
+"""Probes and hooks of a container: run a command, open a port, or send an HTTP request.
+
+Periods, timeouts and thresholds are the kubelet's. A check that cannot be made counts as failed, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from typing import Any
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, StartFailure
 
-#: Called with the verdict and, for a failure, why.
-Verdict = Callable[[bool, str], None]
+#: Called with the result of a check and, for a failure, the reason.
+CheckResult = Callable[[bool, str], None]
 
 
 class Probe:
@@ -23,7 +26,7 @@ class Probe:
         self,
         spec: dict[str, Any],
         loop: Loop,
-        check: Callable[[dict[str, Any], float, Verdict], Callable[[], None]],
+        check: Callable[[dict[str, Any], float, CheckResult], Callable[[], None]],
         on_pass: Callable[[], None],
         on_fail: Callable[[str], None],
     ) -> None:
@@ -58,7 +61,7 @@ class Probe:
         self._cancel_check = None
         if self._stopped:
             return
-        # The next round first: a verdict may stop this probe for good.
+        # Schedule the next check first: the result may stop this probe.
         self._timer = self._loop.after(float(self.spec.get("periodSeconds") or 10), self._run)
         if passed:
             self._failures, self._passes = 0, self._passes + 1
@@ -72,7 +75,7 @@ class Probe:
 
 
 class Checks:
-    """How the checks of one container are made. Pods share this machine's network, so ports are local."""
+    """Runs single checks for one container. Pods share the network of this machine, so ports are local."""
 
     def __init__(
         self, loop: Loop, launcher: Launcher, request: LaunchRequest, port: Callable[[object], int]
@@ -82,42 +85,44 @@ class Checks:
         self._request = request
         self._port = port
 
-    def check(self, spec: dict[str, Any], timeout: float, verdict: Verdict) -> Callable[[], None]:
+    def check(self, spec: dict[str, Any], timeout: float, on_result: CheckResult) -> Callable[[], None]:
         if "exec" in spec:
-            return self.command(list(spec["exec"].get("command") or []), timeout, verdict)
+            return self.command(list(spec["exec"].get("command") or []), timeout, on_result)
         if "httpGet" in spec:
-            return self._page(spec["httpGet"], timeout, verdict)
-        return self._connect(self._port((spec.get("tcpSocket") or {}).get("port")), timeout, verdict, None)
+            return self._http_get(spec["httpGet"], timeout, on_result)
+        return self._connect(self._port((spec.get("tcpSocket") or {}).get("port")), timeout, on_result, None)
 
-    def command(self, argv: list[str], timeout: float, verdict: Verdict) -> Callable[[], None]:
-        """Run a command beside the container, in its environment; it passes with exit code 0."""
+    def command(self, argv: list[str], timeout: float, on_result: CheckResult) -> Callable[[], None]:
+        """Run a command in the environment of the container; it passes with exit code 0."""
         null = os.open(os.devnull, os.O_WRONLY)
         try:
             child = self._launcher.launch(self._request._replace(argv=argv, stdout=null, stderr=null))
         except StartFailure as failure:
-            verdict(False, failure.message)
+            on_result(False, failure.message)
             return _nothing
         finally:
             os.close(null)
-        return _Running(self._loop, child, timeout, verdict).cancel
+        return _CommandCheck(self._loop, child, timeout, on_result).cancel
 
-    def _page(self, spec: dict[str, Any], timeout: float, verdict: Verdict) -> Callable[[], None]:
+    def _http_get(self, spec: dict[str, Any], timeout: float, on_result: CheckResult) -> Callable[[], None]:
         headers = {header["name"]: header["value"] for header in spec.get("httpHeaders") or []}
         headers.setdefault("Host", "127.0.0.1")
         lines = [f"GET {spec.get('path') or '/'} HTTP/1.1", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         request = ("\r\n".join(lines) + "\r\n\r\n").encode()
-        return self._connect(self._port(spec.get("port")), timeout, verdict, request)
+        return self._connect(self._port(spec.get("port")), timeout, on_result, request)
 
     def _connect(
-        self, port: int, timeout: float, verdict: Verdict, request: bytes | None
+        self, port: int, timeout: float, on_result: CheckResult, request: bytes | None
     ) -> Callable[[], None]:
-        return _Connection(self._loop, port, timeout, verdict, request).cancel
+        return _ConnectionCheck(self._loop, port, timeout, on_result, request).cancel
 
 
-class _Running:
-    def __init__(self, loop: Loop, child: Child, timeout: float, verdict: Verdict) -> None:
-        self._loop, self._child, self._verdict = loop, child, verdict
+class _CommandCheck:
+    """A command that runs until it ends or times out."""
+
+    def __init__(self, loop: Loop, child: Child, timeout: float, on_result: CheckResult) -> None:
+        self._loop, self._child, self._on_result = loop, child, on_result
         self._timer = loop.after(timeout, self._timed_out)
         loop.on_readable(child, self._ended)
         self._late = False
@@ -126,9 +131,9 @@ class _Running:
         code = self._child.poll()
         self._close()
         if self._late:
-            self._verdict(False, "the command took too long")
+            self._on_result(False, "the command took too long")
         else:
-            self._verdict(code == 0, f"the command ended with {code}")
+            self._on_result(code == 0, f"the command ended with {code}")
 
     def _timed_out(self) -> None:
         self._late = True
@@ -145,11 +150,13 @@ class _Running:
         self._close()
 
 
-class _Connection:
+class _ConnectionCheck:
+    """A connection to a port, with an HTTP request if there is one."""
+
     def __init__(
-        self, loop: Loop, port: int, timeout: float, verdict: Verdict, request: bytes | None
+        self, loop: Loop, port: int, timeout: float, on_result: CheckResult, request: bytes | None
     ) -> None:
-        self._loop, self._verdict, self._request = loop, verdict, request
+        self._loop, self._on_result, self._request = loop, on_result, request
         self._port = port
         self._answer = b""
         self._timer = loop.after(timeout, lambda: self._finish(False, f"no answer on port {port}"))
@@ -184,7 +191,7 @@ class _Connection:
 
     def _finish(self, passed: bool, why: str) -> None:
         self.cancel()
-        self._verdict(passed, why)
+        self._on_result(passed, why)
 
     def cancel(self) -> None:
         self._timer.cancel()

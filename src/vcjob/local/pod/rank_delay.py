@@ -1,22 +1,22 @@
-"""Rank 0 goes first, by a moment.
+"""Rank 0 starts slightly before the other ranks.
 
-Whoever joins a process group connects to rank 0, and torch asks a refused connection again only after a quarter to three
-quarters of a second. Where all ranks start in the same instant, it is a matter of luck whether rank 0 listens first.
+Every rank that joins a process group connects to rank 0, and torch repeats a refused connection only after 0.25 to
+0.75 s. If all ranks started at the same time, it would be chance whether rank 0 listens in time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: A rank that has a core to itself, and one that has to share: those that come later take nothing from rank 0.
-_BESIDE, _BEYOND = 0.1, 0.3
+#: Seconds for a rank that has a core to itself, and for one that shares a core: it must not slow rank 0 down.
+_OWN_CORE, _SHARED_CORE = 0.1, 0.3
 #: A forked rank has nothing to import before it listens.
-WARM = 0.04
+WARM_DELAY = 0.04
 
 
-def behind(env: Mapping[str, str], cores: int) -> float:
-    """By how many seconds a rank starts behind rank 0."""
+def start_delay(env: Mapping[str, str], cores: int) -> float:
+    """How many seconds after rank 0 a rank starts."""
     rank, ranks = env.get("RANK", ""), env.get("WORLD_SIZE", "")
     if not (rank.isdigit() and ranks.isdigit()) or not 0 < int(rank) < int(ranks):
         return 0.0
-    return _BESIDE if int(rank) < cores else _BEYOND
+    return _OWN_CORE if int(rank) < cores else _SHARED_CORE

@@ -1,10 +1,10 @@
 """The shim: one small process per pod, parent of its containers.
 
-It is forked from the supervisor, not started anew, so it costs a millisecond and shares its memory. As a
-subreaper it becomes the parent of every orphan of the pod, however that detached itself. When the
-supervisor dies, the channel between them closes: the shim kills everything below it and ends. When the
-shim dies, its containers get a parent-death signal and their orphans go to the supervisor, which is a
-subreaper too.
+It is forked from the supervisor without a new program, so it costs a millisecond and shares memory. As a subreaper
+it becomes the parent of every orphan of the pod, however that detached itself. It reads the output of its containers
+and writes their logs. When the supervisor dies, the channel between them closes: the shim kills everything below it,
+saves the last output and exits. When the shim dies, its containers get a parent-death signal, and the supervisor, a
+subreaper too, kills their orphans and saves the last output.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _REPORT = msgspec.json.Decoder(Report)
 
 
 class Order(msgspec.Struct, omit_defaults=True):
-    """What the supervisor tells a shim."""
+    """A command from the supervisor to a shim, one JSON line each."""
 
     stop: bool = False
     grace: float | None = None
-    #: End as Failed with this reason, logs and all.
+    #: Stop the pod; it has failed with this reason.
     fail: str | None = None
 
 
@@ -81,11 +81,11 @@ class ShimHandle:
         return self._channel.fileno()
 
     def order(self, order: Order) -> None:
-        with contextlib.suppress(OSError):  # a shim that is gone is seen by `receive`
+        with contextlib.suppress(OSError):  # `receive` detects that the shim has ended
             self._channel.sendall(msgspec.json.encode(order) + b"\n")
 
     def receive(self) -> tuple[list[PodState], bool]:
-        """The states that have arrived, and whether the shim is still there."""
+        """The states that have arrived, and whether the shim still runs."""
         try:
             data, pipes, _, _ = socket.recv_fds(self._channel, 1 << 18, 2, _CLOSE_ON_EXEC)
             self._arrived += pipes
@@ -140,7 +140,7 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 class ShimWork:
-    """What a shim has to do; `prepare` runs in the shim, so that its cost and its errors are the pod's own."""
+    """What a shim needs to run a pod. `prepare` runs in the shim, so that its errors are errors of that pod."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ def start_shim(work: ShimWork, folder: str) -> ShimHandle:
     """Fork a shim for a pod whose logs are in `folder`."""
     ours, theirs = socket.socketpair()
     parent = os.getpid()
-    gc.freeze()  # the child's collector leaves the shared pages alone
+    gc.freeze()  # the garbage collector of the child does not touch the shared pages
     pid = os.fork()
     if pid == 0:
         ours.close()
@@ -174,7 +174,7 @@ def _shim(work: ShimWork, channel: socket.socket, parent: int) -> NoReturn:
     code = 1
     shim: _Shim | None = None
     try:
-        # The supervisor's death is a signal to us, not our death: there is work to do first.
+        # When the supervisor dies we get a signal instead of dying with it: containers must be ended first.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         linux.become_subreaper()
         linux.die_with_parent(signal.SIGTERM, parent)
@@ -196,6 +196,8 @@ def _shim(work: ShimWork, channel: socket.socket, parent: int) -> NoReturn:
 
 
 class _Shim:
+    """The shim's side: runs the pod, reports its states, obeys orders."""
+
     def __init__(self, work: ShimWork, channel: socket.socket) -> None:
         self._channel = channel
         self._loop = Loop()
@@ -240,7 +242,7 @@ class _Shim:
             self._channel.sendall(msgspec.json.encode(Report(lost=text)) + b"\n")
 
     def _note(self, note: str) -> None:
-        """Goes to the supervisor with the next report."""
+        """Record a note; it is sent to the supervisor with the next state."""
         if note not in self._state.notes:
             self._state.notes.append(note)
 
@@ -248,7 +250,7 @@ class _Shim:
         try:
             self._channel.sendall(msgspec.json.encode(Report(self._state)) + b"\n")
         except OSError:
-            self._loop.stop()  # nobody is there any more
+            self._loop.stop()  # the supervisor has ended
         if self._state.finished:
             self._loop.stop()
 
@@ -265,7 +267,7 @@ class _Shim:
         for line in lines:
             order = _ORDER.decode(line)
             if order.fail is not None:
-                self._pod.fail(order.fail, "ended by the job's rules")
+                self._pod.fail(order.fail, "ended by a policy of the job")
             elif order.stop:
                 self._pod.stop(order.grace)
 
@@ -277,7 +279,7 @@ class _Shim:
 
 
 def kill_descendants() -> None:
-    """Kill every process below this one, orphans that became our children included, and collect them."""
+    """Kill and reap every process below this one, including orphans that became our children."""
 
     def left() -> list[int]:
         while True:

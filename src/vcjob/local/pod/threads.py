@@ -1,7 +1,7 @@
-"""How many threads each rank computes with: all ranks are on one machine, so its cores are shared out.
+"""How many threads each rank computes with: the ranks of a job share the cores of this machine.
 
-Without a number, the libraries of every rank start as many threads as there are cores; N ranks then compete with
-N times too many. A launcher inside the pod (torchrun) chooses for the ranks that it starts.
+By default the libraries of every rank start as many threads as the machine has cores, so that N ranks compete with N
+times too many threads. A launcher inside the pod (torchrun) sets the number for the ranks that it starts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cores() -> int:
 def threads_of(
     container: Mapping[str, Any], argv: Sequence[str], env: Mapping[str, str], machine: int
 ) -> int | None:
-    """The number for one rank of several; None where there is nothing to share, or somebody else has chosen."""
+    """The number of threads of one rank; None for a single rank, or if the user or a launcher sets it."""
     ranks = env.get("WORLD_SIZE", "")
     if "RANK" not in env or not ranks.isdigit() or int(ranks) < 2:
         return None

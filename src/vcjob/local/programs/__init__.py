@@ -1,4 +1,4 @@
-"""Small programs of torch.distributed that run as ranks: they prove that a job's ranks reach each other.
+"""Small torch.distributed programs that run as ranks: they show that the ranks of a job reach each other.
 
 They need PyTorch and the variables of the pytorch plugin, nothing else of vcjob.
 """

@@ -1,4 +1,7 @@
-"""Joining the process group of a job, and leaving it so that no line of any rank is cut off."""
+"""Joining the process group of a job, and leaving it so that no output of any rank is lost.
+
+Used by the programs of this package. Errors end the program with a sentence on stderr and one of the exit codes below.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ _TIMEOUT = timedelta(minutes=5)
 
 
 class Group(NamedTuple):
+    """The process group of the job, as one rank sees it."""
+
     rank: int
     world: int
     backend: str
@@ -35,8 +40,8 @@ class Group(NamedTuple):
 def joined() -> Iterator[Group]:
     """The group that the environment describes: nccl where this rank has a GPU, else gloo.
 
-    The last barrier holds every rank until all have said what they had to say: a job may be completed, and its
-    other ranks ended, at the moment the first one ends.
+    The last barrier holds every rank until all have printed their results: a policy may complete the job, and stop
+    the other ranks, as soon as the first one ends.
     """
     missing = [
         name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ
@@ -51,7 +56,7 @@ def joined() -> Iterator[Group]:
         torch.cuda.set_device(device)
     else:
         device = torch.device("cpu")
-    # With its device known beforehand, nccl need not guess one at the last barrier, and says nothing about it.
+    # With a given device nccl need not guess one at the last barrier and prints no warning.
     own = {"device_id": device} if gpu else {}
     dist.init_process_group(backend, timeout=_TIMEOUT, **own)
     try:

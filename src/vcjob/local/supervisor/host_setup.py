@@ -50,7 +50,7 @@ def find_port(plan: Plan) -> tuple[int | None, int | None, Claim | None]:
     return port, here, held
 
 
-def make_place(
+def make_host_context(
     run: RunDir, plan: Plan, setting: RunConfig, port: int | None, local_port: int | None
 ) -> HostContext:
     pattern = host_pattern(plan.job)

@@ -65,7 +65,7 @@ class Supervisor:
         self._unwritten = False
         plan = Plan(self.job)
         port, local_port, self._port_claim = host_setup.find_port(plan)
-        place = host_setup.make_place(run, plan, setting, port, local_port)
+        host = host_setup.make_host_context(run, plan, setting, port, local_port)
         self._say_port(port, local_port)
         self._gpus = GpuAllocator(self.job, setting.env, self.observed, self.loop, self._soon)
         limits = Limits(run.uid, self._note)
@@ -75,7 +75,7 @@ class Supervisor:
             plan,
             self.loop,
             Preparer(
-                place,
+                host,
                 cwd=setting.cwd,
                 image_map=setting.images,
                 claims=host_setup.claim_folders(run, plan),

@@ -237,7 +237,7 @@ def _message(command: PythonCommand, request: LaunchRequest) -> dict[str, Any]:
         "mounts": [list(mount) for mount in request.mounts],
         "cgroups": list(request.cgroups),
         "threads": request.threads,
-        "behind": min(request.behind, rank_delay.WARM),
+        "start_delay": min(request.start_delay, rank_delay.WARM_DELAY),
         "limits": setting.limits(),
         "setting": setting.inherited(),
     }

@@ -93,7 +93,7 @@ def _fork_rank(request: dict[str, Any], descriptors: list[int], loaded: Loaded, 
     """In the new process: become the rank, or write why not and end."""
     try:
         os.setsid()
-        time.sleep(request["behind"])  # before anything that would take a core from rank 0
+        time.sleep(request["start_delay"])  # before anything that would take a core from rank 0
         rank = program.Rank(**request["rank"])
         mismatch = setting.difference(loaded.setting, request["setting"], free=_entered(request))
         if mismatch:
