@@ -112,7 +112,7 @@ def test_improvement_19_max_retry_is_the_number_of_runs(max_retry, runs):
     assert (world.phase, world.status.state.reason) == ("Failed", "MaxRetryReached")
     assert world.status.restarts == world.status.retry_count - 1
     assert world.status.retry_count == runs
-    assert f"all runs are used up (maxRetry {runs})" in world.status.state.message
+    assert f"no run is left (maxRetry {runs})" in world.status.state.message
     assert "worker-1 failed: container main exited with code 3" in world.status.state.message
 
 

@@ -132,7 +132,7 @@ def test_improvement_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_
     assert world.phase == "Failed"
     assert world.status.state.message.startswith("rank 2 (worker-1) failed: init container wait-for-master")
     if code == WAIT_TIMEOUT_EXIT_CODE:
-        assert "waited for the master in vain" in world.status.state.message
+        assert "timed out waiting for the master" in world.status.state.message
 
 
 @pytest.mark.parametrize(

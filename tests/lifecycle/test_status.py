@@ -259,7 +259,7 @@ def test_users_are_told_of_every_phase_once():
         ("Warning", "ExecuteAction", "Restarting"),
         ("Warning", "MaxRetryReached", "Failed"),
     ]
-    assert world.events[2].message == "Pending: run 2 of at most 2 begins"
+    assert world.events[2].message == "Pending: starting run 2 of at most 2"
 
 
 def test_the_history_tells_of_a_resume():

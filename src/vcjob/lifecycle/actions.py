@@ -1,7 +1,7 @@
 """The actions of policies, Commands and verbs: the table of phases in docs/semantics.md, one function per action.
 
-An action only writes down what is to be. The pods that have to go for it follow from the status: those of
-an earlier attempt, and in a phase that keeps nothing alive, those that still live.
+An action only changes the status. Which pods are deleted for it follows from the status: those of an earlier
+attempt, and those that still run in a phase that keeps no pod alive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESTART_PARTITION, TERMINATE, COMPLETE, RESUME = (
     "ResumeJob",
 )
 
-#: What needs a task or a pod to act on, so that a Command cannot ask for it.
+#: Actions on a task or a pod, which a Command cannot request because it names none.
 TARGETED = frozenset({RESTART_TASK, RESTART_POD, RESTART_PARTITION})
 ACTIONS = TARGETED | {ABORT, RESTART, TERMINATE, COMPLETE, RESUME}
 
@@ -31,9 +31,9 @@ _SUSPENDED = frozenset({Phase.ABORTING, Phase.ABORTED})
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why an action is carried out, and what it is about."""
+    """Why an action is executed, and on what."""
 
-    #: Who asks: "policy", "command" or "spec".
+    #: Who requests it: "policy", "command" or "spec".
     source: str
     reason: str
     message: str
@@ -43,12 +43,12 @@ class Cause(msgspec.Struct, frozen=True):
 
     @property
     def event_reason(self) -> str:
-        """The reason of the event: what a policy or a Command does goes by Volcano's word, which tools look for."""
+        """The reason of the event: for policies and Commands the word that Volcano uses and tools look for."""
         return "" if self.source == "spec" else reasons.EXECUTE_ACTION
 
 
 def execute(context: DecisionContext, action: str, cause: Cause) -> bool:
-    """Carry out `action`; False where the phase has no place for it, and nothing is changed then."""
+    """Execute `action`. Returns False, and changes nothing, where the phase does not allow it."""
     if context.phase in FINAL or action not in ACTIONS:
         return False
     if action == RESUME:
@@ -61,13 +61,13 @@ def execute(context: DecisionContext, action: str, cause: Cause) -> bool:
 
 
 def fail(context: DecisionContext, reason: str, message: str, culprit: Culprit | None = None) -> None:
-    """The job fails now; its finished pods stay."""
+    """End the Job as Failed; its finished pods stay."""
     context.end(Phase.FAILED, reason, message, culprit)
 
 
 def _abort(context: DecisionContext, cause: Cause) -> bool:
     if context.phase in _SUSPENDED and cause.source == "spec" and context.status.suspended_by != "spec":
-        # From now on spec.suspend alone resumes it.
+        # From now on only spec.suspend can resume it.
         context.update(suspended_by="spec")
         return True
     if context.phase not in ACTIVE:
@@ -101,7 +101,7 @@ def _finish(context: DecisionContext, phase: Phase, cause: Cause) -> bool:
 def _resume(context: DecisionContext, cause: Cause) -> bool:
     if context.phase not in _SUSPENDED or (context.rules.suspend and cause.source != "spec"):
         return False
-    # What succeeded is not run again; what made the job abort must not abort it once more.
+    # Pods that succeeded are not run again, and the event that aborted the Job must not abort it again.
     memories = {}
     for name, state in context.tasks.items():
         memory = next_attempt(state.memory, context.rules.tasks[name].every_index - state.succeeded)
@@ -124,7 +124,7 @@ def _resume(context: DecisionContext, cause: Cause) -> bool:
 
 
 def _restart(context: DecisionContext, action: str, cause: Cause) -> bool:
-    """One run more, if there is one left. Otherwise the pods that ended stay, so that their logs do."""
+    """Start the next run if `maxRetry` allows one. Otherwise the Job fails, and finished pods stay with their logs."""
     whole = action == RESTART or not cause.task
     under_way = context.status.restarting
     restarts_whole = under_way is not None and not under_way.task
@@ -149,7 +149,7 @@ def _restart(context: DecisionContext, action: str, cause: Cause) -> bool:
 def fail_if_out_of_runs(context: DecisionContext) -> bool:
     if context.status.retry_count < context.rules.max_runs:
         return False
-    message = f"{context.status.state.message}; all runs are used up (maxRetry {context.rules.max_runs})"
+    message = f"{context.status.state.message}; no run is left (maxRetry {context.rules.max_runs})"
     fail(context, MAX_RETRY_REACHED, message, context.status.culprit)
     return True
 
@@ -172,7 +172,7 @@ def _restart_target(context: DecisionContext, action: str, cause: Cause) -> None
 
 
 def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
-    """The indexes that the action is about; an event of the whole task is about all of it."""
+    """The indexes that the action restarts: all of the task where its event is about the whole task."""
     task = context.rules.tasks[cause.task]
     if action == RESTART_TASK or not cause.indexes:
         return task.every_index

@@ -1,4 +1,7 @@
-"""Which attempt each index of a task is on, by groups: a restart of ten thousand pods changes one number."""
+"""Which attempt each index of a task is on, grouped by attempt: a restart of ten thousand pods changes one number.
+
+Part of the status. Pure; raises nothing for input from outside (`parse` ignores what cannot be an attempt).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ FIRST_ATTEMPT = 0
 
 
 class Attempts:
-    """Immutable. An index that no group holds is on its first attempt."""
+    """An immutable map from index to attempt. An index in no group is on its first attempt."""
 
     __slots__ = ("groups",)
 
@@ -43,7 +46,7 @@ class Attempts:
         return FIRST_ATTEMPT
 
     def on(self, attempt: int, among: IndexSet) -> IndexSet:
-        """Those of `among` whose present attempt is `attempt`."""
+        """Those of `among` whose current attempt is `attempt`."""
         if attempt != FIRST_ATTEMPT:
             return among & self.groups.get(attempt, EMPTY)
         for indexes in self.groups.values():
@@ -51,21 +54,21 @@ class Attempts:
         return among
 
     def split(self, among: IndexSet) -> Iterator[tuple[int, IndexSet]]:
-        """`among` by present attempt, lowest attempt first."""
+        """`among` grouped by current attempt, lowest attempt first."""
         for attempt in (FIRST_ATTEMPT, *sorted(self.groups)):
             part = self.on(attempt, among)
             if part:
                 yield attempt, part
 
     def advanced(self, indexes: IndexSet) -> Attempts:
-        """The same with one attempt more for each of `indexes`."""
+        """A copy in which each of `indexes` is on its next attempt."""
         groups = {attempt: held - indexes for attempt, held in self.groups.items()}
         for attempt, part in self.split(indexes):
             groups[attempt + 1] = groups.get(attempt + 1, EMPTY) | part
         return Attempts({attempt: held for attempt, held in groups.items() if held})
 
     def behind(self, attempt: int, among: IndexSet) -> IndexSet:
-        """Those of `among` whose present attempt is lower than `attempt`."""
+        """Those of `among` whose current attempt is lower than `attempt`."""
         if attempt == FIRST_ATTEMPT:
             return EMPTY
         for held_attempt, held in self.groups.items():
@@ -74,7 +77,7 @@ class Attempts:
         return among
 
     def raised(self, indexes: IndexSet, attempt: int) -> Attempts:
-        """The same with `indexes` on `attempt`."""
+        """A copy in which `indexes` are on `attempt`."""
         groups = {number: held - indexes for number, held in self.groups.items()}
         groups[attempt] = groups.get(attempt, EMPTY) | indexes
         return Attempts({number: held for number, held in groups.items() if held})

@@ -1,7 +1,7 @@
 """`decide()`: the whole life of a Job in one pure function.
 
-It keeps nothing and asks nobody: the same job, status, pods and time give the same decision, so a caller
-that was killed between any two steps asks again and goes on.
+The same Job, status, pods and time give the same decision, so a backend that was killed between any two steps
+calls it again and continues. A decision makes a bounded number of passes, each linear in tasks and pods.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PASSES_PER_DECISION = 16
 
 
 def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision:
-    """What the status becomes and what is to be done. Write the status first, then do the steps in order."""
+    """The next status and the steps that follow. Write the status first, then execute the steps in order."""
     if job.metadata.deletion_timestamp:
-        # Its pods go with it, and none of that is an event.
+        # Its pods are deleted with it, and that is no event.
         return Decision(status, (), None, status.ready_tasks)
     context = DecisionContext(job, status, observed, now)
     problem = None if status.over else spec_problem(job, status)
@@ -61,7 +61,7 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
 
 
 def _begin(context: DecisionContext) -> None:
-    """The first decision; or the first of ours, where another controller had the job before."""
+    """The first decision about a Job, or the first one of vcjob after another controller's."""
     status = context.status
     if status.state.since is None:
         context.update(
@@ -93,7 +93,7 @@ def _set_ready_tasks(context: DecisionContext) -> None:
 
 
 def _mark_pods_begun(context: DecisionContext) -> None:
-    """Write down which pods may be made, all at once and before the first: see `recover`."""
+    """Record which pods may be created before the first of them is: see `recover`."""
     if context.phase in CREATING and context.observed.held is None:
         context.save_tasks(
             {

@@ -1,4 +1,4 @@
-"""What `decide()` answers."""
+"""The result of `decide()`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from vcjob.lifecycle.step import Step
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Write `status` if it differs from the one given in, then do `steps`, then decide anew at `wake_at`.
+    """Write `status` if it differs from the one passed in, then execute `steps`, then decide again at `wake_at`.
 
-    `status` is the same object as the one given in when nothing changed. `wake_at` is the next moment at which
-    time alone changes the answer (None: only an event can). `ready_tasks` are those whose dependsOn is met: a
-    PodGroup counts these alone.
+    `status` is the same object as the one passed in when nothing changed. `wake_at` is the next time at which
+    the decision changes without an event (None: never; now: there is more to decide at once). `ready_tasks` are
+    the tasks whose dependsOn is met: a PodGroup counts only these.
     """
 
     status: Status

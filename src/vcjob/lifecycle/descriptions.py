@@ -1,4 +1,4 @@
-"""Sentences about pods, for reasons, messages and events."""
+"""Text for messages and events: what happened to a pod, and lists and texts cut to a bounded length."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _because(failure: Failure | None) -> str:
 def _container(failure: Failure) -> str:
     kind = "init container" if failure.init else "container"
     if failure.container == CONTAINER_NAME and failure.exit_code == WAIT_TIMEOUT_EXIT_CODE:
-        return f"{kind} {failure.container} waited for the master in vain"
+        return f"{kind} {failure.container} timed out waiting for the master"
     if failure.signal:
         ending = f"was killed by signal {failure.signal}{_signal_name(failure.signal)}"
     elif failure.exit_code is None:

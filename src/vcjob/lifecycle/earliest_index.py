@@ -1,4 +1,4 @@
-"""The earliest of a changing set of indexes, in O(log n) per change."""
+"""The index with the earliest time in a changing set, in O(log n) per change. Used by `observed`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vcjob.lifecycle.indexset import EMPTY, IndexSet
 
 
 class EarliestIndex:
-    """Indexes with a time each. Entries that no longer hold stay in the heap until they surface or outnumber the rest."""
+    """Indexes with a time each. Outdated heap entries are removed when they reach the top or outnumber the others."""
 
     __slots__ = ("_heap", "_times", "indexes")
 
@@ -32,8 +32,7 @@ class EarliestIndex:
     def first(self, among: IndexSet) -> tuple[float, int] | None:
         """The earliest (time, index) whose index is in `among`.
 
-        The heap is walked from its top, best first, and not changed: what the caller leaves out now may
-        count again in its next question.
+        The heap is searched from its top and not changed: the next call may pass another `among`.
         """
         heap, frontier = self._heap, [(self._heap[0], 0)] if among and self._heap else []
         while frontier:

@@ -1,8 +1,8 @@
-"""What a ground sees of a job, kept as sums: one pod event costs the same at 3 pods and at 10,000.
+"""What a backend observes of a Job, aggregated: one pod event costs the same at 3 pods and at 10,000.
 
-The ground calls `put` whenever it learns something about a pod and `drop` when a pod is gone; both may be
-repeated. Nothing here depends on the status: pods are sorted by task and attempt, and `decide` reads
-those of the present attempt as current and the rest as left over.
+The backend calls `put` whenever it learns something about a pod, and `drop` when a pod no longer exists; both may
+be repeated. Nothing here depends on the status: pods are grouped by task and attempt, and `decide` treats those of
+the current attempt as current and the others as left over.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from vcjob.plugins.wait import CONTAINER_NAME, WAIT_EXIT_CODES
 
 
 class Blocked(msgspec.Struct, frozen=True):
-    """Why pods cannot be created just now (a quota, a conflict, no GPU free): a CamelCase word and a sentence."""
+    """Why pods cannot be created at present (a quota, a conflict, no free GPU): a reason and a message."""
 
     reason: str
     message: str
 
 
 class Command(msgspec.Struct, frozen=True):
-    """An action that a user asked for by a Command object or a verb."""
+    """An action that a user requested with a Command object or a verb."""
 
     uid: str
     action: str
@@ -43,16 +43,16 @@ class Group:
     def __init__(self) -> None:
         self.present = self.pending = self.running = self.ready = EMPTY
         self.succeeded = self.failed = self.unknown = self.terminating = EMPTY
-        #: Failed or going away, by a hand from outside.
+        #: Failed or terminating because somebody evicted or deleted them.
         self.evicted = EMPTY
-        #: Still retrying although wait-for-master gave up.
+        #: Still retrying although wait-for-master timed out.
         self.wait_timed_out = EMPTY
         self.pendings, self.unknowns, self.evictions = EarliestIndex(), EarliestIndex(), EarliestIndex()
-        #: Failed and not evicted, by exit code (None: there is none).
+        #: Failed and not evicted, by exit code (None: it is unknown).
         self.failures: dict[int | None, EarliestIndex] = {}
-        #: When the latest of those that succeeded did.
+        #: When the latest pod succeeded.
         self.last_success = 0.0
-        #: Pods that restarted a container, by how often.
+        #: Pods whose containers restarted, by the number of restarts.
         self.restarts: dict[int, IndexSet] = {}
 
     def add(self, pod: PodFact) -> None:
@@ -105,19 +105,22 @@ class Group:
 
 
 class Observed:
+    """The pods and Commands of one Job, as one backend sees them. Owned and changed by the backend; `decide` only
+    reads it. It must not know the status, policies or phases."""
+
     def __init__(self) -> None:
-        #: The facts that the sums are made of, by (task, index, attempt).
+        #: The reports that are aggregated, by (task, index, attempt).
         self.pods: dict[tuple[str, int, int], PodFact] = {}
         #: Per task, by attempt. A group without pods is not kept.
         self.groups: dict[str, dict[int, Group]] = {}
         self._keys: dict[str, tuple[str, int, int]] = {}
-        #: Actions asked for and not yet deleted, oldest first, by uid.
+        #: Commands that are not deleted yet, oldest first, by uid.
         self.commands: dict[str, Command] = {}
-        #: Why creation is refused; the ground retries it by itself with back-off. Shown as the pending reason.
+        #: Why creations are rejected; the backend retries them with back-off. Shown as the pending reason.
         self.blocked: Blocked | None = None
-        #: Set: create no pods at all for now (the PodGroup is still Pending, GPUs are taken), and why.
+        #: Why no pod may be created at present (the PodGroup is Pending, GPUs are in use); None where they may.
         self.held: Blocked | None = None
-        #: The scheduler has given up on a part of a gang that runs: fewer pods than it needs can be placed.
+        #: The scheduler cannot place the rest of a gang of which a part runs.
         self.gang_broken = False
 
     def put(self, pod: PodFact) -> bool:
@@ -144,14 +147,14 @@ class Observed:
         return True
 
     def drop(self, uid: str) -> None:
-        """The pod of this uid is gone."""
+        """The pod of this uid no longer exists."""
         key = self._keys.get(uid)
         if key is not None:
             self._forget(key, self.pods[key])
 
     @property
     def live(self) -> bool:
-        """Whether any pod has not ended or is still going."""
+        """Whether any pod has not ended or is terminating."""
         return any(
             group.present != (group.succeeded | group.failed) - group.terminating
             for groups in self.groups.values()

@@ -1,4 +1,7 @@
-"""How a job goes from phase to phase by what its pods do."""
+"""Changes of the phase that the pods cause, in the order of the table in docs/semantics.md.
+
+`decide` calls `complete_on_min_success` before the policies and `sync` after them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from vcjob.wellknown import reasons
 
 
 def complete_on_min_success(context: DecisionContext) -> None:
-    """Enough pods succeeded: what happened to the others does not matter any more."""
+    """Enough pods succeeded: the Job is complete, whatever happened to the others."""
     wanted = context.rules.min_success
     if context.phase is Phase.RUNNING and context.rules.replicas and wanted is not None:
         succeeded = _total(context, "succeeded")
@@ -89,7 +92,7 @@ def _too_few(context: DecisionContext, message: str) -> None:
 
 
 def _end_if_stuck(context: DecisionContext) -> None:
-    """Every pod that can come has ended, and the rest waits for tasks that can no longer do their part."""
+    """Fail the Job if every pod that can exist has ended, and the others depend on tasks that can never be ready."""
     if context.policy_is_waiting:
         return
     states = context.tasks
@@ -113,7 +116,7 @@ def _restarting(context: DecisionContext) -> None:
     ):
         context.update(restarting=None)
         context.enter_phase(
-            Phase.PENDING, "Restarted", f"run {status.retry_count + 1} of at most {rules.max_runs} begins"
+            Phase.PENDING, "Restarted", f"starting run {status.retry_count + 1} of at most {rules.max_runs}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a ground knows of one pod, in the words that both grounds share."""
+"""What a backend reports about one pod, in a form that both backends share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ FINISHED: frozenset[str] = frozenset({"Succeeded", "Failed"})
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a container of a pod failed: of all that failed, the one that failed first, init included."""
+    """How a pod's container failed: of all that failed, the first one, init containers included."""
 
     container: str = ""
     exit_code: int | None = None
     signal: int | None = None
-    #: A word of the kubelet's kind: Error, OOMKilled, Evicted, DeadlineExceeded, ...
+    #: A reason as the kubelet gives it: Error, OOMKilled, Evicted, DeadlineExceeded, ...
     reason: str = ""
     message: str = ""
     init: bool = False
@@ -24,7 +24,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PodFact(msgspec.Struct, frozen=True, gc=False):
-    """One pod as it stands. All times are epoch seconds."""
+    """The present state of one pod. All times are epoch seconds."""
 
     task: str
     index: int
@@ -34,17 +34,17 @@ class PodFact(msgspec.Struct, frozen=True, gc=False):
     phase: PodPhase = "Pending"
     #: Every container is ready (its readiness probe passes, where it has one).
     ready: bool = False
-    #: Its deletion was asked for (by anyone) and it is not gone yet.
+    #: Its deletion was requested (by anyone), and it still exists.
     terminating: bool = False
     created: float = 0.0
-    #: Since when it is as it is: when it was told to go if it is terminating, else when it entered its phase.
+    #: When its deletion was requested if it is terminating, else when it entered its phase.
     since: float = 0.0
     #: When its first container started and when its last one ended, where they did.
     started: float | None = None
     finished: float | None = None
     #: Container restarts of this pod, summed over its containers, init included.
     restarts: int = 0
-    #: The container that failed first; also set while the pod lives on and restarts it.
+    #: The container that failed first; also set while the pod continues and restarts it.
     failure: Failure | None = None
     #: Ended from outside: DisruptionTarget, Evicted, preempted, node lost.
     evicted: bool = False

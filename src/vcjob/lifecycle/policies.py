@@ -1,4 +1,7 @@
-"""Which policy answers an event: those of the task before those of the job, the first that matches."""
+"""Which policy applies to an event: those of the task before those of the Job, the first that matches.
+
+Called by `policy_actions`. Reads the rules of the Job only; whether the event holds is decided in `policy_events`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ TASK_COMPLETED, TASK_FAILED, JOB_UPDATED = "TaskCompleted", "TaskFailed", "JobUp
 
 
 class PolicyEvent(msgspec.Struct, frozen=True):
-    """An event that holds: since when, of which task and pod, and all pods of which it holds indexes."""
+    """An event that holds now: since when, for which task, its first pod, and all indexes for which it holds."""
 
     since: float
     name: str
@@ -27,12 +30,12 @@ class PolicyEvent(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The name under which an event of a whole task or job is remembered."""
+        """The name under which the status records an event of a whole task or Job."""
         return f"{self.name}/{self.task}"
 
 
 class PolicyMatch(msgspec.Struct, frozen=True):
-    """The policy that matches, whose it is, and when it is due."""
+    """The policy that matches, its owner, and when its action is due."""
 
     policy: Policy
     owner: str
@@ -47,7 +50,7 @@ def match_policy(rules: Rules, event: PolicyEvent) -> PolicyMatch | None:
     ):
         for policy in policies:
             if _matches(policy, event):
-                # Without a timeout it is due whatever the clock of the pod's node says.
+                # Without a timeout it is due at once, even if the clock of the pod's node is ahead.
                 due = event.since + seconds(policy.timeout) if policy.timeout else 0.0
                 return PolicyMatch(policy, owner, due)
     return None

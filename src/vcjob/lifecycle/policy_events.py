@@ -1,4 +1,7 @@
-"""The events that hold now, read from what the pods show. Nothing is remembered of how they came about."""
+"""The events that hold now, computed from the pods and the status.
+
+Level-triggered: it does not matter how or when an event arose, so none is lost while no controller runs.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ from vcjob.lifecycle.task_state import TaskState
 
 
 def policy_events(context: DecisionContext) -> list[PolicyEvent]:
-    """In the order in which they came about. A task's completion goes before failures of the same second:
-    the kubelet's times have no finer grain, and ranks often die because another one ended well."""
+    """All events, oldest first. A task's completion comes before failures of the same second: the kubelet's times
+    have no finer resolution, and ranks often fail because another one has completed."""
     handled = frozenset(context.status.handled)
     found = [
         event
@@ -29,7 +32,7 @@ def policy_events(context: DecisionContext) -> list[PolicyEvent]:
         for event in _of_task(context, task, context.tasks[name], handled)
     ]
     if context.observed.gang_broken and any(state.running for state in context.tasks.values()):
-        # Only of pods that run: right after a restart the word is still about those of the run before.
+        # Only while pods run: right after a restart the scheduler still reports on the earlier run.
         found.append(PolicyEvent(_held_since(context, f"{UNKNOWN}/"), UNKNOWN))
     if context.status.shape != context.rules.shape:
         found.append(PolicyEvent(_held_since(context, f"{JOB_UPDATED}/"), JOB_UPDATED))
@@ -67,7 +70,7 @@ def _failed(task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
 
 
 def _evicted(context: DecisionContext, task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
-    """Those that stay as failed, those that are going, those that are gone, and those not back yet."""
+    """Evicted pods that exist as failed, that are terminating, that are gone, and whose replacement does not run."""
     for attempt, group, current in state.groups:
         evicted = (group.evicted & current) - state.succeeded
         going = evicted & group.terminating

@@ -1,4 +1,7 @@
-"""Taking over from a ground that died: what it may have done without anybody's knowing."""
+"""Taking over after a crash: pods that the crashed backend may have created although no record says so.
+
+Called by a backend once after its start, before the first `decide`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from vcjob.spec.job import Job
 
 
 def assume_created(status: Status, job: Job) -> Status:
-    """A Job of which nothing is written yet, but for which things are there that are made before the pods: any of
-    them may have been made."""
+    """The status of a Job that has none stored, but has objects that are created before its pods: any of its pods
+    may have been created."""
     tasks = {
         task.name: mark_begun(status.memory(task.name), IndexSet.span(0, task.replicas))
         for task in job.spec.tasks
@@ -23,13 +26,13 @@ def assume_created(status: Status, job: Job) -> Status:
 
 
 def recover(status: Status, observed: Observed) -> Status:
-    """The status as one who takes over goes on with it: call it once, with all pods in view.
+    """The status with which a new process continues; call it once, when all pods are known.
 
-    A pod that was to be made and is not there may have been made and be gone, and nobody would know. So its
-    place goes on with the next attempt: there are never two pods of one attempt.
+    A pod that was to be created and does not exist may have been created and deleted in between. So its index
+    continues with the next attempt: there are never two pods of one attempt.
     """
     if status.phase not in ACTIVE:
-        return status  # nothing is made for it, and what a resumed job makes is of the next attempt anyway
+        return status  # no pod is created for it, and a resume starts the next attempt anyway
     tasks = dict(status.tasks)
     for name, memory in status.tasks.items():
         occupied = EMPTY
@@ -42,7 +45,7 @@ def recover(status: Status, observed: Observed) -> Status:
 
 
 def skip_attempt(status: Status, task: str, index: int, attempt: int) -> Status:
-    """The same for one pod: it was asked for, nobody heard the answer, and it is not there."""
+    """The same for one pod whose creation got no response, and which does not exist."""
     memory = status.memory(task)
     if memory.attempts.of(index) != attempt or index in memory.seen:
         return status

@@ -1,4 +1,4 @@
-"""What a Job asks of its lifecycle, with the defaults filled in."""
+"""The parts of a Job's spec that decisions need, with defaults applied. Computed once for each Job object."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ DEFAULT_MAX_RETRY = 3
 
 
 class TaskRules:
+    """The rules of one task. Read-only."""
+
     __slots__ = (
         "all_of", "depends_on", "every_index", "max_restarts", "min_available", "name", "partition_size",
         "policies", "rank_offset", "replicas",
@@ -27,7 +29,7 @@ class TaskRules:
         self.every_index = IndexSet.span(0, task.replicas)
         # An explicit 0 counts as absent.
         self.min_available = task.min_available or task.replicas
-        # A first restart is the least that can be counted.
+        # At least one restart must happen before there is something to count.
         self.max_restarts = max(1, DEFAULT_MAX_RETRY if task.max_retry is None else task.max_retry)
         self.policies: tuple[Policy, ...] = task.policies
         self.depends_on = task.depends_on.name if task.depends_on else ()
@@ -47,6 +49,8 @@ class TaskRules:
 
 
 class Rules:
+    """The rules of a Job and of its tasks, by name. Read-only; `shape` changes when the Job is scaled."""
+
     __slots__ = (
         "active_deadline", "max_runs", "min_available", "min_success", "policies", "ranks_matter", "replicas",
         "shape", "suspend", "tasks", "ttl",
@@ -78,7 +82,7 @@ _known: WeakKeyDictionary[Job, Rules] = WeakKeyDictionary()
 
 
 def rules_of(job: Job) -> Rules:
-    """Made once for each Job, which never changes."""
+    """Computed once for each Job object, which never changes."""
     rules = _known.get(job)
     if rules is None:
         rules = _known[job] = Rules(job)

@@ -1,7 +1,7 @@
 """The status of a Job: Volcano's fields, and what vcjob remembers beyond them.
 
-Everything that a decision needs and that pods cannot show any more stands here, so that a caller that
-restarts loses nothing. Treat it as read-only; `msgspec.structs.replace` makes the next one.
+It holds everything that a decision needs and that pods may no longer show, so that a backend that restarts loses
+nothing. Read-only: `msgspec.structs.replace` makes the next one.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
-#: The reason of a job that failed because a restart was asked for and no run was left.
+#: The reason of a Job that failed because a restart was requested and no run was left.
 MAX_RETRY_REACHED = reasons.MAX_RETRY_REACHED
 
-#: The job is over and stays so.
+#: Phases that a Job never leaves.
 FINAL = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 
 
 class State(msgspec.Struct, frozen=True):
-    """The phase, why (a CamelCase word and a sentence), and since when."""
+    """The phase, its reason and message, and since when."""
 
     phase: Phase = Phase.PENDING
     reason: str = ""
@@ -47,38 +47,38 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """A phase that the job entered, and when."""
+    """A phase that the Job entered, and when."""
 
     phase: Phase
     at: float
 
 
 class Eviction(msgspec.Struct, frozen=True):
-    """Pods that were evicted, replaced, and do not run again yet."""
+    """Pods that were evicted and replaced, and whose replacements do not run yet."""
 
     at: float
     indexes: IndexSet
 
 
 class TaskMemory(msgspec.Struct, frozen=True):
-    """What is remembered of one task; the sets speak of each index's present attempt."""
+    """What is recorded about one task; the sets refer to the current attempt of each index."""
 
     attempts: Attempts = Attempts()
-    #: Pods that were there once: seen and gone means evicted.
+    #: Pods that existed: one that was seen and no longer exists was evicted.
     seen: IndexSet = EMPTY
-    #: Never run again within this attempt, also when the pod is gone.
+    #: Not run again in this attempt, even when the pod no longer exists.
     succeeded: IndexSet = EMPTY
     failed: IndexSet = EMPTY
-    #: Kept for a policy with a timeout: the replacements run, and it does not act.
+    #: Kept for a policy with a timeout, which is cancelled when the replacements run.
     evictions: tuple[Eviction, ...] = ()
-    #: Pods that may have been made: this is written down before the first of them is.
+    #: Pods that may have been created: recorded before the first of them is.
     begun: IndexSet = EMPTY
     #: Succeeded before the latest resume: their container restarts count no longer towards TaskFailed.
     kept: IndexSet = EMPTY
 
 
 class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The pod that decided: which, and how its first failing container failed."""
+    """The pod that caused an end or a restart, and how its first failing container failed."""
 
     task: str
     index: int
@@ -89,7 +89,7 @@ class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of the history: an action that ended attempts, what it hit and why."""
+    """One entry of the history: an action that ended attempts, on which pods, and why."""
 
     at: float
     action: str
@@ -104,6 +104,9 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Status(msgspec.Struct, frozen=True):
+    """The status of a Job: Volcano's public fields first, then vcjob's own. Backends store it with `to_kube` and
+    read it with `from_kube`; only `resources` is theirs to change."""
+
     state: State = State()
     min_available: int = 0
     task_counts: dict[str, dict[str, int]] = {}
@@ -120,30 +123,30 @@ class Status(msgspec.Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
     tasks: dict[str, TaskMemory] = {}
-    #: When the run under way began (a resumed job begins anew), first had enough pods, and was over.
+    #: When the current run started (a resume starts a new one), first had enough pods, and ended.
     started: float | None = None
     running_since: float | None = None
     finished: float | None = None
     #: Who suspended it: "spec" (spec.suspend), "command", "policy"; "" when it is not.
     suspended_by: str = ""
-    #: The restart under way: an entry like those of the history.
+    #: The restart in progress, in the form of a history entry.
     restarting: HistoryEntry | None = None
-    #: The pod that decided the end or the latest restart, where one did.
+    #: The pod that caused the end or the latest restart, where one did.
     culprit: Culprit | None = None
     history: tuple[HistoryEntry, ...] = ()
-    #: uids of the Commands that were carried out, the newest last.
+    #: uids of the Commands that were executed, the newest last.
     commands: tuple[str, ...] = ()
     #: Tasks whose dependsOn was met in this version.
     ready_tasks: tuple[str, ...] = ()
-    #: Events of tasks that were acted on and must not fire again ("TaskCompleted/worker").
+    #: Events that held at a resume and must not fire again while they hold ("TaskCompleted/worker").
     handled: tuple[str, ...] = ()
-    #: Since when a task's event holds whose policy waits for its timeout.
+    #: Since when an event of a whole task or Job holds whose policy waits for its timeout.
     holding: dict[str, float] = {}
     #: The replicas and minAvailable that were last acted on: a difference is JobUpdated.
     shape: str = ""
     #: The digest of the part of the spec that may not change, as the Job was started: see `frozen_spec`.
     spec_digest: str = ""
-    #: Entries of status.controlledResources that are not the lifecycle's own; the ground's to use.
+    #: Entries of status.controlledResources that are not the lifecycle's own, for the backend.
     resources: dict[str, str] = {}
 
     @property
@@ -152,7 +155,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Nothing will run any more."""
+        """Whether the phase is final."""
         return self.state.phase in FINAL
 
     @property
@@ -162,7 +165,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def restarts(self) -> int:
-        """How often it was started anew. `retry_count` also counts the restart that there was no run left for."""
+        """How often it was restarted. `retry_count` also counts the restart for which no run was left."""
         return self.retry_count - (self.state.reason == MAX_RETRY_REACHED)
 
     def memory(self, task: str) -> TaskMemory:
@@ -179,7 +182,8 @@ class Status(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_kube(cls, document: dict[str, Any] | None) -> Status:
-        """The way back; a status that Volcano wrote, or none, is fine too."""
+        """The status from `to_kube`, from Volcano, or empty. Raises ValueError, TypeError or KeyError where it was
+        edited into something that cannot be read."""
         from vcjob.lifecycle.status_codec import from_kube
 
         return from_kube(document or {})

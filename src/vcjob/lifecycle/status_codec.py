@@ -1,8 +1,8 @@
 """The status as Kubernetes stores it.
 
-Volcano's fields stand where Volcano has them. What is ours is one JSON string in
-`status.controlledResources`, a free string map in Volcano's schema too, where other unknown fields would
-be pruned. Public times have whole seconds, as in Kubernetes; the finer ones stand in our own part.
+Volcano's fields have Volcano's names. vcjob's own are one JSON string in `status.controlledResources`, which is a
+free string map in Volcano's schema too; unknown fields elsewhere would be pruned. Public times have whole seconds,
+as in Kubernetes; exact ones are in the JSON string.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vcjob.lifecycle.status import (
 )
 from vcjob.spec.duration import seconds
 
-#: The key of our own part in status.controlledResources.
+#: The key of vcjob's own part in status.controlledResources.
 LIFECYCLE = "vcjob.io/lifecycle"
 
 #: Bytes that the index sets of one stored status may take in memory. A Job at the limit of pods, with every index

@@ -1,7 +1,7 @@
-"""What a ground is asked to do. Every step is idempotent and names index ranges, never single objects.
+"""The steps of a decision. Every step is idempotent and names index ranges, never single objects.
 
-A ground writes the status first, then does the steps in the order given. A step that was done, or that a
-crash cut off, is simply given again as long as what the ground observes still asks for it.
+A backend writes the status first, then executes the steps in order. A step that a crash interrupted is part of the
+next decision again, as long as the observed pods still require it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vcjob.lifecycle.indexset import IndexSet
 
 
 class CreatePods(msgspec.Struct, frozen=True):
-    """Create these pods, unless they are there or being created. One version, attempt and retry count for all."""
+    """Create these pods, unless they exist or are being created. One version, attempt and retry count for all."""
 
     task: str
     indexes: IndexSet
@@ -24,7 +24,7 @@ class CreatePods(msgspec.Struct, frozen=True):
 
 
 class KillPods(msgspec.Struct, frozen=True):
-    """Delete these pods of this attempt, each with its own grace period; pods that are gone are fine."""
+    """Delete these pods of this attempt, each with its own grace period; pods that no longer exist are ignored."""
 
     task: str
     indexes: IndexSet
@@ -42,13 +42,13 @@ class FailPods(msgspec.Struct, frozen=True):
 
 
 class DeleteCommand(msgspec.Struct, frozen=True):
-    """Delete this Command object: what it asked for is recorded in the status."""
+    """Delete this Command object: the status records that it was executed."""
 
     uid: str
 
 
 class EmitEvent(msgspec.Struct, frozen=True):
-    """Tell users. The only step that is given once: a crash may lose it."""
+    """Emit an event for users. The only step that is not repeated: a crash may lose it."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -56,7 +56,7 @@ class EmitEvent(msgspec.Struct, frozen=True):
 
 
 class DeleteJob(msgspec.Struct, frozen=True):
-    """Its time to live after the end is over."""
+    """Delete the Job: its `ttlSecondsAfterFinished` has passed."""
 
 
 Step = CreatePods | KillPods | FailPods | DeleteCommand | EmitEvent | DeleteJob

@@ -1,4 +1,4 @@
-"""The steps that the status and the pods ask for. They are the same for as long as both are."""
+"""The steps that follow from the status and the pods. The same status and pods give the same steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, Phase
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, FailPods, KillPods, Step
 
-#: Phases in which pods are made.
+#: Phases in which pods are created.
 CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
 
 
@@ -33,7 +33,7 @@ def missing(context: DecisionContext, name: str) -> IndexSet:
 
 
 def _kills(context: DecisionContext) -> Iterator[Step]:
-    """Pods of an earlier attempt always go; where the job is ending or over, so does all that still lives."""
+    """Pods of an earlier attempt are always deleted; where the Job is ending or over, so are pods that still run."""
     keep_alive = context.phase in ACTIVE
     for name, groups in context.observed.groups.items():
         attempts = context.tasks[name].memory.attempts if name in context.tasks else None
@@ -51,9 +51,7 @@ def _kills(context: DecisionContext) -> Iterator[Step]:
 def _failures(context: DecisionContext) -> Iterator[Step]:
     for name, state in context.tasks.items():
         for attempt, indexes in state.memory.attempts.split(state.wait_timed_out):
-            yield FailPods(
-                name, indexes, attempt, "wait-for-master gave up, and its pod would start it again"
-            )
+            yield FailPods(name, indexes, attempt, "wait-for-master timed out, and its pod would restart it")
 
 
 def _creations(context: DecisionContext) -> Iterator[Step]:
@@ -65,7 +63,7 @@ def _creations(context: DecisionContext) -> Iterator[Step]:
 
 
 def _delete_job(context: DecisionContext) -> Iterator[Step]:
-    """A job that its own spec suspends waits for its owner, however long."""
+    """A Job that its own spec suspends is kept until its owner resumes it."""
     status, ttl = context.status, context.rules.ttl
     ended = context.phase in FINAL or (context.phase is Phase.ABORTED and status.suspended_by != "spec")
     if not ended or ttl is None or status.finished is None:

@@ -1,4 +1,7 @@
-"""One task as it stands: the observed pods read with the status in hand."""
+"""The state of one task: its observed pods, interpreted with the status.
+
+`DecisionContext` makes one for each task in each pass. Pure set algebra on indexes; it knows no policies or phases.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from vcjob.lifecycle.status import Eviction, TaskMemory
 
 
 class TaskState:
-    """The pods of one task. Sets speak of the present attempt unless they say otherwise."""
+    """The pods of one task. Sets refer to the current attempt unless they say otherwise."""
 
     __slots__ = (
         "failed", "groups", "live", "lost", "memory", "occupied", "pending", "present", "ready",
@@ -19,7 +22,7 @@ class TaskState:
     )  # fmt: skip
 
     def __init__(self, memory: TaskMemory, observed: dict[int, Group], replicas: int, active: bool) -> None:
-        """`active`: pods may still be created, so what is gone is lost and what no index allows is left over."""
+        """`active`: pods may still be created, so pods that are gone are lost, and those beyond `replicas` left over."""
         memory = _adopted(memory, observed)
         if active:
             memory = _scaled_down(memory, observed, replicas)
@@ -27,9 +30,9 @@ class TaskState:
         self.wait_timed_out = EMPTY
         #: Indexes that have a pod of any attempt.
         self.occupied = EMPTY
-        #: Pods of any attempt that are going or are to go.
+        #: The number of pods of any attempt that are terminating or to be deleted.
         self.terminating = 0
-        #: A pod of any attempt has not ended or is still going.
+        #: Whether a pod of any attempt has not ended or is terminating.
         self.live = False
         self.restarts = 0
         #: The groups that hold current pods, each with the indexes that are current in it.
@@ -50,7 +53,7 @@ class TaskState:
                 self.ready |= group.ready & current
                 self.unknown |= group.unknown & current
                 self.wait_timed_out |= group.wait_timed_out & current
-            else:  # nothing is kept alive any more: what still lives is to go
+            else:  # pods that still run are to be deleted
                 self.terminating += len(current - group.succeeded - group.failed - group.terminating)
             succeeded |= group.succeeded & current
             failed |= (group.failed - group.terminating) & current
@@ -71,7 +74,7 @@ class TaskState:
         )
 
     def exhausted(self, limit: int) -> IndexSet:
-        """The pods that restarted their containers `limit` times or more and have not succeeded in the end."""
+        """The pods whose containers restarted `limit` times or more, and that have not succeeded."""
         found = EMPTY
         for _, group, current in self.groups:
             for times, held in group.restarts.items():
@@ -80,7 +83,7 @@ class TaskState:
         return found - self.succeeded
 
     def available(self) -> int:
-        """Pods that a task which depends on this one may count on."""
+        """The number of pods that count for tasks that depend on this one."""
         return len(self.ready | self.succeeded)
 
     def counts(self) -> dict[str, int]:
@@ -97,7 +100,7 @@ def without_indexes(evictions: tuple[Eviction, ...], indexes: IndexSet) -> tuple
 
 
 def replace_lost(memory: TaskMemory, lost: IndexSet, noted_at: float | None) -> TaskMemory:
-    """`lost` get a new pod each; with `noted_at`, a policy waits to see whether they come back."""
+    """Start the next attempt of `lost`; with `noted_at`, a policy waits to see whether the replacements run."""
     kept = memory.evictions
     memory = next_attempt(memory, lost)
     if noted_at is None:
@@ -108,17 +111,17 @@ def replace_lost(memory: TaskMemory, lost: IndexSet, noted_at: float | None) -> 
 
 
 def next_attempt(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
-    """The next attempt of these indexes begins: their pods are left over from now on."""
+    """Start the next attempt of these indexes: their present pods are left over from now on."""
     return _forgotten(_changed(memory, attempts=memory.attempts.advanced(indexes)), indexes)
 
 
 def mark_begun(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
-    """`indexes` are those whose pods may be made from now on."""
+    """Record that the pods of `indexes` may be created from now on."""
     return _changed(memory, begun=indexes)
 
 
 def _adopted(memory: TaskMemory, observed: dict[int, Group]) -> TaskMemory:
-    """A pod of a higher attempt than the status knows proves that there was one: it is the current one."""
+    """A pod of a higher attempt than the status has recorded is the current one: the status was restored or lost."""
     attempts: Attempts = memory.attempts
     for attempt, group in observed.items():
         behind = attempts.behind(attempt, group.present)
@@ -149,7 +152,7 @@ def _forgotten(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
 
 
 def _changed(memory: TaskMemory, **changes: object) -> TaskMemory:
-    """The same object where nothing changes: a status that did not change is not written again."""
+    """The same object where nothing changes, so that an unchanged status is not written again."""
     if all(getattr(memory, name) == value for name, value in changes.items()):
         return memory
     return msgspec.structs.replace(memory, **changes)

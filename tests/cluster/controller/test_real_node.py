@@ -60,7 +60,7 @@ def test_a_wait_for_the_master_in_vain_fails_the_job(
     state = ground.wait_phase("deaf", "Failed", patience=90)["status"]["state"]
     assert state["reason"] == "RankFailed"
     assert "rank 1 (worker-0)" in state["message"]
-    assert "waited for the master in vain" in state["message"]
+    assert "timed out waiting for the master" in state["message"]
     worker = ground.wait_pods(
         lambda pods: [
             p for p in pods if p["metadata"]["name"] == "deaf-worker-0" and p["status"]["phase"] == "Failed"
