@@ -68,6 +68,10 @@ class _Own(msgspec.Struct, omit_defaults=True):
     spec_digest: str = ""
 
 
+#: Made at import: msgspec crashes if two threads resolve the fields of a type at the same time.
+_OWN = msgspec.json.Decoder(_Own)
+
+
 _SHARED = (
     "running_duration", "started", "running_since", "finished", "suspended_by", "restarting", "culprit",
     "history", "commands", "ready_tasks", "handled", "holding", "shape", "spec_digest",
@@ -109,7 +113,7 @@ def to_kube(status: Status) -> dict[str, Any]:
 
 def from_kube(document: dict[str, Any]) -> Status:
     resources = dict(document.get("controlledResources") or {})
-    own = msgspec.json.decode(resources.pop(LIFECYCLE, "{}"), type=_Own)
+    own = _OWN.decode(resources.pop(LIFECYCLE, "{}"))
     state = document.get("state") or {}
     since = own.since if own.since is not None else _epoch(state.get("lastTransitionTime"))
     conditions = document.get("conditions") or []

@@ -121,6 +121,10 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
     spec: JobSpec = JobSpec()
 
 
+# msgspec resolves the fields of a type when it first needs them, and crashes if two threads do that at the same time.
+msgspec.json.Decoder(_Document)
+
+
 class Job:
     """A Job: its raw document and the typed view of it. Treat both as read-only."""
 

@@ -49,6 +49,10 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
     status: _CredentialStatus | None = None
 
 
+#: Made at import: msgspec crashes if two threads resolve the fields of a type at the same time.
+_CREDENTIAL = msgspec.json.Decoder(_ExecCredential)
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -172,7 +176,7 @@ class ExecPlugin:
     def _take(self, out: bytes) -> None:
         name = self._spec.command
         try:
-            answer = msgspec.json.decode(out, type=_ExecCredential)
+            answer = _CREDENTIAL.decode(out)
         except msgspec.MsgspecError as error:
             raise ConfigError(
                 f"the credential program {name!r} printed an invalid ExecCredential: {error}"

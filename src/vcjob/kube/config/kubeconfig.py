@@ -180,6 +180,10 @@ class _File(msgspec.Struct, rename="kebab"):
     users: list[_NamedUser] | None = None
 
 
+# msgspec resolves the fields of a type when it first needs them, and crashes if two threads do that at the same time.
+msgspec.json.Decoder(_File)
+
+
 def read_files(files: list[Path], *, must_exist: bool) -> Kubeconfig:
     """Read and merge kubeconfig files. Missing ones are skipped unless `must_exist`."""
     present = [file for file in files if must_exist or file.exists()]

@@ -75,6 +75,11 @@ class Command(msgspec.Struct, omit_defaults=True):
     by: str = ""
 
 
+# msgspec resolves the fields of a type when it first needs them, and crashes if two threads do that at the same time.
+for _kind in (RunConfig, Event, Command, PodState):
+    msgspec.json.Decoder(_kind)
+
+
 class RunDir:
     """The files of one run. A file that cannot be understood raises RunDamaged, which names the run and the fix.
 
