@@ -17,12 +17,13 @@ from tests.kube.certificates import Authority
 from vcjob.kube.config.auth import Fixed, bearer
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.config.tls import load_pair
-from vcjob.kube.http.base import HttpClient, StreamResponse, TransportError
+from vcjob.kube.http.base import HttpClient, HttpRequest, StreamResponse, TransportError
 from vcjob.kube.http.pooled import PooledClient
 
 Handler: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 LAST = b"0\r\n\r\n"
+WATCH = HttpRequest(method="GET", target="/api?watch=true")
 
 
 def chunk(content: bytes) -> bytes:
@@ -94,7 +95,7 @@ async def open_stream(
     http: HttpClient, config: ClusterConfig, idle_timeout: float | None = 5.0
 ) -> AsyncIterator[StreamResponse]:
     credential = await config.source.get()
-    async with http.stream("/api?watch=true", credential, idle_timeout) as stream:
+    async with http.stream(WATCH, credential, idle_timeout) as stream:
         yield stream
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.kube.http.base import Response, TransportError
+from vcjob.kube.http.base import HttpRequest, Response, TransportError
 from vcjob.kube.http.endpoint import Endpoint
 from vcjob.kube.http.pool import ConnectionPool
 
@@ -60,9 +60,8 @@ async def server(
 
 
 async def ask(pool: ConnectionPool, body: bytes | None = None, seconds: float = 5.0) -> Response:
-    return await pool.request(
-        "POST" if body else "GET", "/api?a=b", b"Accept: application/json\r\n", body, seconds
-    )
+    request = HttpRequest(method="POST" if body else "GET", target="/api?a=b", body=body, timeout=seconds)
+    return await pool.request(request, b"Accept: application/json\r\n")
 
 
 async def test_a_request_has_its_path_host_headers_and_body() -> None:

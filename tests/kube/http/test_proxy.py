@@ -21,7 +21,7 @@ from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.controller.watch import Batch, Snapshot, follow
 from vcjob.kube.errors import ConfigError, KubeError
 from vcjob.kube.http.aiohttp_client import AiohttpClient
-from vcjob.kube.http.base import HttpClient, Response, TransportError
+from vcjob.kube.http.base import HttpClient, HttpRequest, Response, TransportError
 from vcjob.kube.http.pooled import PooledClient
 from vcjob.kube.http.transport import Transport
 
@@ -94,12 +94,14 @@ async def test_a_response_is_the_same_through_a_proxy_and_without_one(name: str,
                 found: Response | TransportError
                 try:
                     found = await http.request(
-                        "POST",
-                        "/a?b=c",
-                        body=b"{}",
-                        content_type="application/json",
-                        credential=bearer("token"),
-                        timeout=0.3 if "time" in name else 10.0,
+                        HttpRequest(
+                            method="POST",
+                            target="/a?b=c",
+                            body=b"{}",
+                            content_type="application/json",
+                            timeout=0.3 if "time" in name else 10.0,
+                        ),
+                        bearer("token"),
                     )
                 except TransportError as error:
                     found = error
@@ -160,9 +162,7 @@ async def test_a_request_is_never_sent_twice_by_the_http_client(
     """Only the transport repeats requests, because only it knows whether that is safe."""
     async with ScriptedServer(says(), kind=kind) as server:
         with pytest.raises(TransportError, match="the server closed the connection"):
-            await server.http.request(
-                method, "/", body=None, content_type="", credential=bearer("token"), timeout=5.0
-            )
+            await server.http.request(HttpRequest(method=method, target="/"), bearer("token"))
         assert len(server.asked) == 1
 
 
@@ -170,9 +170,7 @@ async def test_a_request_is_never_sent_twice_by_the_http_client(
 async def test_a_token_with_a_line_break_is_rejected(kind: Callable[[ClusterConfig], HttpClient]) -> None:
     async with ScriptedServer(says(), kind=kind) as server:
         with pytest.raises(ConfigError, match="contains a line break"):
-            await server.http.request(
-                "GET", "/", body=None, content_type="", credential=bearer("a\nb"), timeout=5.0
-            )
+            await server.http.request(HttpRequest(method="GET", target="/"), bearer("a\nb"))
         assert server.asked == []
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.kube.scripted_server import (
     HEAD,
     LAST,
+    WATCH,
     ScriptedServer,
     chunk,
     failure,
@@ -222,7 +223,7 @@ async def test_reading_is_paused_only_while_the_reader_is_busy() -> None:
 async def test_a_new_credential_is_used_from_the_next_stream_on() -> None:
     async with ScriptedServer(says(HEAD + LAST)) as server:
         for token in ("old", "new"):
-            async with server.http.stream("/", bearer(token), 5.0) as stream:
+            async with server.http.stream(WATCH, bearer(token), 5.0) as stream:
                 await read_all(stream)
     assert [b"Bearer old" in server.asked[0], b"Bearer new" in server.asked[1]] == [True, True]
 

@@ -21,6 +21,7 @@ from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.http.base import (
     CONNECT_TIMEOUT,
     READ_BUFFER,
+    HttpRequest,
     Pieces,
     Response,
     StreamResponse,
@@ -42,25 +43,14 @@ class AiohttpClient:
         self._identity = Identity(config)
         self._session: aiohttp.ClientSession | None = None
 
-    async def request(
-        self,
-        method: str,
-        target: str,
-        *,
-        body: bytes | None,
-        content_type: str,
-        credential: Credential,
-        timeout: float,  # noqa: ASYNC109 - aiohttp applies it
-        accept: str = "",
-    ) -> Response:
-        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=min(timeout, CONNECT_TIMEOUT))
+    async def request(self, request: HttpRequest, credential: Credential) -> Response:
+        seconds = request.timeout
+        limits = aiohttp.ClientTimeout(total=seconds, sock_connect=min(seconds, CONNECT_TIMEOUT))
         try:
-            async with await self._send(
-                method, target, credential, content_type, accept, data=body, timeout=limits
-            ) as response:
+            async with await self._send(request, credential, timeout=limits) as response:
                 content = await response.read()
         except _FAILURES as error:
-            raise _transport_error(error, timeout) from error
+            raise _transport_error(error, seconds) from error
         headers = response.headers
         date = headers.get("Date", "").encode("latin-1", "replace")
         warnings = headers.getall("Warning", [])
@@ -68,13 +58,11 @@ class AiohttpClient:
 
     @asynccontextmanager
     async def stream(
-        self, target: str, credential: Credential, idle_timeout: float | None, accept: str = ""
+        self, request: HttpRequest, credential: Credential, idle_timeout: float | None
     ) -> AsyncIterator[StreamResponse]:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
         try:
-            response = await self._send(
-                "GET", target, credential, "", accept, timeout=limits, read_bufsize=READ_BUFFER
-            )
+            response = await self._send(request, credential, timeout=limits, read_bufsize=READ_BUFFER)
         except _FAILURES as error:
             raise _transport_error(error, idle_timeout or CONNECT_TIMEOUT) from error
         async with response:
@@ -88,13 +76,7 @@ class AiohttpClient:
             await asyncio.sleep(0)  # lets the closed connections end in this loop
 
     async def _send(
-        self,
-        method: str,
-        target: str,
-        credential: Credential,
-        content_type: str,
-        accept: str,
-        **options: Any,
+        self, request: HttpRequest, credential: Credential, **options: Any
     ) -> aiohttp.ClientResponse:
         if credential is not self._identity.credential:
             self._identity.update(credential)
@@ -104,9 +86,10 @@ class AiohttpClient:
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), middlewares=(_send_once,)
             )
         return await self._session.request(
-            method,
-            URL(self._config.server + target, encoded=True),
-            headers=CIMultiDict(self._identity.headers(content_type, accept)),
+            request.method,
+            URL(self._config.server + request.target, encoded=True),
+            data=request.body,
+            headers=CIMultiDict(self._identity.headers(request.content_type, request.accept)),
             ssl=self._identity.tls or True,  # connections are pooled by context
             server_hostname=self._config.server_name,
             proxy=self._config.proxy,

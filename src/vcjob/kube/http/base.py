@@ -35,6 +35,17 @@ class TransportError(Exception):
         self.timed_out = timed_out
 
 
+class HttpRequest(msgspec.Struct, kw_only=True):
+    """What an HTTP client needs to know of a request."""
+
+    method: str
+    target: str  # path and query, as sent
+    body: bytes | None = None
+    content_type: str = ""
+    accept: str = ""  # media types of the response; empty: JSON
+    timeout: float = 30.0  # seconds for each attempt; streams have an idle timeout instead
+
+
 class Response(msgspec.Struct):
     """A complete response of any status, with the headers that the transport uses."""
 
@@ -59,23 +70,13 @@ class StreamResponse(msgspec.Struct):
 class HttpClient(Protocol):
     """Sends requests to one server, each exactly once. Every failure is a TransportError."""
 
-    def request(
-        self,
-        method: str,
-        target: str,
-        *,
-        body: bytes | None,
-        content_type: str,
-        credential: Credential,
-        timeout: float,
-        accept: str = "",
-    ) -> Coroutine[Any, Any, Response]:
-        """Send one request and read its whole response. `accept`: its media types; empty: JSON."""
+    def request(self, request: HttpRequest, credential: Credential) -> Coroutine[Any, Any, Response]:
+        """Send one request and read its whole response."""
 
     def stream(
-        self, target: str, credential: Credential, idle_timeout: float | None, accept: str = ""
+        self, request: HttpRequest, credential: Credential, idle_timeout: float | None
     ) -> AbstractAsyncContextManager[StreamResponse]:
-        """GET `target` and read the body as it arrives, until nothing arrives for `idle_timeout` seconds."""
+        """Send one request and read its body as it arrives, until nothing arrives for `idle_timeout` seconds."""
 
     async def close(self) -> None:
         """Close every connection; open streams fail."""

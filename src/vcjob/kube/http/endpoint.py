@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from vcjob.kube.http.base import CONNECT_TIMEOUT, READ_BUFFER, TransportError, timed_out
+from vcjob.kube.http.base import CONNECT_TIMEOUT, READ_BUFFER, HttpRequest, TransportError, timed_out
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -36,12 +36,14 @@ class Endpoint:
         self._prefix = parts.path.rstrip("/").encode()
         self._fixed = b" HTTP/1.1\r\nHost: " + parts.netloc.rpartition("@")[2].encode() + b"\r\n"
 
-    def request(self, method: str, target: str, headers: bytes, body: bytes | None = None) -> bytes:
+    def request(self, request: HttpRequest, headers: bytes) -> bytes:
         """The bytes of a request. `headers` are complete lines."""
-        text = b"%b %b%b%b%b" % (method.encode(), self._prefix, target.encode(), self._fixed, headers)
-        if body is not None:
-            return text + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        return text + b"\r\n"
+        method, target, body = request.method.encode(), request.target.encode(), request.body
+        if body is None:
+            return b"%b %b%b%b%b\r\n" % (method, self._prefix, target, self._fixed, headers)
+        return b"%b %b%b%b%bContent-Length: %d\r\n\r\n%b" % (
+            method, self._prefix, target, self._fixed, headers, len(body), body,
+        )  # fmt: skip
 
     async def connect(self, protocol: Callable[[], P], seconds: float) -> P:
         """Open a connection."""

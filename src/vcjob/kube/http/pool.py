@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 
-from vcjob.kube.http.base import Response, TransportError, timed_out
+from vcjob.kube.http.base import HttpRequest, Response, TransportError, timed_out
 from vcjob.kube.http.connection import Connection
 from vcjob.kube.http.endpoint import Endpoint
 
@@ -25,14 +25,12 @@ class ConnectionPool:
         self._idle: list[_PooledConnection] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def request(
-        self, method: str, target: str, headers: bytes, body: bytes | None, seconds: float
-    ) -> Response:
+    async def request(self, request: HttpRequest, headers: bytes) -> Response:
         """Send one request. `headers` are complete lines. Raises TransportError."""
-        text = self._endpoint.request(method, target, headers, body)
-        connection = self._take_idle() or await self._connect(seconds)
+        text = self._endpoint.request(request, headers)
+        connection = self._take_idle() or await self._connect(request.timeout)
         try:
-            return await connection.request(text, seconds)
+            return await connection.request(text, request.timeout)
         finally:
             if connection.reusable and connection.context is self._endpoint.context:
                 self._keep(connection)

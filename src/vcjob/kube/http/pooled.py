@@ -12,7 +12,7 @@ from typing import Any
 
 from vcjob.kube.config.auth import Credential
 from vcjob.kube.config.config import ClusterConfig
-from vcjob.kube.http.base import CONNECT_TIMEOUT, Response, StreamResponse, TransportError
+from vcjob.kube.http.base import CONNECT_TIMEOUT, HttpRequest, Response, StreamResponse, TransportError
 from vcjob.kube.http.endpoint import Endpoint
 from vcjob.kube.http.identity import Identity
 from vcjob.kube.http.pool import ConnectionPool
@@ -29,26 +29,15 @@ class PooledClient:
         self._streams: set[StreamConnection] = set()
         self._header_lines: dict[tuple[str, str], bytes] = {}  # by content type and accepted types
 
-    def request(
-        self,
-        method: str,
-        target: str,
-        *,
-        body: bytes | None,
-        content_type: str,
-        credential: Credential,
-        timeout: float,
-        accept: str = "",
-    ) -> Coroutine[Any, Any, Response]:
-        headers = self._headers(credential, content_type, accept)
-        return self._pool.request(method, target, headers, body, timeout)
+    def request(self, request: HttpRequest, credential: Credential) -> Coroutine[Any, Any, Response]:
+        return self._pool.request(request, self._headers(request, credential))
 
     @asynccontextmanager
     async def stream(
-        self, target: str, credential: Credential, idle_timeout: float | None, accept: str = ""
+        self, request: HttpRequest, credential: Credential, idle_timeout: float | None
     ) -> AsyncIterator[StreamResponse]:
         endpoint = self._endpoint
-        text = endpoint.request("GET", target, self._headers(credential, "", accept))
+        text = endpoint.request(request, self._headers(request, credential))
         connection = await endpoint.connect(
             lambda: StreamConnection(endpoint.buffer, idle_timeout), CONNECT_TIMEOUT
         )
@@ -64,15 +53,15 @@ class PooledClient:
             connection.close(TransportError("the client was closed", sent=True))
         self._pool.close()
 
-    def _headers(self, credential: Credential, content_type: str, accept: str) -> bytes:
+    def _headers(self, request: HttpRequest, credential: Credential) -> bytes:
         if credential is not self._identity.credential:
             self._identity.update(credential)
             self._pool.use(self._identity.tls)
             self._header_lines.clear()
-        key = (content_type, accept)
+        key = (request.content_type, request.accept)
         lines = self._header_lines.get(key)
         if lines is None:
-            headers = self._identity.headers(content_type, accept)
+            headers = self._identity.headers(*key)
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
             self._header_lines[key] = lines
         return lines

@@ -13,14 +13,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
 
-import msgspec
-
 from vcjob.kube.backoff import Backoff, jittered
 from vcjob.kube.config.auth import Credential
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import ApiError, InvalidResponse, KubeError, Unreachable, api_error, parse_status
 from vcjob.kube.http.aiohttp_client import AiohttpClient
-from vcjob.kube.http.base import HttpClient, Pieces, Response, StreamResponse, TransportError
+from vcjob.kube.http.base import HttpClient, HttpRequest, Pieces, Response, StreamResponse, TransportError
 from vcjob.kube.http.pooled import PooledClient
 from vcjob.kube.http.server_clock import ServerClock
 from vcjob.kube.http.window import Window
@@ -32,22 +30,15 @@ MAX_ERROR_BODY = 2**16
 _BACKOFF = Backoff(0.1, 5.0, spread=0.5)
 
 
-class Request(msgspec.Struct, kw_only=True):
+class Request(HttpRequest, kw_only=True):
     """One request to the API server, with how it may be sent."""
 
-    method: str
-    target: str  # path and query, as sent
     verb: str  # as the API names it: get, list, create, update, patch, delete, deletecollection, watch
     resource: str = ""
     path: str = ""  # for messages: without the query
-    body: bytes | None = None
-    content_type: str = ""
-    accept: str = ""  # media types of the response; empty: JSON
     idempotent: bool = True
-    timeout: float = 30.0  # seconds for each attempt
-    retry_seconds: float | None = (
-        None  # no attempt starts later than this; None: the transport's; 0: no retry
-    )
+    #: No attempt starts later than this; None: as the transport is configured; 0: no retry.
+    retry_seconds: float | None = None
     bypass_window: bool = False  # skip flow control: a lease must be renewed however busy we are
     guard: Callable[[], None] | None = None  # called before each attempt; raises if it must not be sent
     on_warning: Callable[[str], None] | None = None  # receives the server's warnings; None: the transport's
@@ -128,15 +119,7 @@ class Transport:
             request.guard()
         began = perf_counter()
         try:
-            response = await self._http.request(
-                request.method,
-                request.target,
-                body=request.body,
-                content_type=request.content_type,
-                credential=credential,
-                timeout=request.timeout,
-                accept=request.accept,
-            )
+            response = await self._http.request(request, credential)
         except TransportError as error:
             self._count(request, 0, perf_counter() - began)
             return error
@@ -157,9 +140,7 @@ class Transport:
         while True:
             credential = await self.config.source.get()
             try:
-                async with self._http.stream(
-                    request.target, credential, idle_timeout, request.accept
-                ) as response:
+                async with self._http.stream(request, credential, idle_timeout) as response:
                     self._count(request, response.status, perf_counter() - began)
                     if response.status == 200:
                         yield response.pieces
