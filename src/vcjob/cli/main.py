@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "complete": ("vcjob.cli.complete", "End the pods of a job and mark it Completed."),
     "stop": ("vcjob.cli.stop", "End a job."),
     "delete": ("vcjob.cli.delete", "End a job and remove it, or remove finished jobs."),
+    "ui": ("vcjob.cli.ui", "Show jobs in a browser."),
     "doctor": ("vcjob.cli.doctor", "Check what this machine and this cluster can run, and what is missing."),
     "install": ("vcjob.cli.install", "Install the controller in a cluster, or update it."),
     "uninstall": ("vcjob.cli.uninstall", "Remove the controller from a cluster."),

@@ -1,0 +1,60 @@
+"""`vcjob ui`: the web page for jobs, served on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+
+from vcjob.cli.options import backend_options
+
+if TYPE_CHECKING:
+    from vcjob.sdk.backend import Where
+
+
+@click.command("ui")
+@backend_options("Only the jobs of this namespace.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: a free one]"
+)
+@click.option("--no-open", is_flag=True, help="Print the URL; do not open a browser.")
+@click.option("--read-only", is_flag=True, help="Show jobs, but start, change and delete none.")
+def command(*, where: Where, port: int, no_open: bool, read_only: bool) -> None:
+    """Show jobs in a browser: ranks, logs, events, and why a job fails.
+
+    The page is served on this machine only, and the URL holds a secret token: do not share it. Ctrl-C ends
+    the server; jobs keep running.
+    """
+    import asyncio
+
+    from vcjob.sdk.backend import open_backend
+    from vcjob.ui.server import serve
+
+    backend = open_backend(where["on"], where["context"], where["kubeconfig"])
+
+    def ready(url: str) -> None:
+        click.echo(f"vcjob UI: {url}")
+        tunnel = _tunnel(url)
+        if tunnel:
+            click.echo(f"From your own machine: {tunnel}\nThen open the URL there.")
+        elif not no_open and _has_display():
+            webbrowser.open(url)
+        sys.stdout.flush()
+
+    asyncio.run(serve(backend, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready))
+
+
+def _tunnel(url: str) -> str:
+    """The ssh command that forwards the port, where this shell came over ssh."""
+    connection = os.environ.get("SSH_CONNECTION", "").split()
+    if len(connection) != 4:
+        return ""
+    port = url.rpartition("/#")[0].rpartition(":")[2]
+    return f"ssh -N -L {port}:127.0.0.1:{port} {os.environ.get('USER', 'user')}@{connection[2]}"
+
+
+def _has_display() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,237 @@
+"""The JSON interface of the page: routes under /api.
+
+Handlers parse the request, call the SDK in a thread and answer with JSON. An error of vcjob's becomes its message and
+hint with a 4xx code; anything else is a 500 without details, and the traceback is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from vcjob._version import __version__
+from vcjob.errors import InvalidJob, NoSuchJob, VcjobError
+from vcjob.report.logs import LogFilter
+from vcjob.sdk import yaml_text
+from vcjob.sdk.backend import Backend, RunOptions
+from vcjob.sdk.loading import load, validate
+from vcjob.sdk.rendering import render
+from vcjob.ui import jobs, producers
+from vcjob.ui.security import Handler
+from vcjob.ui.streams import Streams
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+ACTIONS = frozenset({"suspend", "resume", "restart", "complete", "stop", "delete"})
+MAX_BODY = 3 * 1024 * 1024
+MAX_TAIL = 20_000
+THREADS = 16
+
+
+class _Text(msgspec.Struct):
+    text: str
+
+
+class Api:
+    """The routes of one server, over one backend."""
+
+    def __init__(self, backend: Backend, namespace: str | None, *, read_only: bool) -> None:
+        self._backend = backend
+        self._namespace = namespace
+        self._read_only = read_only
+        self._pool = ThreadPoolExecutor(THREADS, "vcjob-ui")
+        self.streams = Streams()
+
+    def routes(self) -> list[web.RouteDef]:
+        job = "/api/jobs/{namespace}/{name}"
+        return [
+            web.get("/api/info", self.info),
+            web.get("/api/jobs", self.list),
+            web.get("/api/stream", self.list_stream),
+            web.get(job, self.job),
+            web.get(f"{job}/stream", self.job_stream),
+            web.get(f"{job}/manifest/{{form}}", self.manifest),
+            web.get(f"{job}/logs", self.logs),
+            web.get(f"{job}/logs.txt", self.download),
+            web.post(f"{job}/actions/{{action}}", self.act),
+            web.post("/api/validate", self.validate),
+            web.post("/api/run", self.run),
+        ]
+
+    async def close(self, _: web.Application) -> None:
+        self.streams.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _call(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    # Reading
+
+    async def info(self, _: web.Request) -> web.Response:
+        return _json(
+            {
+                "version": __version__,
+                "backend": self._backend.name,
+                "namespace": self._namespace,
+                "readOnly": self._read_only,
+            }
+        )
+
+    async def list(self, _: web.Request) -> web.Response:
+        everywhere = self._namespace is None
+        found = await self._call(
+            lambda: [
+                jobs.summary(each) for each in self._backend.list(self._namespace, all_namespaces=everywhere)
+            ]
+        )
+        return _json({"jobs": found})
+
+    async def list_stream(self, request: web.Request) -> web.StreamResponse:
+        return await self.streams.serve(request, lambda: producers.job_list(self._backend, self._namespace))
+
+    async def job(self, request: web.Request) -> web.Response:
+        namespace, name = _job_of(request)
+        return _json(await self._call(lambda: jobs.detail(self._backend.find(name, namespace))))
+
+    async def job_stream(self, request: web.Request) -> web.StreamResponse:
+        namespace, name = _job_of(request)
+        return await self.streams.serve(request, lambda: producers.one_job(self._backend, namespace, name))
+
+    async def manifest(self, request: web.Request) -> web.Response:
+        """The Job as it is stored (`job`), or the objects created from it (`objects`), as YAML."""
+        namespace, name = _job_of(request)
+        form = request.match_info["form"]
+        if form not in ("job", "objects"):
+            raise web.HTTPNotFound
+
+        def read() -> str:
+            document = self._backend.find(name, namespace).to_dict()
+            if form == "job":
+                return yaml_text.to_yaml(document)
+            spec = {key: value for key, value in document.items() if key != "status"}
+            return "---\n".join(yaml_text.to_yaml(each) for each in render(spec))
+
+        return _json({"text": await self._call(read)})
+
+    async def logs(self, request: web.Request) -> web.StreamResponse:
+        namespace, name = _job_of(request)
+        chosen, tail = _log_choice(request)
+        return await self.streams.serve(
+            request, lambda: producers.log_lines(self._backend, namespace, name, chosen, tail=tail)
+        )
+
+    async def download(self, request: web.Request) -> web.StreamResponse:
+        """The whole log as text, sent as it is read."""
+        namespace, name = _job_of(request)
+        chosen, _ = _log_choice(request)
+        job = await self._call(lambda: self._backend.find(name, namespace))
+        steps = job.log_chunks(chosen, follow=False)
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/plain; charset=utf-8",
+                "Content-Disposition": f'attachment; filename="{job.name}.log"',
+            }
+        )
+        await response.prepare(request)
+        while True:
+            step = await self._call(lambda: next(steps, None))
+            if step is None:
+                return response
+            for chunk in step if isinstance(step, list) else ():
+                prefix = f"{chunk.origin.prefix} ".encode()
+                lines = chunk.data.split(b"\n")[:-1]
+                await response.write(b"".join(prefix + line + b"\n" for line in lines))
+
+    # Changing
+
+    async def act(self, request: web.Request) -> web.Response:
+        namespace, name = _job_of(request)
+        action = request.match_info["action"]
+        if action not in ACTIONS:
+            raise web.HTTPNotFound
+
+        def act() -> None:
+            getattr(self._backend.find(name, namespace), action)()
+
+        await self._call(act)
+        return _json({"done": action})
+
+    async def validate(self, request: web.Request) -> web.Response:
+        text = await _text(request)
+        found = await self._call(lambda: validate(text))
+        return _json({"problems": [problem.to_json() for problem in found]})
+
+    async def run(self, request: web.Request) -> web.Response:
+        text = await _text(request)
+
+        def start() -> dict[str, Any]:
+            loaded = load(text, backend=self._backend.name)
+            options = RunOptions(namespace=self._namespace, text=text)
+            return jobs.summary(self._backend.start(loaded, options))
+
+        return _json({"job": await self._call(start)})
+
+
+def _job_of(request: web.Request) -> tuple[str, str]:
+    return request.match_info["namespace"], request.match_info["name"]
+
+
+def _log_choice(request: web.Request) -> tuple[LogFilter, int]:
+    query = request.query
+    try:
+        ranks = tuple(int(rank) for rank in query.getall("rank", []))
+        attempt = int(query["attempt"]) if "attempt" in query else None
+        tail = min(int(query.get("tail", "2000")), MAX_TAIL)
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="rank, attempt and tail are numbers") from error
+    return (
+        LogFilter(
+            ranks,
+            tuple(query.getall("task", [])),
+            tuple(query.getall("container", [])),
+            attempt,
+            "previous" in query,
+        ),
+        tail,
+    )
+
+
+async def _text(request: web.Request) -> str:
+    try:
+        text = msgspec.json.decode(await request.read(), type=_Text).text
+    except msgspec.DecodeError as error:
+        raise web.HTTPBadRequest(text='the body must be {"text": "..."}') from error
+    return f"{text}\n"  # with a line break it is text for the SDK, never the path of a file
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(value), status=status, content_type="application/json", charset="utf-8"
+    )
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Middleware: every failure is JSON with a message, and a traceback never leaves the server."""
+    try:
+        return await handler(request)
+    except InvalidJob as error:
+        problems = [problem.to_json() for problem in error.problems]
+        return _json({"error": {"message": error.message, "hint": error.hint, "problems": problems}}, 422)
+    except VcjobError as error:
+        code = 404 if isinstance(error, NoSuchJob) else 409 if error.exit_code == 2 else 502
+        return _json({"error": {"message": error.message, "hint": error.hint}}, code)
+    except web.HTTPException as error:
+        return _json({"error": {"message": error.text or error.reason}}, error.status)
+    except (ConnectionError, asyncio.CancelledError):
+        raise
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return _json({"error": {"message": "vcjob itself failed; its terminal shows the traceback"}}, 500)

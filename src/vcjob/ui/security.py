@@ -1,0 +1,77 @@
+"""Who may talk to the UI: requests to this address, with the token, from its own pages.
+
+The token travels in the fragment of the printed URL, which browsers never send, and then in a header that only the
+page's own script can set. There is no cookie, so no other site can act in the user's name. The Host header is checked
+against DNS rebinding. Violations are answered with 403 and one sentence, and say nothing about jobs.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+class Guard:
+    """The checks for one server. `port` is set once the server listens."""
+
+    def __init__(self, token: str, *, read_only: bool = False) -> None:
+        self._token = token
+        self._read_only = read_only
+        self.port = 0
+
+    def middleware(self) -> Middleware:
+        @web.middleware
+        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            reason = self._objection(request)
+            if reason:
+                return web.json_response({"error": {"message": reason}}, status=403, headers=HEADERS)
+            return await handler(request)
+
+        return guarded
+
+    def _objection(self, request: web.Request) -> str:
+        """Why a request is rejected; empty if it is not."""
+        if request.headers.get("Host", "") not in {f"{name}:{self.port}" for name in _LOOPBACK}:
+            return "the Host header does not name this server"
+        origin = request.headers.get("Origin")
+        if origin is not None and origin not in {f"http://{name}:{self.port}" for name in _LOOPBACK}:
+            return "requests from other sites are not allowed"
+        if not request.path.startswith("/api/"):
+            return "" if request.method in ("GET", "HEAD") else "this page cannot be changed"
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer" or not hmac.compare_digest(given.encode(), self._token.encode()):
+            return "the token is missing or wrong; use the URL that `vcjob ui` printed"
+        if self._read_only and request.method not in ("GET", "HEAD"):
+            return "this server was started with --read-only"
+        return ""
+
+
+async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    """Signal `on_response_prepare`: every response has the security headers, streams included."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)

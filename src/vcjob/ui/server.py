@@ -1,0 +1,67 @@
+"""The UI's server: aiohttp on a loopback address, with the page, its static files and the JSON interface.
+
+`serve` runs until it is cancelled. It fails with `BackendError` where the port is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from vcjob.errors import BackendError
+from vcjob.sdk.backend import Backend
+from vcjob.ui.api import MAX_BODY, Api, errors_as_json
+from vcjob.ui.security import Guard, add_headers, new_token
+
+STATIC = Path(__file__).with_name("static")
+ADDRESS = "127.0.0.1"
+#: A request whose headers or body take longer is cut off.
+READ_SECONDS = 30.0
+
+
+def build(backend: Backend, guard: Guard, *, namespace: str | None, read_only: bool) -> web.Application:
+    """The application: JSON under /api, the static files under /static, and the one page everywhere else."""
+    api = Api(backend, namespace, read_only=read_only)
+    app = web.Application(middlewares=[errors_as_json, guard.middleware()], client_max_size=MAX_BODY)
+    app.add_routes(api.routes())
+    app.router.add_static("/static", STATIC, append_version=False)
+    app.router.add_get("/", page)
+    app.on_response_prepare.append(add_headers)
+    app.on_cleanup.append(api.close)
+    return app
+
+
+async def page(_: web.Request) -> web.FileResponse:
+    return web.FileResponse(STATIC / "index.html")
+
+
+async def serve(
+    backend: Backend,
+    *,
+    port: int = 0,
+    namespace: str | None = None,
+    read_only: bool = False,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until cancelled; `on_ready` receives the URL with the token."""
+    token = new_token()
+    guard = Guard(token, read_only=read_only)
+    app = build(backend, guard, namespace=namespace, read_only=read_only)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, ADDRESS, port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise BackendError(
+                f"cannot listen on {ADDRESS}:{port}: {error.strerror}", hint="choose another --port"
+            ) from error
+        guard.port = runner.addresses[0][1]
+        on_ready(f"http://{ADDRESS}:{guard.port}/#token={token}")
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,117 @@
+"""Server-sent events: what a blocking producer yields in a thread, sent to one client.
+
+The producer waits while the client is slow (a bounded queue), and ends when the client has gone. The number of streams
+is limited, because each holds a thread; one client more is answered with 503. A comment is sent when nothing
+happens, so that a connection that died is noticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from vcjob.errors import VcjobError
+
+#: (event, data), or the seconds to wait before the producer is asked again.
+Produced: TypeAlias = tuple[str, Any] | float
+Producer: TypeAlias = Callable[[], Iterator[Produced]]
+
+MAX_STREAMS = 64
+QUEUED = 16
+HEARTBEAT_SECONDS = 15.0
+
+
+class Streams:
+    """All streams of one server."""
+
+    def __init__(self, limit: int = MAX_STREAMS) -> None:
+        self._limit = limit
+        self._open = 0
+        self._pool = ThreadPoolExecutor(limit, "vcjob-ui-stream")
+        self._stops: set[threading.Event] = set()
+
+    async def serve(self, request: web.Request, producer: Producer) -> web.StreamResponse:
+        if self._open >= self._limit:
+            return web.json_response(
+                {"error": {"message": f"more than {self._limit} streams are open; close other pages"}},
+                status=503,
+            )
+        self._open += 1
+        stop = threading.Event()
+        self._stops.add(stop)
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._pool, _produce, producer, queue, loop, stop)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        try:
+            await response.prepare(request)
+            await self._send(response, queue)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the page was closed
+        finally:
+            stop.set()
+            while not queue.empty():
+                queue.get_nowait()  # lets a waiting producer see the stop
+            await asyncio.shield(asyncio.wait_for(work, None))
+            self._stops.discard(stop)
+            self._open -= 1
+        return response
+
+    async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes | None]) -> None:
+        while True:
+            try:
+                message = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                await response.write(b": still here\n\n")
+                continue
+            if message is None:
+                return
+            await response.write(message)
+
+    def close(self) -> None:
+        for stop in self._stops:
+            stop.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _produce(
+    producer: Producer,
+    queue: asyncio.Queue[bytes | None],
+    loop: asyncio.AbstractEventLoop,
+    stop: threading.Event,
+) -> None:
+    """In a thread: run the producer until it ends or the client has gone."""
+
+    def put(message: bytes | None) -> None:
+        while not stop.is_set():
+            waiting = asyncio.run_coroutine_threadsafe(queue.put(message), loop)
+            try:
+                waiting.result(timeout=0.5)
+                return
+            except TimeoutError:
+                if waiting.cancel():
+                    continue
+                return
+
+    try:
+        for produced in producer():
+            if stop.is_set():
+                return
+            if isinstance(produced, float):
+                stop.wait(produced)
+                continue
+            put(encode(*produced))
+    except VcjobError as error:
+        put(encode("gone", {"message": error.message, "hint": error.hint}))
+    finally:
+        put(None)
+
+
+def encode(event: str, data: object) -> bytes:
+    return b"event: " + event.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

@@ -1,0 +1,100 @@
+"""Who may talk to the UI's server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from vcjob.sdk.backend import open_backend
+from vcjob.ui.server import serve
+
+
+class Page:
+    """A running server, and a client that behaves as the page does."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self.origin, _, self.token = url.partition("/#token=")
+        self._session = session
+
+    async def get(self, path: str, *, token: str | None = None, **headers: str) -> tuple[int, str]:
+        return await self.request("GET", path, token=token, **headers)
+
+    async def request(
+        self, method: str, path: str, *, token: str | None = None, body: object = None, **headers: str
+    ) -> tuple[int, str]:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent["Authorization"] = f"Bearer {self.token if token is None else token}"
+        async with self._session.request(method, self.origin + path, headers=sent, json=body) as response:
+            return response.status, await response.text()
+
+
+@pytest_asyncio.fixture(params=[False])
+async def page(request: pytest.FixtureRequest) -> AsyncIterator[Page]:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    server = asyncio.ensure_future(
+        serve(open_backend("local"), read_only=request.param, on_ready=ready.set_result)
+    )
+    async with aiohttp.ClientSession() as session:
+        yield Page(await ready, session)
+    server.cancel()
+    with suppress(asyncio.CancelledError):
+        await server
+
+
+async def test_the_page_with_its_token_reads_the_jobs(page: Page) -> None:
+    assert await page.get("/api/jobs") == (200, '{"jobs":[]}')
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "é"])
+async def test_nothing_is_readable_without_the_token(page: Page, token: str) -> None:
+    status, text = await page.get("/api/jobs", token=token)
+    assert status == 403 and "token" in text
+
+
+async def test_a_request_under_another_host_name_is_rejected(page: Page) -> None:
+    """A name of the attacker's that resolves to this machine (DNS rebinding)."""
+    for path in ("/", "/api/jobs"):
+        assert (await page.get(path, Host="attacker.example:80"))[0] == 403
+
+
+async def test_a_page_of_another_site_cannot_act(page: Page) -> None:
+    for origin in ("https://attacker.example", "null", "http://127.0.0.1:1"):
+        status, _ = await page.request("POST", "/api/jobs/default/a/actions/stop", Origin=origin)
+        assert status == 403
+
+
+async def test_every_response_forbids_inline_script_and_framing(page: Page) -> None:
+    async with aiohttp.ClientSession() as session, session.get(page.origin) as response:
+        policy = response.headers["Content-Security-Policy"]
+        assert "script-src 'self'" in policy and "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py"]
+)
+async def test_only_static_files_are_served(page: Page, path: str) -> None:
+    status, text = await page.get(path)
+    assert status in (403, 404) and "aiohttp" not in text
+
+
+@pytest.mark.parametrize("page", [True], indirect=True)
+async def test_a_read_only_server_changes_nothing(page: Page) -> None:
+    status, text = await page.request("POST", "/api/run", body={"text": "kind: Job"})
+    assert status == 403 and "read-only" in text
+
+
+async def test_the_name_of_a_file_is_text_and_not_read(page: Page) -> None:
+    status, text = await page.request("POST", "/api/validate", body={"text": "/etc/passwd"})
+    assert status == 200 and "root:" not in text and "mapping" in text
+
+
+async def test_an_unknown_job_is_one_sentence(page: Page) -> None:
+    status, text = await page.get("/api/jobs/default/nosuch")
+    assert status == 404 and "nosuch" in text and "Traceback" not in text
