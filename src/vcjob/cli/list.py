@@ -114,5 +114,5 @@ def _row(job: Handle, status: Status | None) -> tuple[str, ...]:
     up = status.running + status.succeeded
     return (
         job.name, str(status.phase), f"{up}/{job.replicas}", str(status.restarts),
-        duration((ended or time.time()) - began), duration(time.time() - began), job.namespace,
+        duration((ended or time.time()) - began), duration(time.time() - job.created), job.namespace,
     )  # fmt: skip
