@@ -228,9 +228,9 @@ class FakeApi:
             return self._missing(plural, name)
         if method == "DELETE":
             assert old is not None
-            wanted_uid = body.get("preconditions", {}).get("uid")
-            if wanted_uid and wanted_uid != old["metadata"]["uid"]:
-                return refuse(409, "Conflict", "the uid in the precondition does not match")
+            for field, wanted in body.get("preconditions", {}).items():
+                if wanted != old["metadata"][field]:
+                    return refuse(409, "Conflict", f"the {field} in the precondition does not match")
             await self.drop(plural, name, namespace)
             return web.json_response(old)
         if method == "PATCH":

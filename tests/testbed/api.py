@@ -153,10 +153,15 @@ class Api:
     ) -> Any:
         """Polls an object or a list (None where there is none) until ``until`` holds; the last sight is in the error."""
         deadline = time.monotonic() + patience
+        seen = None
         while True:
-            seen = self.find(path)
-            if until(seen):
-                return seen
+            try:
+                seen = self.find(path)
+                if until(seen):
+                    return seen
+            except ApiError as error:
+                if error.code != 429:  # the storage of a new kind is not ready yet
+                    raise
             if time.monotonic() > deadline:
                 raise TimeoutError(
                     f"{path} not {what} within {patience:.0f} s; last seen: {json.dumps(seen)[:3000]}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vcjob.cli.style import Style
-from vcjob.errors import Interrupted, JobFailed, NoSuchJob, UserError
+from vcjob.errors import BackendError, Interrupted, JobFailed, NoSuchJob, UserError
 
 if TYPE_CHECKING:
     from vcjob.cli.screen import Screen
@@ -33,18 +33,31 @@ class FollowedJob:
         self.reference = reference
         self._screen = screen
         self._follower = job.follow()
+        #: It was deleted after Ctrl-C because no controller had picked it up.
+        self.discarded = False
         self._notes = 0
         self._notes_read_at = 0.0
         self._trouble_shown = self._suspended = False
 
     @property
     def ended(self) -> bool:
-        return self._follower.ended
+        return self.discarded or self._follower.ended
 
     def step(self) -> None:
         if self.ended:
             return
-        self._screen.logs(self._follower.poll())
+        try:
+            chunks = self._follower.poll()
+        except BackendError as error:
+            if self.job.ends_at_once:
+                raise
+            raise BackendError(
+                f"the job {self.job.name!r} was created, but it cannot be followed: {error.message}",
+                hint=f"`vcjob status {self.reference}` shows its state; {error.hint}"
+                if error.hint
+                else f"`vcjob status {self.reference}` shows its state",
+            ) from error
+        self._screen.logs(chunks)
         self._screen.state(self._follower.status, self._follower.pods)
         if time.monotonic() - self._notes_read_at > _NOTES_EVERY or self.ended:
             self._show_notes()
@@ -76,8 +89,16 @@ class FollowedJob:
         self._screen.note(
             f"ending the job; press Ctrl-C again to {again}" if number == 1 else "killing the job"
         )
+        if self.job.discard_unserved():
+            self.discarded = True
+            self._screen.note(
+                f"deleted the job {name!r}: no controller serves the namespace {self.job.namespace!r}"
+            )
+            return
         with suppress(UserError):  # it has just ended on its own
             self.job.stop(now=number == 2)
+            if number == 1 and not self.job.ends_at_once:
+                self.job.wait_for_command()  # bounded: a controller that has died handles no request
         if number == 2 and not self.job.ends_at_once:
             raise Interrupted(
                 f"left; the cluster is still ending the job {name!r}",
@@ -136,6 +157,8 @@ def _finish(jobs: list[FollowedJob], output: str, interrupts: Interrupts) -> Non
     failed = False
     documents = []
     for followed in jobs:
+        if followed.discarded:
+            continue
         job = followed.job
         status = job.status()
         failed |= str(status.phase) != "Completed"

@@ -276,6 +276,10 @@ class Handle(ABC):
         It sees the rank's environment, files and mounts. Where the job has one running pod, none need be named.
         """
 
+    def discard_unserved(self) -> bool:
+        """Delete the job if no controller has picked it up; False where one has, or where none is needed."""
+        return False
+
     @abstractmethod
     def delete(self) -> None:
         """End it if it runs, and remove it."""

@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.client.conftest import container, job, task
 from tests.cluster.client.test_error_messages import vcjob
 from tests.testbed.cluster import Cluster
-from vcjob.cluster.client.error_messages import told
+from vcjob.cluster.client.error_messages import translate_api_errors
 from vcjob.cluster.client.jobs import JobClient
 from vcjob.cluster.resources import JOBS
 from vcjob.errors import BackendError
@@ -55,7 +55,7 @@ async def test_a_field_that_the_cluster_does_not_know_is_refused_not_lost(
     verbs = JobClient(load(api_server.kubeconfig))
     wanted = job("lossy", task("a", container("true")), noSuchField=1)
     try:
-        with pytest.raises(BackendError, match=r"have no spec\.noSuchField") as refused:
+        with pytest.raises(BackendError, match=r"has no spec\.noSuchField") as refused:
             await verbs.create(wanted, namespace, [], strict=True)
         assert refused.value.exit_code == 3
         assert await verbs.jobs(namespace) == []
@@ -70,7 +70,7 @@ async def test_kinds_that_are_not_there(api_server: Cluster, namespace: str) -> 
     try:
         with (
             pytest.raises(BackendError, match="does not know Jobs"),
-            told(verbs.config, "list Jobs", namespace),
+            translate_api_errors(verbs.config, "list Jobs", namespace),
         ):
             await verbs.client.list(missing, namespace)
     finally:
@@ -84,8 +84,8 @@ async def test_without_a_controller_a_request_is_not_taken_up(api_server: Cluste
     try:
         made = await verbs.create(job("alone", task("a", container("true"))), namespace, [], strict=True)
         command = await verbs.send(JobKey.of(made), "AbortJob")
-        with pytest.raises(BackendError, match="no controller has taken the request up"):
-            await verbs.wait_taken(command, 0.5)
+        with pytest.raises(BackendError, match="no controller has handled the request"):
+            await verbs.wait_for_command(command, 0.5)
         await verbs.delete(JobKey.of(made))
     finally:
         await verbs.close()

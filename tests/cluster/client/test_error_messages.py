@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Result
 from vcjob.cli.main import main
-from vcjob.cluster.client.error_messages import in_words
+from vcjob.cluster.client.error_messages import translate
 from vcjob.errors import BackendError, UserError
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
@@ -23,7 +23,7 @@ CONFIG = ClusterConfig(server="https://c:6443", source=Fixed(), context="prod")
 
 def said(code: int, message: str, **details: Any) -> BackendError | UserError:
     error = api_error(code, Status(message=message, details=details), verb="get", path="/x")
-    return in_words(error, CONFIG, "create Jobs", "team")
+    return translate(error, CONFIG, "create Jobs", "team")
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_field_that_would_be_lost_is_refused() -> None:
         'Job in version "v1alpha1" cannot be handled as a Job: strict decoding error: unknown field "spec.suspend"',
     )
     assert error.exit_code == 3
-    assert "have no spec.suspend" in error.message
+    assert "has no spec.suspend" in error.message
     assert "vcjob install" in (error.hint or "")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.kube.fake_api import FakeApi
 from vcjob.cluster.client.container_log import ContainerLog, Watched
 from vcjob.cluster.client.log_source import Sink, Watermark, containers_of, moment_of, since_time, split
-from vcjob.cluster.client.pod_view import PodView, newest_try
+from vcjob.cluster.client.pod_view import PodView, newest_instance
 from vcjob.kube.api.client import Client
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
@@ -108,7 +108,7 @@ async def test_a_log_that_the_kubelet_has_thrown_away_is_said_to_be(api: FakeApi
     await follow(client, Watched(pod(ENDED, phase="Failed", restarts=1)), sink)
     assert written(sink) == ["second try"]
     assert sink.take_notes() == [
-        "the cluster says of rank 2 worker-1: unable to retrieve container logs for containerd://4ad"
+        "the kubelet reports about rank 2 worker-1: unable to retrieve container logs for containerd://4ad"
     ]
 
 
@@ -136,8 +136,8 @@ def test_the_rank_is_its_own_container_and_sidecars_are_not() -> None:
 
 def test_a_container_that_waits_to_be_started_again_has_ended() -> None:
     waiting = pod({"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ENDED, restarts=3)
-    assert newest_try(waiting.container("main")) == (3, True)
-    assert newest_try(waiting.container("proxy")) is None
+    assert newest_instance(waiting.container("main")) == (3, True)
+    assert newest_instance(waiting.container("proxy")) is None
 
 
 def test_the_time_of_a_line_is_read_in_any_zone() -> None:

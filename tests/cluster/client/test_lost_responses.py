@@ -1,4 +1,4 @@
-"""`run` on a cluster whose answers get lost: the Job is made once, and is ours."""
+"""`run` on a cluster whose responses get lost: the Job is created once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ async def ground(api: FakeApi) -> AsyncIterator[JobClient]:
     await made.close()
 
 
-async def test_a_job_whose_making_was_not_heard_of_is_found_again(api: FakeApi, ground: JobClient) -> None:
+async def test_a_job_whose_creation_was_not_acknowledged_is_found_again(
+    api: FakeApi, ground: JobClient
+) -> None:
     api.on_next("POST", "jobs", api.work_then_hang_up)
     made = await ground.create(JOB, "default", (), strict=True)
     stored = api.objects["jobs", "default", "train"]
@@ -38,9 +40,9 @@ async def test_a_job_whose_making_was_not_heard_of_is_found_again(api: FakeApi, 
     assert api.count("POST", "jobs") == 2
 
 
-async def test_another_one_of_the_same_file_is_still_there_already(api: FakeApi, ground: JobClient) -> None:
+async def test_a_second_run_of_the_same_file_is_refused(api: FakeApi, ground: JobClient) -> None:
     await ground.create(JOB, "default", (), strict=True)
     api.on_next("POST", "jobs", api.work_then_hang_up)
-    with pytest.raises(JobExists, match="is there already, and it is Pending"):
+    with pytest.raises(JobExists, match="already exists and is Pending"):
         await ground.create(JOB, "default", (), strict=True)
     assert "annotations" in JOB["metadata"] and list(JOB["metadata"]["annotations"]) == ["mine"]

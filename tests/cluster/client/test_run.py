@@ -96,7 +96,7 @@ class TestAJobThatIsOver:
         assert uid != before
         refused = shell("run", "--detach", shell.file(TRIO))
         assert refused.code == 2
-        assert "is there already" in refused.err
+        assert "already exists and is" in refused.err
         assert shell("delete", "trio").out == "trio: deleted\n"
         # Those of the Job before it go when the garbage collector comes to them.
         owners = {owner["uid"] for pod in shell.ground.pods() for owner in pod["metadata"]["ownerReferences"]}
@@ -128,7 +128,7 @@ def test_a_failing_rank_is_named_with_its_last_words_through_all_tries(shell: Sh
     assert "    | no more data" in ran.out
     gone = shell("logs", "unlucky", "--attempt", "0")
     assert gone.code == 2
-    assert "attempts that are there: 1" in gone.err
+    assert "attempts with logs: 1" in gone.err
 
 
 def test_ctrl_c_ends_the_job(shell: Shell) -> None:

@@ -61,8 +61,8 @@ def test_a_job_with_a_field_that_volcanos_definition_lacks_is_refused_not_lost(
     file.write_text(yaml.safe_dump(job))
     refused = ground.vcjob("run", str(file), "--on", "cluster", "--detach")
     assert refused.returncode == 3, refused.stderr
-    assert "have no spec.suspend, so it would be lost there without a word" in refused.stderr
-    assert "hint: leave it out, or have the cluster's definition of Jobs renewed" in refused.stderr
+    assert "has no spec.suspend: the server would silently drop it" in refused.stderr
+    assert "hint: remove it from the Job, or update the cluster's definition of Jobs" in refused.stderr
     assert ground.api.list(JOBS) == []
 
 

@@ -1,4 +1,7 @@
-"""The log of one container as it grows, through all its tries, cut connections and restarts."""
+"""Follows the log of one container through restarts of the container and lost connections.
+
+`JobFollower` starts one per container. No line is lost or repeated after a lost connection (`Watermark`).
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import asyncio
 from contextlib import aclosing
 
 from vcjob.cluster.client.log_source import Moment, Sink, Source, Watermark, since_time, split
-from vcjob.cluster.client.pod_view import PodView, newest_try
+from vcjob.cluster.client.pod_view import PodView, newest_instance
 from vcjob.kube.api.client import Client
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
 
-#: The status of a container follows the end of its log; only if it does not is the log looked at again.
+#: The status of a container is updated after the end of its log; if it is not, the log is requested again.
 _STATUS_FOLLOWS = 3.0
 _FIRST_DELAY, _MOST_DELAY = 0.2, 5.0
 
 
 class Watched:
-    """A pod as last seen, for those who wait for its next change."""
+    """The latest state of a pod, with an event for its next change."""
 
     def __init__(self, pod: PodView) -> None:
         self.pod = pod
@@ -29,18 +32,20 @@ class Watched:
 
     def put(self, pod: PodView) -> None:
         self.pod = pod
-        self._tell()
+        self._notify()
 
     def drop(self) -> None:
         self.gone = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
 
 class ContainerLog:
+    """`await run()`: puts the lines of one container into the sink until its pod has ended."""
+
     def __init__(
         self,
         client: Client,
@@ -52,7 +57,7 @@ class ContainerLog:
         since: Moment | None = None,
         tail: int | None = None,
     ) -> None:
-        """`first`: the try to begin with. `since` and `tail` cut the log that is there already."""
+        """`first`: the instance of the container to begin with. `since` and `tail` limit the log that exists already."""
         self._client = client
         self._watched = watched
         self._container = container
@@ -61,7 +66,7 @@ class ContainerLog:
         self._since = since
         self._tail = tail
         self._mark = Watermark()
-        self._complained = False
+        self._error_noted = False
 
     async def run(self) -> None:
         delay = _FIRST_DELAY
@@ -74,7 +79,7 @@ class ContainerLog:
                 await changed.wait()
                 continue
             if newest > self._next:
-                # It came and went unseen. The kubelet keeps one try beside the newest, no more.
+                # It started and ended unobserved. The kubelet keeps the log of one previous instance.
                 await self._read(newest - 1, previous=True)
                 self._next = newest
             if await self._read(newest):
@@ -84,21 +89,21 @@ class ContainerLog:
                 else:
                     await _within(changed, _STATUS_FOLLOWS)
             elif self._watched.gone:
-                return  # its name may be another pod's by now
+                return  # another pod may have its name by now
             else:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _MOST_DELAY)
 
     def _newest(self) -> int | None:
-        found = newest_try(self._watched.pod.container(self._container))
+        found = newest_instance(self._watched.pod.container(self._container))
         return None if found is None else found[0]
 
     def _has_ended(self, number: int) -> bool:
-        found = newest_try(self._watched.pod.container(self._container))
+        found = newest_instance(self._watched.pod.container(self._container))
         return self._watched.over or found is None or found[0] > number or found[1]
 
     async def _read(self, number: int, *, previous: bool = False) -> bool:
-        """Take in the log of one try until it ends. False: it broke off, or could not be read yet."""
+        """Read the log of one instance to its end. False: it was interrupted, or cannot be read yet."""
         pod = self._watched.pod
         source = Source.of(pod, self._container, number)
         begun = self._mark.moment is not None
@@ -117,20 +122,20 @@ class ContainerLog:
         try:
             async with aclosing(lines):
                 async for line in lines:
-                    await self._take(source, line)
+                    await self._put_line(source, line)
         except (Unauthorized, Forbidden):
             raise
         except (BadRequest, NotFound):
-            return previous or self._watched.over  # not begun yet, or gone
+            return previous or self._watched.over  # not started yet, or deleted
         except KubeError as error:
-            self._complain(source, error)
+            self._note_error(source, error)
             return False
         return True
 
-    async def _take(self, source: Source, line: bytes) -> None:
+    async def _put_line(self, source: Source, line: bytes) -> None:
         stamped = split(line)
         if stamped is None:
-            self._sink.note(f"the cluster says of {source.who}: {line.decode(errors='replace')}")
+            self._sink.note(f"the kubelet reports about {source.who}: {line.decode(errors='replace')}")
             return
         moment, text = stamped
         if (self._since is None or moment >= self._since) and self._mark.takes(moment):
@@ -138,12 +143,12 @@ class ContainerLog:
             if self._sink.full:
                 await self._sink.room()
 
-    def _complain(self, source: Source, error: KubeError) -> None:
-        """Once: a node that does not answer stays so for a while."""
-        if not self._complained and isinstance(error, ApiError):
-            self._complained = True
+    def _note_error(self, source: Source, error: KubeError) -> None:
+        """Only once: a node that does not respond stays so for a while."""
+        if not self._error_noted and isinstance(error, ApiError):
+            self._error_noted = True
             self._sink.note(
-                f"the log of {source.who} cannot be read just now: {error.server_message or error.message}"
+                f"the log of {source.who} cannot be read at present: {error.server_message or error.message}"
             )
 
 

@@ -1,4 +1,7 @@
-"""A cluster's refusals as one sentence and a way out, for whoever typed the command."""
+"""Translates errors of an API server for a user of the command line: what was refused, why, and what to do.
+
+Used by everything in `client`. The server's own message is always kept.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
 
 
 @contextmanager
-def told(config: ClusterConfig, doing: str, namespace: str | None = None) -> Iterator[None]:
-    """Put an API server's refusal of `doing` into words; its own are never dropped."""
+def translate_api_errors(config: ClusterConfig, doing: str, namespace: str | None = None) -> Iterator[None]:
+    """Raise an `ApiError` inside the block as an error for the user; `doing` completes "you may not"."""
     try:
         yield
     except ApiError as error:
-        raise in_words(error, config, doing, namespace) from error
+        raise translate(error, config, doing, namespace) from error
 
 
-def in_words(
+def translate(
     error: ApiError, config: ClusterConfig, doing: str, namespace: str | None
 ) -> BackendError | UserError:
     cluster = f"the cluster {config.server}" + (f" (context {config.context!r})" if config.context else "")
@@ -39,13 +42,13 @@ def in_words(
         where = f" in the namespace {namespace!r}" if namespace else ""
         return BackendError(
             f"you may not {doing}{where}: {said}",
-            hint="ask an administrator of the cluster for that right; `kubectl auth can-i --list` shows yours",
+            hint="request that right from an administrator of the cluster; `kubectl auth can-i --list` shows yours",
         )
     if isinstance(error, NotFound):
         if error.details.get("kind") == "namespaces":
             return UserError(
                 f"the cluster has no namespace {namespace!r}",
-                hint="choose another with -n, or make it: `kubectl create namespace NAME`",
+                hint="choose another with -n, or create it: `kubectl create namespace NAME`",
             )
         if not error.details.get("name"):
             return BackendError(
@@ -54,8 +57,8 @@ def in_words(
     if isinstance(error, BadRequest) and (lost := _UNKNOWN_FIELD.findall(said)):
         fields = ", ".join(dict.fromkeys(lost))
         return BackendError(
-            f"the Jobs of {cluster} have no {fields}, so it would be lost there without a word",
-            hint="leave it out, or have the cluster's definition of Jobs renewed: `vcjob install`",
+            f"the definition of Jobs in {cluster} has no {fields}: the server would silently drop it",
+            hint="remove it from the Job, or update the cluster's definition of Jobs: `vcjob install`",
         )
     if isinstance(error, BadRequest):
         return UserError(f"the cluster cannot {doing}: {said}")

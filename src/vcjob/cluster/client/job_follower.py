@@ -1,4 +1,8 @@
-"""A Job as it happens: its state, its pods, what is said about it, and the logs of all its ranks."""
+"""Follows one Job: its state, pods, events and the logs of all its ranks, until it ends.
+
+Runs on the event loop of a `LoopThread`; the caller's thread takes the news from `Seen` and the log lines from the
+`Sink`. Errors of the API server are raised from `run`, translated.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,10 @@ import threading
 from contextlib import aclosing
 
 from vcjob.cluster.client.container_log import ContainerLog, Watched
-from vcjob.cluster.client.error_messages import told
+from vcjob.cluster.client.error_messages import translate_api_errors
 from vcjob.cluster.client.jobs import JobClient, JobKey
 from vcjob.cluster.client.log_source import Moment, Sink, containers_of
-from vcjob.cluster.client.pod_view import SEEN_PODS, PodView, belongs_to, newest_try
+from vcjob.cluster.client.pod_view import POD_VIEWS, PodView, belongs_to, newest_instance
 from vcjob.kube.api.resources import EVENTS, Document
 from vcjob.kube.controller.watch import Snapshot, follow
 from vcjob.kube.errors import Forbidden
@@ -18,14 +22,14 @@ from vcjob.lifecycle.status import FINAL, Phase, Status
 from vcjob.plan.names import JOB_NAME
 from vcjob.report.logs import LogFilter
 
-#: Logs that are followed at once; each is a connection.
+#: Logs that are followed at the same time; each is a connection.
 MOST_STREAMS = 500
-#: How long the pods of a Job that is over are waited for; a node that is lost never tells of their end.
+#: How long to wait for the pods of a finished Job to end; those of a lost node never do.
 _PODS_END_SECONDS = 45.0
 
 
 class Seen:
-    """What was seen last, handed to the caller's thread."""
+    """News for the caller's thread: the latest Job, changed pods, new events."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,7 +50,7 @@ class Seen:
             self._events.append(event)
 
     def take(self) -> tuple[Document | None, dict[str, PodView | None], list[Document]]:
-        """What is new: the Job, pods by uid (None: gone), events."""
+        """What is new: the Job, pods by uid (None: deleted), events."""
         with self._lock:
             news = self._job, self._pods, self._events
             self._job, self._pods, self._events = None, {}, []
@@ -58,7 +62,7 @@ class JobFollower:
 
     def __init__(
         self,
-        ground: JobClient,
+        jobs: JobClient,
         key: JobKey,
         choice: LogFilter,
         sink: Sink,
@@ -66,7 +70,7 @@ class JobFollower:
         since: Moment | None = None,
         tail: int | None = None,
     ) -> None:
-        self._ground = ground
+        self._jobs = jobs
         self._key = key
         self._choice = choice
         self._sink = sink
@@ -74,7 +78,7 @@ class JobFollower:
         self._tail = tail
         self.seen = Seen()
         self.deleted = False
-        self._quiet = False  # the Job is where nothing more comes by itself
+        self._quiet = False  # the Job is over, suspended or deleted
         self._quiet_since = 0.0
         self._synced = False
         self._watched: dict[str, Watched] = {}
@@ -89,13 +93,13 @@ class JobFollower:
         try:
             while not self._ended():
                 self._news.clear()
-                news = asyncio.create_task(self._heard())
+                news = asyncio.create_task(self._wait_for_news())
                 done, _ = await asyncio.wait(
                     {news, *watches, *self._readers}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED
                 )
                 news.cancel()
                 for task in done - {news}:
-                    with told(self._ground.config, "read logs", self._key.namespace):
+                    with translate_api_errors(self._jobs.config, "read logs", self._key.namespace):
                         task.result()
                     self._readers.discard(task)
                     if task in watches:
@@ -106,7 +110,7 @@ class JobFollower:
             await asyncio.gather(*watches, *self._readers, return_exceptions=True)
             self._sink.wake()
 
-    async def _heard(self) -> None:
+    async def _wait_for_news(self) -> None:
         await self._news.wait()
 
     def _ended(self) -> bool:
@@ -116,14 +120,14 @@ class JobFollower:
             return True
         return asyncio.get_running_loop().time() > self._quiet_since + _PODS_END_SECONDS
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._sink.wake()
 
     # The Job
 
     async def _watch_job(self) -> None:
-        async with aclosing(self._ground.watch_job(self._key)) as news:
+        async with aclosing(self._jobs.watch_job(self._key)) as news:
             async for job in news:
                 if job is None:
                     self.deleted = True
@@ -131,7 +135,7 @@ class JobFollower:
                 else:
                     self.seen.put_job(job)
                     self._set_quiet(_is_quiet(Status.from_kube(job.get("status"))))
-                self._tell()
+                self._notify()
 
     def _set_quiet(self, quiet: bool) -> None:
         if quiet and not self._quiet:
@@ -142,8 +146,8 @@ class JobFollower:
 
     async def _watch_pods(self) -> None:
         labels = f"{JOB_NAME}={self._key.name}"
-        with told(self._ground.config, "watch pods", self._key.namespace):
-            news = follow(self._ground.client, SEEN_PODS, namespace=self._key.namespace, labels=labels)
+        with translate_api_errors(self._jobs.config, "watch pods", self._key.namespace):
+            news = follow(self._jobs.client, POD_VIEWS, namespace=self._key.namespace, labels=labels)
             async with aclosing(news):
                 async for step in news:
                     if isinstance(step, Snapshot):
@@ -158,7 +162,7 @@ class JobFollower:
                             self._put(change.object, old=False)
                             if change.type == "DELETED":
                                 self._drop(change.object.uid)
-                    self._tell()
+                    self._notify()
 
     def _put(self, pod: PodView, *, old: bool) -> None:
         if not belongs_to(pod, self._key.uid):
@@ -177,16 +181,16 @@ class JobFollower:
         if len(self._readers) >= MOST_STREAMS:
             if not self._left_out:
                 self._sink.note(
-                    f"only {MOST_STREAMS} logs are followed at once; choose others with `vcjob logs --rank`"
+                    f"only {MOST_STREAMS} logs are followed at the same time; choose others with `vcjob logs --rank`"
                 )
             self._left_out += 1
             return
         first = 0
         if old and not self._choice.every_try:
-            newest = newest_try(watched.pod.container(container))
+            newest = newest_instance(watched.pod.container(container))
             first = newest[0] if newest else 0
         log = ContainerLog(
-            self._ground.client,
+            self._jobs.client,
             watched,
             container,
             self._sink,
@@ -202,12 +206,12 @@ class JobFollower:
             watched.drop()
             self.seen.put_pod(uid, None)
 
-    # What is said about it
+    # Its events
 
     async def _watch_events(self) -> None:
         of_job = f"involvedObject.uid={self._key.uid}"
         try:
-            news = follow(self._ground.client, EVENTS, namespace=self._key.namespace, fields=of_job)
+            news = follow(self._jobs.client, EVENTS, namespace=self._key.namespace, fields=of_job)
             async with aclosing(news):
                 async for step in news:
                     found = step.items if isinstance(step, Snapshot) else [c.object for c in step.changes]

@@ -1,4 +1,7 @@
-"""The cluster as the verbs see it: Jobs, their pods and events, and what can be asked of a Job."""
+"""Jobs of a cluster for the SDK: create, read, watch and delete them, send Commands, list their pods and events.
+
+Knows nothing of the command line. Errors of the API server are translated by `error_messages`.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from vcjob.cluster.client.error_messages import told
-from vcjob.cluster.client.pod_view import SEEN_PODS, PodView, belongs_to
+from vcjob.cluster.client.error_messages import translate_api_errors
+from vcjob.cluster.client.pod_view import POD_VIEWS, PodView, belongs_to
 from vcjob.cluster.resources import COMMANDS, JOBS
 from vcjob.errors import BackendError, JobExists, NoSuchJob
 from vcjob.kube.api.client import Client
@@ -23,16 +26,16 @@ from vcjob.kube.http.transport import Transport
 from vcjob.lifecycle.status import Status
 from vcjob.plan.names import JOB_NAME
 
-#: For a person at a terminal: a server that does not answer for this long is not there.
+#: Seconds without a response after which a server counts as unreachable, for a person at a terminal.
 PATIENCE = 5.0
-#: On a Job that a verb made: which call made it.
+#: Annotation of a Job that this client created: identifies the call that created it.
 SUBMISSION = "vcjob.io/submission"
-#: How long the pods of a deleted Job are waited for; a node that is lost keeps them for ever.
+#: How long to wait for the pods of a deleted Job to end; those of a lost node never do.
 _PODS_GONE_SECONDS = 60.0
 
 
 class JobKey(msgspec.Struct, frozen=True):
-    """One Job, also where another one gets its name later."""
+    """Identifies one Job (or Command), even if another one gets its name later."""
 
     name: str
     namespace: str
@@ -45,6 +48,8 @@ class JobKey(msgspec.Struct, frozen=True):
 
 
 class JobClient:
+    """The Jobs of one cluster. Its methods run on the event loop of a `LoopThread`; `close` it at the end."""
+
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
         self.client = Client(config, transport=Transport(config, retry_seconds=PATIENCE))
@@ -55,36 +60,36 @@ class JobClient:
     # Jobs
 
     async def jobs(self, namespace: str | None) -> list[Document]:
-        """All Jobs, oldest first; of every namespace where none is named."""
-        with told(self.config, "list Jobs", namespace):
+        """All Jobs of a namespace, or of every namespace, oldest first."""
+        with translate_api_errors(self.config, "list Jobs", namespace):
             found = await self.client.list(JOBS, namespace)
         for job in found:
             _complete(job)
         return sorted(found, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
 
     async def job(self, name: str, namespace: str, uid: str | None = None) -> Document:
-        """The Job of that name; with `uid` this very one."""
-        with told(self.config, "read Jobs", namespace):
+        """The Job of that name; with `uid`, only if it is that Job. Raises `NoSuchJob`."""
+        with translate_api_errors(self.config, "read Jobs", namespace):
             try:
                 found = await self.client.get(JOBS, name, namespace)
             except NotFound as error:
                 if not error.details.get("name"):
-                    raise  # there are no Jobs at all
+                    raise  # the cluster does not know Jobs
                 raise NoSuchJob(
                     f"no job {name!r} in the namespace {namespace!r} of the cluster",
-                    hint=f"`vcjob list --on cluster -n {namespace}` shows those that are there",
+                    hint=f"`vcjob list --on cluster -n {namespace}` shows the existing ones",
                 ) from error
         if uid is not None and found["metadata"]["uid"] != uid:
             raise NoSuchJob(f"the job {name!r} was deleted; another one has its name now")
         return _complete(found)
 
     async def watch_job(self, key: JobKey) -> AsyncGenerator[Document | None, None]:
-        """The Job now and whenever it changes; None, as the last, when it is gone."""
+        """The Job now and after each change; finally None when it has been deleted."""
         by_name = f"metadata.name={key.name}"
-        with told(self.config, "watch Jobs", key.namespace):
+        with translate_api_errors(self.config, "watch Jobs", key.namespace):
             async with aclosing(follow(self.client, JOBS, namespace=key.namespace, fields=by_name)) as news:
                 async for step in news:
-                    for gone, job in _seen(step):
+                    for gone, job in _changes(step):
                         if job["metadata"]["uid"] != key.uid:
                             continue
                         if gone:
@@ -98,7 +103,7 @@ class JobClient:
                         return
 
     async def wait_for(self, key: JobKey, holds: Callable[[Status], bool]) -> Document:
-        """The Job once its status is as awaited."""
+        """The Job as soon as `holds` is true of its status; raises `NoSuchJob` when it is deleted before."""
         async with aclosing(self.watch_job(key)) as news:
             async for job in news:
                 if job is None:
@@ -110,14 +115,14 @@ class JobClient:
     async def create(
         self, job: Document, namespace: str, companions: Iterable[Document], *, strict: bool
     ) -> Document:
-        """Make a Job and what stands beside it. One of its name that is over makes room; a live one does not.
+        """Create a Job and the objects of its file. A finished Job of its name is deleted first; a live one is an error.
 
-        strict: a field that the cluster does not know is refused instead of lost.
+        strict: the server refuses a field that it does not know instead of dropping it.
         """
         for companion in companions:
             await self._apply(companion, namespace)
-        job = _marked(job)
-        with told(self.config, "create Jobs", namespace):
+        job = _with_submission(job)
+        with translate_api_errors(self.config, "create Jobs", namespace):
             while True:
                 try:
                     made = await self.client.create(
@@ -129,17 +134,17 @@ class JobClient:
                         there = await self.job(job["metadata"]["name"], namespace)
                     except NoSuchJob:
                         continue
-                    if _mark(there) == _mark(job):
-                        return there  # made by an earlier try of ours whose answer was lost
-                    await self._make_room(there)
+                    if _submission(there) == _submission(job):
+                        return there  # created by an earlier attempt of ours whose response was lost
+                    await self._delete_finished(there)
 
-    async def _make_room(self, old: Document) -> None:
+    async def _delete_finished(self, old: Document) -> None:
         name, namespace = old["metadata"]["name"], old["metadata"]["namespace"]
         status = Status.from_kube(old.get("status"))
         if not status.over:
             options = f"{name} --on cluster -n {namespace}"
             raise JobExists(
-                f"the job {name!r} is there already, and it is {status.phase}",
+                f"job {name!r} already exists and is {status.phase}",
                 hint=f"see it with `vcjob status {options}`, end it with `vcjob delete {options}`, "
                 "or give this one another name (metadata.name)",
             )
@@ -147,20 +152,20 @@ class JobClient:
 
     async def _apply(self, document: Document, namespace: str) -> None:
         resource: Resource[Document] | None = known(document["apiVersion"], document["kind"])
-        assert resource is not None, "only kinds that every cluster has stand beside a Job"
+        assert resource is not None, "a Job's file contains built-in kinds only"
         name = document["metadata"]["name"]
-        with told(self.config, f"apply the {resource.kind} {name!r}", namespace):
+        with translate_api_errors(self.config, f"apply the {resource.kind} {name!r}", namespace):
             await self.client.apply(
                 resource, name, document, document["metadata"].get("namespace") or namespace
             )
 
     async def delete(self, key: JobKey, *, pods_too: bool = True) -> None:
-        """Have the Job go and wait until it is gone, with its pods."""
-        with told(self.config, "delete Jobs", key.namespace):
+        """Delete the Job and wait until it is gone, and its pods too."""
+        with translate_api_errors(self.config, "delete Jobs", key.namespace):
             try:
                 there = await self.client.delete(JOBS, key.name, key.namespace, uid=key.uid)
             except Conflict:
-                there = False  # a namesake: ours is gone
+                there = False  # another Job has its name: ours is gone
             if there:
                 async with aclosing(self.watch_job(key)) as news:
                     async for job in news:
@@ -174,16 +179,35 @@ class JobClient:
             except TimeoutError:
                 pass
 
-    # What belongs to a Job
+    async def delete_unserved(self, key: JobKey) -> bool:
+        """Delete a Job that no controller has picked up; False where one has. Its Commands are deleted with it."""
+        with translate_api_errors(self.config, "delete Jobs", key.namespace):
+            while True:
+                try:
+                    job = await self.job(key.name, key.namespace, key.uid)
+                except NoSuchJob:
+                    return True
+                if (job.get("status") or {}).get("state"):
+                    return False
+                try:
+                    version = job["metadata"]["resourceVersion"]
+                    await self.client.delete(
+                        JOBS, key.name, key.namespace, uid=key.uid, resource_version=version
+                    )
+                    return True
+                except Conflict:
+                    continue  # written in between, perhaps by a controller
+
+    # Pods and events
 
     async def pods(self, key: JobKey) -> list[PodView]:
-        with told(self.config, "list pods", key.namespace):
-            found = await self.client.list(SEEN_PODS, key.namespace, labels=f"{JOB_NAME}={key.name}")
+        with translate_api_errors(self.config, "list pods", key.namespace):
+            found = await self.client.list(POD_VIEWS, key.namespace, labels=f"{JOB_NAME}={key.name}")
         return [pod for pod in found if belongs_to(pod, key.uid)]
 
     async def events(self, key: JobKey) -> list[Document]:
-        """What happened to the Job and to the pods that are still there, oldest first."""
-        with told(self.config, "list events", key.namespace):
+        """Events of the Job and of its existing pods, oldest first."""
+        with translate_api_errors(self.config, "list events", key.namespace):
             listed = await self.client.list(EVENTS, key.namespace)
         uids = {key.uid, *(pod.uid for pod in await self.pods(key))}
         found = [event for event in listed if (event.get("involvedObject") or {}).get("uid") in uids]
@@ -191,10 +215,10 @@ class JobClient:
             event["metadata"].pop("managedFields", None)
         return sorted(found, key=when)
 
-    # Acting
+    # Actions
 
     async def send(self, key: JobKey, action: str) -> JobKey:
-        """Ask the controller for an action, as `vcctl` does; returns the Command."""
+        """Create a Command for the controller, as `vcctl` does, and return its key."""
         target = {
             "apiVersion": JOBS.api_version,
             "kind": JOBS.kind,
@@ -214,24 +238,24 @@ class JobClient:
             "target": target,
             "action": action,
         }
-        with told(self.config, "create Commands", key.namespace):
+        with translate_api_errors(self.config, "create Commands", key.namespace):
             made = await self.client.create(COMMANDS, command, key.namespace)
         return JobKey.of(made)
 
-    async def wait_taken(self, command: JobKey, seconds: float) -> None:
-        """Until the controller has written a Command down: then it deletes it."""
+    async def wait_for_command(self, command: JobKey, seconds: float) -> None:
+        """Wait until the controller has recorded a Command, which it then deletes."""
         try:
             async with asyncio.timeout(seconds):
                 while await self._has(command):  # noqa: ASYNC110 - the event is on the server
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise BackendError(
-                f"no controller has taken the request up for {seconds:.0f} s; it stays there for when one does",
-                hint="does vcjob's controller run? `vcjob doctor --on cluster` looks",
+                f"no controller has handled the request for {seconds:.0f} s; it stays in the cluster until one does",
+                hint=f"`vcjob doctor --on cluster -n {command.namespace}` shows whether a controller serves the namespace",
             ) from None
 
     async def _has(self, command: JobKey) -> bool:
-        with told(self.config, "read Commands", command.namespace):
+        with translate_api_errors(self.config, "read Commands", command.namespace):
             try:
                 found = await self.client.get(COMMANDS, command.name, command.namespace)
             except NotFound:
@@ -239,44 +263,44 @@ class JobClient:
         return bool(found["metadata"]["uid"] == command.uid)
 
     async def kill_pods(self, key: JobKey) -> None:
-        """End the pods that still run, with no more than a second's grace."""
-        with told(self.config, "delete pods", key.namespace):
+        """Delete the pods that still run, with a grace period of one second."""
+        with translate_api_errors(self.config, "delete pods", key.namespace):
             for pod in await self.pods(key):
                 if not pod.finished:
                     try:
                         await self.client.delete(
-                            SEEN_PODS, pod.name, key.namespace, uid=pod.uid, grace_seconds=1
+                            POD_VIEWS, pod.name, key.namespace, uid=pod.uid, grace_seconds=1
                         )
                     except Conflict:
                         pass
 
 
-def _marked(job: Document) -> Document:
-    """The Job with a word of its own, by which it is known again."""
+def _with_submission(job: Document) -> Document:
+    """The Job with an annotation that identifies this submission."""
     metadata = job["metadata"]
     annotations = {**(metadata.get("annotations") or {}), SUBMISSION: uuid.uuid4().hex}
     return {**job, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _mark(job: Document) -> str:
+def _submission(job: Document) -> str:
     return str((job["metadata"].get("annotations") or {}).get(SUBMISSION, ""))
 
 
 def when(event: Document) -> str:
-    """The moment of an event, as it stands in one of the places that Kubernetes has for it."""
+    """The time of an event, from whichever field has it."""
     found = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
     return str(found)
 
 
 def _complete(job: Document) -> Document:
-    """Lists leave out what all their items have in common. Who wrote which field is for machines alone."""
+    """Add the kind, which items of a list lack, and drop managedFields, which users do not need."""
     job.setdefault("apiVersion", JOBS.api_version)
     job.setdefault("kind", JOBS.kind)
     job["metadata"].pop("managedFields", None)
     return job
 
 
-def _seen(step: Snapshot[Any] | Batch[Any]) -> Iterable[tuple[bool, Any]]:
+def _changes(step: Snapshot[Any] | Batch[Any]) -> Iterable[tuple[bool, Any]]:
     if isinstance(step, Snapshot):
         return [(False, found) for found in step.items]
     return [(change.type == "DELETED", change.object) for change in step.changes]

@@ -1,4 +1,4 @@
-"""The logs that are there, all of them at once, their lines in the order in which they were written."""
+"""Reads the existing logs of a Job once and merges their lines by time. For `vcjob logs` without -f."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import asyncio
 import heapq
 from collections.abc import AsyncGenerator
 
-from vcjob.cluster.client.error_messages import told
+from vcjob.cluster.client.error_messages import translate_api_errors
 from vcjob.cluster.client.jobs import JobClient, JobKey
 from vcjob.cluster.client.log_source import Moment, Sink, Source, containers_of, since_time, split
-from vcjob.cluster.client.pod_view import PodView, newest_try
+from vcjob.cluster.client.pod_view import PodView, newest_instance
 from vcjob.errors import UserError
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
 from vcjob.report.logs import LogFilter
 
-#: Each log is a connection to the API server and from there to a node.
+#: Each log is a connection to the API server, and from there to a node.
 MOST_AT_ONCE = 500
 
 _Line = tuple[Moment, bytes]
 
 
 class LogReader:
+    """`await run()`: puts the lines of all chosen logs into the sink, oldest first, and returns at their end."""
+
     def __init__(
         self,
-        ground: JobClient,
+        jobs: JobClient,
         key: JobKey,
         choice: LogFilter,
         sink: Sink,
@@ -31,7 +33,7 @@ class LogReader:
         since: Moment | None,
         tail: int | None,
     ) -> None:
-        self._ground = ground
+        self._jobs = jobs
         self._key = key
         self._choice = choice
         self._sink = sink
@@ -39,16 +41,16 @@ class LogReader:
         self._tail = tail
 
     async def run(self) -> None:
-        """Merge by time: the next line is the oldest of those that come next in each log."""
-        sources = find_sources(await self._ground.pods(self._key), self._choice)
+        """Merge by time: the next line is the oldest of the next lines of all logs."""
+        sources = find_sources(await self._jobs.pods(self._key), self._choice)
         if len(sources) > MOST_AT_ONCE:
             raise UserError(
-                f"these are {len(sources)} logs, and at most {MOST_AT_ONCE} are read at once",
+                f"these are {len(sources)} logs, and at most {MOST_AT_ONCE} can be read at the same time",
                 hint="choose some with --rank or --task",
             )
         logs = [self._lines(source) for source in sources]
         try:
-            with told(self._ground.config, "read logs", self._key.namespace):
+            with translate_api_errors(self._jobs.config, "read logs", self._key.namespace):
                 firsts = await asyncio.gather(*(anext(log, None) for log in logs))
                 heap = [(line[0], place, line[1]) for place, line in enumerate(firsts) if line is not None]
                 heapq.heapify(heap)
@@ -67,7 +69,7 @@ class LogReader:
                 await log.aclose()
 
     async def _lines(self, source: Source) -> AsyncGenerator[_Line, None]:
-        lines = self._ground.client.logs(
+        lines = self._jobs.client.logs(
             source.pod,
             self._key.namespace,
             container=source.container,
@@ -80,13 +82,15 @@ class LogReader:
             async for line in lines:
                 stamped = split(line)
                 if stamped is None:
-                    self._sink.note(f"the cluster says of {source.who}: {line.decode(errors='replace')}")
+                    self._sink.note(
+                        f"the kubelet reports about {source.who}: {line.decode(errors='replace')}"
+                    )
                 elif self._since is None or stamped[0] >= self._since:
                     yield stamped
         except (Unauthorized, Forbidden):
             raise
         except (BadRequest, NotFound):
-            pass  # it has just gone, or has not begun
+            pass  # just deleted, or not started yet
         except KubeError as error:
             words = error.server_message if isinstance(error, ApiError) else error.message
             self._sink.note(f"the log of {source.who} cannot be read: {words or error.message}")
@@ -95,13 +99,13 @@ class LogReader:
 
 
 def find_sources(pods: list[PodView], choice: LogFilter) -> list[Source]:
-    """The logs that are meant and are there, by rank, task and index."""
+    """The chosen logs that exist, by rank, task and index."""
     chosen = [pod for pod in sorted(pods, key=_by_rank) if choice.takes(pod)]
     _check(pods, chosen, choice)
     found = []
     for pod in chosen:
         for container in containers_of(pod, choice):
-            newest = newest_try(pod.container(container))
+            newest = newest_instance(pod.container(container))
             if newest is None:
                 continue
             number = newest[0] - 1 if choice.previous else newest[0]
@@ -109,9 +113,8 @@ def find_sources(pods: list[PodView], choice: LogFilter) -> list[Source]:
                 found.append(Source.of(pod, container, number))
     if choice.previous and chosen and not found:
         raise UserError(
-            "no log of an earlier try is there: a cluster keeps that of a container's last try but one, as long as "
-            "its pod exists",
-            hint="follow a job from its start (`vcjob run`, `vcjob logs -f`) to see all tries",
+            "no previous log: a cluster keeps the log of a container's previous instance only, and only while its pod exists",
+            hint="follow a job from its start (`vcjob run`, `vcjob logs -f`) to see the logs of all instances",
         )
     return found
 
@@ -121,8 +124,8 @@ def _check(pods: list[PodView], chosen: list[PodView], choice: LogFilter) -> Non
         there = sorted({pod.attempt for pod in pods if choice._replace(attempt=None).takes(pod)})
         if there and choice.attempt not in there:
             raise UserError(
-                f"attempt {choice.attempt} is not there: a cluster keeps logs only as long as the pod",
-                hint=f"attempts that are there: {', '.join(map(str, there))}",
+                f"attempt {choice.attempt} has no logs: a cluster keeps logs only as long as the pod exists",
+                hint=f"attempts with logs: {', '.join(map(str, there))}",
             )
     names = {name for pod in chosen for name in pod.container_names}
     for container in choice.containers:

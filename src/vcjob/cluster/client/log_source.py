@@ -1,4 +1,7 @@
-"""Logs of containers: which of them are meant, when each line was written, and where lines are collected."""
+"""What the two log readers share: which containers are chosen, the time of a line, and the queue to the caller.
+
+Used by `container_log`, `log_reader` and `job_follower`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from functools import lru_cache
 from vcjob.cluster.client.pod_view import PodView
 from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 
-#: A reader that is slower than the cluster makes the cluster wait, not our memory grow.
+#: A slow reader makes the cluster wait; memory does not grow.
 _MOST_WAITING = 8 * 1024 * 1024
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
 
@@ -20,7 +23,7 @@ Moment = tuple[int, int]  # epoch seconds, nanoseconds
 
 
 class Source(LogOrigin, frozen=True, kw_only=True):
-    """One try of one container."""
+    """The log of one instance of a container."""
 
     pod: str
     uid: str
@@ -39,7 +42,7 @@ class Source(LogOrigin, frozen=True, kw_only=True):
 
 
 def containers_of(pod: PodView, chosen: LogFilter) -> list[str]:
-    """Without a choice the rank's own container: what stands beside it is seldom what is asked for."""
+    """The chosen containers of a pod; by default the rank's own, without its sidecars."""
     if chosen.containers:
         return [name for name in pod.container_names if name in chosen.containers]
     steps = [step.name for step in pod.spec.init_containers if step.restart_policy != "Always"]
@@ -47,7 +50,7 @@ def containers_of(pod: PodView, chosen: LogFilter) -> list[str]:
 
 
 class Sink:
-    """Lines and news on their way from the event loop to the caller's thread."""
+    """A bounded queue of log lines and notes from the event loop to the caller's thread."""
 
     def __init__(self, *, timestamps: bool = False) -> None:
         """timestamps: each chunk has the time at which its lines were written, so it is often a single line."""
@@ -83,11 +86,11 @@ class Sink:
             self._woken.set()
 
     def wait(self, seconds: float) -> None:
-        """For the caller: until there is something new."""
+        """For the caller's thread: wait until there is something new."""
         self._woken.wait(seconds)
 
     def take(self) -> Iterator[Chunk]:
-        """What has come, the lines of one source that came together as one piece with line ends."""
+        """All new lines; consecutive lines of one source are one chunk."""
         with self._lock:
             lines, self._lines, self._size = self._lines, [], 0
             self._woken.clear()
@@ -106,7 +109,7 @@ class Sink:
 
 
 def split(line: bytes) -> tuple[Moment, bytes] | None:
-    """When a line was written, and the line. None: it has no time, so the kubelet wrote it, not the container."""
+    """The time of a line, and the line. None: it has no time, so the kubelet wrote it, not the container."""
     match = _STAMP.match(line)
     if match is None:
         return None
@@ -115,7 +118,7 @@ def split(line: bytes) -> tuple[Moment, bytes] | None:
 
 
 def since_time(moment: Moment) -> str:
-    """As the API takes it: whole seconds, so lines of the same second that were read before come again."""
+    """In the API's form: whole seconds, so lines of the same second that were already read come again."""
     from datetime import UTC
 
     return datetime.fromtimestamp(moment[0], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -131,13 +134,13 @@ def _epoch(head: bytes, zone: bytes) -> int:
 
 
 class Watermark:
-    """How far a log has been read, so that a reader that comes back drops what it had."""
+    """How far a log has been read, so that a second connection skips what was already read."""
 
     __slots__ = ("_same", "_skip", "moment")
 
     def __init__(self, moment: Moment | None = None) -> None:
         self.moment = moment
-        self._same = 0  # lines of exactly this moment that were taken
+        self._same = 0  # lines of exactly this time that were read
         self._skip = 0
 
     def resume(self) -> None:

@@ -1,5 +1,7 @@
-"""An event loop on a thread of its own, so that programs without one (and notebooks, which have one that is
-busy) can use what is asynchronous here."""
+"""An event loop on a separate thread, for programs without one and for notebooks, whose own loop is busy.
+
+The SDK's cluster connection uses it for every request. It knows nothing about Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for other threads. `at_end` is awaited before the loop closes with the program."""
+    """Runs coroutines for other threads. `at_end` is awaited before the loop is closed at the program's exit."""
 
     def __init__(self, at_end: Callable[[], Awaitable[None]] | None = None) -> None:
         self._loop = asyncio.new_event_loop()
@@ -26,7 +28,7 @@ class LoopThread:
         atexit.register(self.close)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it to its end. Ctrl-C in the caller ends it."""
+        """Run it and return its result. Ctrl-C in the caller cancels it."""
         future = self.start(work)
         try:
             return future.result()
@@ -35,7 +37,7 @@ class LoopThread:
             raise
 
     async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for a caller with an event loop of its own."""
+        """The same for a caller that has an event loop."""
         return await asyncio.wrap_future(self.start(work))
 
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
@@ -48,7 +50,7 @@ class LoopThread:
         try:
             self.start(self._end()).result(timeout=5.0)
         except (TimeoutError, concurrent.futures.CancelledError):
-            return  # a daemon thread: the program's end takes it along
+            return  # a daemon thread: it ends with the program
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)
         if not self._thread.is_alive():

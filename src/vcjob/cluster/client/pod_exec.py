@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from vcjob.cluster.client.error_messages import told
+from vcjob.cluster.client.error_messages import translate_api_errors
 from vcjob.cluster.client.jobs import JobClient
 from vcjob.errors import BackendError
 from vcjob.kube.http.websocket import open_websocket
@@ -42,7 +42,7 @@ async def run_in_pod(
         options["stderr"] = "true"  # a terminal is one stream
     words = urlencode([*options.items(), *(("command", word) for word in command)], quote_via=quote)
     target = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{words}"
-    with told(jobs.config, "run commands in pods", namespace):
+    with translate_api_errors(jobs.config, "run commands in pods", namespace):
         async with open_websocket(jobs.config, target, _PROTOCOLS) as socket:
             tasks = [asyncio.create_task(_send_input(socket))]
             if tty:

@@ -1,4 +1,7 @@
-"""Pods as the verbs see them: who they are, which container is the rank's own, and which tries have logs."""
+"""Pods as the command line shows them: task, index, rank, the rank's own container, and which instances have logs.
+
+Decoded from the API's responses; everything else of a pod is left out. Used by the readers of `client` and the SDK.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from vcjob.kube.api.resources import PODS
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
-class SeenMarks(PodMarks, frozen=True, gc=False):
+class PodViewMarks(PodMarks, frozen=True, gc=False):
     own_container: str = msgspec.field(name=DEFAULT_CONTAINER, default="")
 
 
 class PodViewMeta(PodMeta, rename="camel", gc=False):
-    annotations: SeenMarks = SeenMarks()
+    annotations: PodViewMarks = PodViewMarks()
 
 
 class Variable(msgspec.Struct, gc=False):
@@ -36,6 +39,8 @@ class PodViewSpec(PodSpec, frozen=True, rename="camel", gc=False):
 
 
 class PodView(PartialPod, gc=False):
+    """One pod of a Job."""
+
     metadata: PodViewMeta = msgspec.field(default_factory=PodViewMeta)
     spec: PodViewSpec = PodViewSpec()
 
@@ -69,7 +74,7 @@ class PodView(PartialPod, gc=False):
 
     @property
     def rank(self) -> int | None:
-        """As the program in it is told."""
+        """The rank that its program gets (RANK)."""
         for container in self.spec.containers:
             for variable in container.env:
                 if variable.name == "RANK":
@@ -78,7 +83,7 @@ class PodView(PartialPod, gc=False):
 
     @property
     def own_container(self) -> str:
-        """The one that is the rank: the first, unless the pod says otherwise. Others are sidecars."""
+        """The container that is the rank: the first, unless an annotation names another. Others are sidecars."""
         named = self.metadata.annotations.own_container
         names = [container.name for container in self.spec.containers]
         return named if named in names else names[0] if names else ""
@@ -94,17 +99,17 @@ class PodView(PartialPod, gc=False):
         return None
 
 
-SEEN_PODS = PODS.read_as(PodView)
+POD_VIEWS = PODS.read_as(PodView)
 
 
 def belongs_to(pod: PodView, uid: str) -> bool:
-    """By the owner's uid; labels alone are anybody's."""
+    """By the owner's uid: anybody can set labels."""
     owner = controller_of(pod.metadata.owner_references)
     return owner is not None and owner.uid == uid
 
 
-def newest_try(status: ContainerStatus | None) -> tuple[int, bool] | None:
-    """The newest try of a container that has a log, and whether that try has ended; None: none began yet."""
+def newest_instance(status: ContainerStatus | None) -> tuple[int, bool] | None:
+    """The newest instance of a container with a log, and whether it has ended; None: none has started yet."""
     if status is None:
         return None
     if status.state.running is not None:

@@ -191,7 +191,7 @@ class ClusterHandle(Handle):
 
     def wait_for_command(self, timeout: float = 10.0) -> None:
         if self._command is not None:
-            self._connection.loop.call(self._connection.jobs.wait_taken(self._command, timeout))
+            self._connection.loop.call(self._connection.jobs.wait_for_command(self._command, timeout))
 
     # Actions
 
@@ -227,6 +227,9 @@ class ClusterHandle(Handle):
                     size=terminal_size,
                 )
             )
+
+    def discard_unserved(self) -> bool:
+        return self._connection.loop.call(self._connection.jobs.delete_unserved(self._key))
 
     def delete(self) -> None:
         """Have it go, with its pods and their logs."""

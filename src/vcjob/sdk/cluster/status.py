@@ -21,8 +21,9 @@ def status_of(job: dict[str, Any]) -> Status:
     status = Status.from_kube(job.get("status"))
     if (job.get("status") or {}).get("state") or not _is_old(job):
         return status
+    namespace = job["metadata"]["namespace"]
     message = (
-        "no controller has picked the Job up: is vcjob's controller running? `vcjob install` installs it"
+        f"no controller serves the namespace {namespace!r}; `vcjob doctor --on cluster -n {namespace}` says why"
     )
     return msgspec.structs.replace(status, state=State(Phase.PENDING, reasons.NO_CONTROLLER, message))
 
