@@ -22,9 +22,7 @@ def status_of(job: dict[str, Any]) -> Status:
     if (job.get("status") or {}).get("state") or not _is_old(job):
         return status
     namespace = job["metadata"]["namespace"]
-    message = (
-        f"no controller serves the namespace {namespace!r}; `vcjob doctor --on cluster -n {namespace}` says why"
-    )
+    message = f"no controller serves the namespace {namespace!r}; `vcjob doctor --on cluster -n {namespace}` says why"
     return msgspec.structs.replace(status, state=State(Phase.PENDING, reasons.NO_CONTROLLER, message))
 
 
