@@ -18,6 +18,7 @@ from vcjob.admission.limits import LIMITS, MAX_PROBLEMS
 from vcjob.cli.main import VERBS, cli
 from vcjob.cluster.process.metrics import Metrics
 from vcjob.plugins.registry import MAX_VARIABLES
+from vcjob.spec.field_docs import DOCUMENTED, field_doc
 from vcjob.wellknown.definition import Definition
 from vcjob.wellknown.environment import VARIABLES
 from vcjob.wellknown.exit_codes import EXIT_CODES
@@ -48,6 +49,7 @@ def pages() -> dict[str, str]:
         ),
         "metrics.md": _page("Metrics", _metrics()),
         "limits.md": _page("Limits of a Job", _limits()),
+        "job.md": _page("Fields of a Job", _fields()),
     }
 
 
@@ -103,6 +105,16 @@ def _metrics() -> list[str]:
         "namespace or pod, so the number of series does not grow with users.",
         "",
         *_table(("Metric", "Type", "Meaning"), sorted(rows)),
+    ]
+
+
+def _fields() -> list[str]:
+    docs = [field_doc(path) for path in sorted(path for path, _, _ in DOCUMENTED)]
+    rows = [[f"`{doc.path}`", doc.type, doc.meaning, doc.default or ""] for doc in docs if doc is not None]
+    return [
+        "The fields of pod templates, claims and metadata are Kubernetes' own: see `kubectl explain pod`.",
+        "",
+        *_table(("Field", "Type", "Meaning", "Default"), rows),
     ]
 
 

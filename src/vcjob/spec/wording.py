@@ -156,16 +156,17 @@ def fields(schema: dict[str, Any], where: Path) -> Collection[str]:
     """The names of the fields that the schema knows at a place."""
     node = schema
     for step in where:
-        node = _resolved(schema, node)
+        node = resolved(schema, node)
         if isinstance(step, int):
             node = node.get("items") or {}
         else:
             node = node.get("properties", {}).get(step) or {}
-    known: dict[str, Any] = _resolved(schema, node).get("properties", {})
+    known: dict[str, Any] = resolved(schema, node).get("properties", {})
     return known.keys()
 
 
-def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+def resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    """The node that a `$ref` points to, or the node itself."""
     if "$ref" in node:
         found: dict[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]]
         return found
