@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kube.scripted_server import ScriptedServer, on_loop
+from vcjob.kube.config.auth import bearer
 from vcjob.kube.http.base import HttpRequest, Response, TransportError
 from vcjob.kube.http.endpoint import Endpoint
 from vcjob.kube.http.pool import ConnectionPool
@@ -163,3 +165,25 @@ async def test_the_response_to_a_cancelled_request_is_not_read_by_the_next_one()
         await asyncio.gather(first, return_exceptions=True)
         assert (await ask(pool)).status == 202
     assert asked.count(b"(connected)") == 2
+
+
+async def fetch_many_large_bodies(secure: bool) -> None:
+    async def sends_its_number(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = int(scripted.asked[-1].split(b" ")[1].removeprefix(b"/"))
+        body = b"%08d" % number * 50_000
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
+        for start in range(0, len(body), 30_000):
+            writer.write(body[start : start + 30_000])
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with ScriptedServer(sends_its_number, secure=secure) as scripted:
+        requests = [HttpRequest(method="GET", target=f"/{number}") for number in range(8)]
+        found = await asyncio.gather(*(scripted.http.request(each, bearer("token")) for each in requests))
+    assert [response.body for response in found] == [b"%08d" % number * 50_000 for number in range(8)]
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_concurrent_responses_that_share_a_read_buffer_do_not_mix(loop: str, secure: bool) -> None:
+    on_loop(loop, fetch_many_large_bodies(secure))
