@@ -7,20 +7,24 @@ The webhook's part (many large request bodies) is in tests/cluster/webhook/test_
 from __future__ import annotations
 
 import asyncio
+import statistics
 import sys
 import time
 from asyncio.events import Handle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from tests.admission import expensive_jobs
-from tests.cluster.controller.harness import NAMESPACE, FakeApi, _read
+from tests.cluster.controller.conftest import ControllerCluster
+from tests.cluster.controller.harness import KEY, NAMESPACE, FakeApi, Harness, _read
 from tests.cluster.controller.jobs import Object, job, task
 from tests.cluster.controller.test_schedulers import ready_part
+from tests.testbed.api import ApiError
 from vcjob.cluster.controller.controller import Controller
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.telemetry import Silent
@@ -46,7 +50,7 @@ HOSTILE: dict[str, Object] = {
     "similar-names": expensive_jobs.similar_dependencies(1500),
     "many-tasks": expensive_jobs.many_tasks(400),
     "policies": expensive_jobs.policies(300),
-    "replicas": expensive_jobs.replicas(20_000),
+    "replicas": expensive_jobs.replicas(2_000),
     "commands": job("commands", task("a", 1)),
 }
 COMMANDS = 4000
@@ -203,6 +207,29 @@ async def test_hostile_jobs_among_a_thousand_hold_neither_the_loop_nor_another_j
     assert shared.total - alone.total <= DELAY_LIMIT
 
 
+@pytest.mark.parametrize("shape", sorted(expensive_jobs.SHAPES))
+async def test_every_expensive_job_gets_a_status(shape: str) -> None:
+    harness = Harness(expensive_jobs.SHAPES[shape](300), status_delay=0.0, creation_chunk=10)
+    for _ in range(5):
+        await harness.reconciler.reconcile(KEY)
+    state = harness.stored["state"]
+    assert state["phase"] in ("Pending", "Failed")
+    assert len(msgspec.json.encode(harness.stored)) < 200_000
+    assert harness.pods() or state["phase"] == "Failed" or state["reason"]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(expensive_jobs.expensive_jobs(max_size=300))
+def test_any_mixture_of_expensive_shapes_gets_a_status(document: Object) -> None:
+    async def reconcile() -> Object:
+        harness = Harness(document, status_delay=0.0, creation_chunk=10)
+        for _ in range(3):
+            await harness.reconciler.reconcile(KEY)
+        return harness.stored
+
+    assert asyncio.run(reconcile())["state"]["phase"] in ("Pending", "Failed")
+
+
 async def test_a_tenants_imitation_of_volcano_changes_nothing() -> None:
     cluster = Cluster()
     cluster.add_hostile()
@@ -219,3 +246,66 @@ async def test_thousands_of_commands_reach_the_lifecycle_in_order() -> None:
     state.commands.refresh()
     assert list(state.observed.commands) == [f"c{number}" for number in range(COMMANDS)]
     assert PARTIAL_COMMANDS.model is PartialCommand
+
+
+def _imitate_volcano(ground: ControllerCluster) -> str:
+    """A ready pod with the label of Volcano's controller manager, in a namespace that a tenant has created."""
+    if ground.api.find("/api/v1/namespaces/volcano-system") is None:
+        ground.api.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+    core = "/api/v1/namespaces/volcano-system"
+    ground.api.wait(f"{core}/serviceaccounts/default", lambda seen: seen is not None, what="created")
+    pod = {
+        "metadata": {"name": "imitation", "labels": {"app": "volcano-controller"}},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]},
+    }
+    ground.api.create(f"{core}/pods", pod)
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    ground.api.patch(f"{core}/pods/imitation/status", ready)
+    return f"{core}/pods/imitation"
+
+
+def _seconds_to_run(ground: ControllerCluster, prefix: str, count: int) -> float:
+    """The median of the times from the creation of an ordinary Job until it runs."""
+    found = []
+    for number in range(count):
+        began = time.monotonic()
+        ground.create(job(f"{prefix}{number}", task("a", 1, after=None)))
+        ground.wait_phase(f"{prefix}{number}", "Running")
+        found.append(time.monotonic() - began)
+    return statistics.median(found)
+
+
+@pytest.mark.cluster
+def test_on_a_real_api_server_hostile_jobs_delay_no_other_job_by_a_second(
+    ground: ControllerCluster,
+    serve: Callable[..., Any],
+    fakes: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fakes(1)
+    imitation = _imitate_volcano(ground)
+    try:
+        serve()
+        alone = _seconds_to_run(ground, "alone", 5)
+        for name, document in HOSTILE.items():
+            hostile = {**document, "metadata": {"name": name}}
+            try:
+                ground.create(hostile)
+            except ApiError:
+                continue  # the schema rejects it
+        for number in range(200):
+            ground.command("commands", "ResumeJob" if number % 2 else "AbortJob")
+        marks = {"metadata": {"annotations": {"volcano.sh/task-index": "2000000000"}}}
+        ground.api.patch(f"{ground.core}/pods/alone0-a-0", marks)
+        ground.api.create(
+            f"{ground.core}/configmaps", {"metadata": {"name": "big"}, "data": {"x": "y" * 900_000}}
+        )
+        shared = _seconds_to_run(ground, "shared", 10)
+    finally:
+        ground.api.delete(imitation)
+    with capsys.disabled():
+        print(
+            f"\n  an ordinary Job runs after {alone:.2f} s alone, {shared:.2f} s next to hostile ones", end=""
+        )
+    assert shared <= alone + 1.0
+    assert ground.phase("alone0") == "Running", "an edited annotation changes nothing"

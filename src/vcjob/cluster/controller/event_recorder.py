@@ -84,7 +84,8 @@ class EventRecorder:
         """Report what keeps pods from being created or from running, once for each reason."""
         blocked = state.observed.blocked or state.observed.held
         if blocked is not None and blocked.reason not in _EXPECTED:
-            self.emit(state, "Warning", blocked.reason, blocked.message, once_per_reason=True)
+            type: EventType = "Normal" if blocked.reason == reasons.WAITING_IN_QUEUE else "Warning"
+            self.emit(state, type, blocked.reason, blocked.message, once_per_reason=True)
 
     def _combine(self, state: JobState, type: EventType, reason: str, message: str) -> None:
         """Collect events of one reason for some seconds: a drained node loses many pods, one after the other."""
