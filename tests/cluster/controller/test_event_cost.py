@@ -140,7 +140,7 @@ def _as_sent(index: int, phase: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", [PartialJob, PartialSpecced, PartialGroup])
-def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
+def test_decoded_parts_do_not_keep_the_whole_message_alive(kind: type) -> None:
     fields: dict[str, Any] = {f"f:{number}": {} for number in range(1000)}
     message = msgspec.json.encode(
         {"metadata": {"name": "j", "managedFields": [fields]}, "spec": {"a": 1}, "status": {"phase": "x"}}
@@ -151,7 +151,7 @@ def test_no_message_is_kept_for_the_part_of_it_that_is(kind: type) -> None:
     assert bytes(found.spec) == b'{"a":1}'
 
 
-async def test_how_pods_look_is_not_kept_once_they_are_made_and_known_again_when_one_is_lost() -> None:
+async def test_pod_templates_are_dropped_after_creation_and_rendered_again_when_needed() -> None:
     harness = Harness(job("j", task("a", 2, after=None)))
     await harness.reconcile()
     assert harness.state.plan is not None and not harness.state.plan._stencils

@@ -52,7 +52,7 @@ def test_without_volcano_one_event_says_who_schedules(ground: ControllerCluster,
     assert {pod["spec"]["schedulerName"] for pod in ground.pods()} == {"default-scheduler"}
 
 
-def test_what_the_api_server_warns_of_is_told_on_the_job(ground: ControllerCluster, serve: Serve) -> None:
+def test_a_warning_of_the_api_server_is_an_event_on_the_job(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     warn = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
     ground.api.patch(f"/api/v1/namespaces/{ground.namespace}", warn)
@@ -105,7 +105,9 @@ def test_spec_suspend_suspends_and_resumes(ground: ControllerCluster, serve: Ser
     ground.wait_phase("dozing", "Running")
 
 
-def test_a_change_that_is_not_allowed_is_told_and_left_out(ground: ControllerCluster, serve: Serve) -> None:
+def test_a_change_that_is_not_allowed_is_reported_and_ignored(
+    ground: ControllerCluster, serve: Serve
+) -> None:
     serve()
     ground.create(job("fixed", task("a", 1, after=None), maxRetry=5))
     ground.wait_phase("fixed", "Running")
@@ -121,7 +123,7 @@ def test_a_change_that_is_not_allowed_is_told_and_left_out(ground: ControllerClu
     assert pods[0]["spec"]["containers"][0]["image"] == "busybox:1.36.1"
 
 
-def test_a_job_is_deleted_and_made_anew_under_its_name_at_once(
+def test_a_job_is_deleted_and_at_once_created_again_under_its_name(
     ground: ControllerCluster, serve: Serve
 ) -> None:
     serve()
@@ -139,7 +141,7 @@ def test_a_job_is_deleted_and_made_anew_under_its_name_at_once(
     assert service["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
-def test_what_is_deleted_or_changed_is_healed(ground: ControllerCluster, serve: Serve) -> None:
+def test_what_is_deleted_or_changed_is_restored(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(trio("whole", after=None))
     ground.wait_phase("whole", "Running")
@@ -198,7 +200,7 @@ def test_an_invalid_job_fails_with_all_its_problems(ground: ControllerCluster, s
     assert ground.pods() == []
 
 
-def test_a_pod_that_only_claims_the_labels_is_nobodys(ground: ControllerCluster, serve: Serve) -> None:
+def test_a_pod_with_only_the_labels_does_not_count(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     labels = {"volcano.sh/job-name": "real", "volcano.sh/task-spec": "a", "volcano.sh/task-index": "0"}
     impostor = {
@@ -225,7 +227,7 @@ def test_a_full_quota_is_the_reason_until_it_is_raised(ground: ControllerCluster
     ground.wait_phase("squeezed", "Running")
 
 
-def test_the_schedulers_words_are_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
+def test_the_schedulers_message_is_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     huge = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1000"}}}]}
     ground.create(job("huge", task("a", 2, pod=huge)))
@@ -242,7 +244,7 @@ def test_a_pod_that_the_namespace_forbids_is_the_jobs_reason(ground: ControllerC
     assert "allowPrivilegeEscalation" in ground.wait_reason("careless", "PodSecurity")
 
 
-def test_a_volume_that_is_not_there_is_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
+def test_a_missing_volume_is_the_jobs_reason(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     ground.create(job("stored", task("a", 1), volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
@@ -298,7 +300,7 @@ def test_the_pods_of_a_deleted_job_end_with_it(ground: ControllerCluster, serve:
     assert controller.writes()["delete", "pods"] <= 3, "whoever comes first, we or the garbage collector"
 
 
-def test_pods_that_a_deleted_job_leaves_behind_run_on(ground: ControllerCluster, serve: Serve) -> None:
+def test_orphaned_pods_of_a_deleted_job_continue_to_run(ground: ControllerCluster, serve: Serve) -> None:
     serve()
     ground.create(job("gone", task("a", 3, after=None)))
     ground.wait_phase("gone", "Running")

@@ -43,14 +43,14 @@ async def test_the_garbage_collector_has_its_turn_first() -> None:
     assert 0 < max(harness.queue.later) <= orphans.GRACE_SECONDS
 
 
-async def test_what_it_leaves_behind_is_deleted() -> None:
+async def test_what_the_garbage_collector_leaves_is_deleted() -> None:
     harness = await _deleted()
     harness.state.orphaned_since = LONG_AGO
     await harness.reconcile()
     assert _left(harness) == set()
 
 
-async def test_so_it_is_when_another_job_has_the_name_by_now() -> None:
+async def test_objects_are_deleted_also_when_another_job_has_the_name() -> None:
     harness = await _deleted()
     harness.api.put("jobs", {"metadata": {"name": "j", "uid": "another"}, "spec": {}})
     harness.state.orphaned_since = LONG_AGO
@@ -72,7 +72,7 @@ async def test_a_command_without_a_job_is_deleted(job_exists: bool, monkeypatch:
     assert (("commands", "c") in harness.api.objects) is job_exists
 
 
-async def test_a_controller_that_never_saw_the_job_sees_to_it_too() -> None:
+async def test_a_controller_that_never_saw_the_job_deletes_its_objects_too() -> None:
     harness = await _deleted()
     harness.take_over()
     harness.show("j-a-1", "Succeeded")
@@ -106,7 +106,7 @@ async def test_nothing_is_deleted_while_the_server_does_not_know_jobs() -> None:
     assert _left(harness) == before
 
 
-async def test_what_was_given_to_another_meanwhile_is_left_alone() -> None:
+async def test_an_object_that_got_another_owner_is_not_touched() -> None:
     harness = await _deleted()
     service = harness.api.objects["services", "j"]
     harness.api.put("services", {**service, "metadata": {**service["metadata"], "ownerReferences": []}})

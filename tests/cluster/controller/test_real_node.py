@@ -41,7 +41,7 @@ def test_the_guides_file_runs_unmodified(
     assert "rank 0 of 3 is done" in said
 
 
-def test_a_wait_for_the_master_in_vain_fails_the_job(
+def test_a_wait_for_the_master_that_times_out_fails_the_job(
     ground: ControllerCluster, serve: Serve, node: Node, dns: Part
 ) -> None:
     """Under OnFailure the kubelet would start the wait anew for ever."""

@@ -83,7 +83,7 @@ async def test_a_refusal_is_the_reason_and_is_tried_again_with_one_pod() -> None
     assert harness.stored["state"]["reason"] == "PodsPending"
 
 
-async def test_a_pod_that_is_ours_already_is_taken_as_made() -> None:
+async def test_an_existing_pod_of_the_job_counts_as_created() -> None:
     harness = Harness(job("j", task("a", 1)))
     lost = False
 
@@ -105,7 +105,7 @@ async def test_a_pod_that_is_ours_already_is_taken_as_made() -> None:
     assert [key[:2] for key in harness.state.observed.pods] == [("a", 0)]
 
 
-async def test_a_foreign_pod_of_the_name_is_left_alone() -> None:
+async def test_a_pod_of_another_owner_with_the_name_is_not_touched() -> None:
     harness = Harness(job("j", task("a", 1)), status_delay=0.0)
     harness.api.put("pods", {"metadata": {"name": "j-a-0"}})
     await harness.reconcile()
@@ -130,14 +130,14 @@ async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop
     assert harness.api.requests["create", "pods"] == 1
 
 
-async def test_a_deleted_job_is_let_go() -> None:
+async def test_a_job_that_is_being_deleted_gets_no_requests() -> None:
     harness = Harness(job("j", task("a", 1)))
     harness.change(job("j", task("a", 1)), deletionTimestamp="2026-01-01T00:00:00Z")
     await harness.reconcile()
     assert not harness.api.requests
 
 
-async def test_a_refused_job_is_written_once_and_never_run() -> None:
+async def test_a_rejected_job_is_written_once_and_never_run() -> None:
     harness = Harness(job("j", minAvailable=2))
     await harness.reconcile()
     await harness.reconcile()
@@ -146,7 +146,7 @@ async def test_a_refused_job_is_written_once_and_never_run() -> None:
     assert dict(harness.api.requests) == {("patch", "jobs"): 1}
 
 
-async def test_a_pod_made_and_gone_unseen_is_replaced() -> None:
+async def test_a_pod_that_was_deleted_before_it_was_seen_is_replaced() -> None:
     harness = Harness(job("j", task("a", 1, after=None)))
     await harness.reconcile()
     del harness.api.objects["pods", "j-a-0"]
@@ -174,7 +174,7 @@ async def test_a_finished_job_keeps_little_in_memory() -> None:
     assert harness.api.requests.total() == before
 
 
-async def test_a_finished_job_that_changes_is_looked_at_again() -> None:
+async def test_a_finished_job_that_changes_is_reconciled_again() -> None:
     harness = Harness(job("j", task("a", 1)))
     await harness.reconcile()
     harness.show("j-a-0", "Succeeded")
@@ -225,7 +225,7 @@ async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> No
     assert harness.stored["succeeded"] == 1, "it is still followed"
 
 
-async def test_the_events_of_a_slow_starter_are_asked_for_and_told_of() -> None:
+async def test_the_events_of_a_slow_starter_are_fetched_and_reported() -> None:
     harness = Harness(job("j", task("a", 2)), status_delay=0.0)
     await harness.reconcile()
     words = 'MountVolume.SetUp failed for volume "data": configmap "data" not found'
@@ -246,7 +246,7 @@ async def test_the_events_of_a_slow_starter_are_asked_for_and_told_of() -> None:
     assert harness.api.requests["list", "events"] == 1, "not at every look"
 
 
-async def test_without_the_right_to_see_events_the_job_goes_on() -> None:
+async def test_without_the_right_to_list_events_the_job_continues() -> None:
     harness = Harness(job("j", task("a", 1)), status_delay=0.0)
     await harness.reconcile()
     harness.api.refuse = refusing("list", "events", lambda: Forbidden(403, server_message="no events"))
@@ -258,7 +258,7 @@ async def test_without_the_right_to_see_events_the_job_goes_on() -> None:
     assert harness.stored["state"]["reason"] == "Starting"
 
 
-async def test_a_pod_made_by_a_controller_that_died_and_gone_since_is_not_made_twice() -> None:
+async def test_a_pod_of_a_dead_controller_that_was_deleted_since_is_not_created_twice() -> None:
     """Nobody wrote down that it was there; that it was to be made was written before."""
     harness = Harness(job("j", task("a", 3), policies=[{"event": "PodEvicted", "action": "AbortJob"}]))
     await harness.reconcile()
@@ -270,7 +270,7 @@ async def test_a_pod_made_by_a_controller_that_died_and_gone_since_is_not_made_t
     assert harness.stored["state"]["phase"] == "Pending", "nobody can say that it was evicted"
 
 
-async def test_what_a_controller_thought_of_at_its_start_survives_a_conflict() -> None:
+async def test_recovery_at_the_start_survives_a_conflict() -> None:
     harness = Harness(job("j", task("a", 1)))
     await harness.reconcile()
     del harness.api.objects["pods", "j-a-0"]
@@ -283,7 +283,7 @@ async def test_what_a_controller_thought_of_at_its_start_survives_a_conflict() -
     assert harness.attempts() == {"j-a-0": "1"}
 
 
-async def test_a_pod_that_is_gone_before_the_next_look_is_not_made_twice() -> None:
+async def test_a_pod_that_is_deleted_before_the_next_reconcile_is_not_created_twice() -> None:
     harness = Harness(job("j", task("a", 2)))
     await harness.reconciler.reconcile(KEY)
     assert set(harness.attempts().values()) == {"0"}
@@ -292,7 +292,7 @@ async def test_a_pod_that_is_gone_before_the_next_look_is_not_made_twice() -> No
     assert harness.attempts() == {"j-a-0": "1", "j-a-1": "0"}
 
 
-async def test_a_pod_that_the_cache_never_showed_is_not_made_twice() -> None:
+async def test_a_pod_that_the_informer_never_showed_is_not_created_twice() -> None:
     harness = Harness(job("j", task("a", 1)))
     await harness.reconciler.reconcile(KEY)
     del harness.api.objects["pods", "j-a-0"]
@@ -316,7 +316,7 @@ async def test_a_rank_whose_node_is_gone_is_replaced_and_does_not_fail_the_job()
     assert harness.attempts() == {"j-master-0": "0", "j-worker-0": "1", "j-worker-1": "0"}
 
 
-async def test_the_running_pods_of_a_deleted_job_are_told_at_once() -> None:
+async def test_the_running_pods_of_a_deleted_job_are_deleted_at_once() -> None:
     harness = Harness(job("j", task("a", 3, after=None)))
     await harness.reconcile()
     for name, phase in (("j-a-0", "Running"), ("j-a-1", "Succeeded"), ("j-a-2", "Pending")):
@@ -330,7 +330,7 @@ async def test_the_running_pods_of_a_deleted_job_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["the watch has shown it", "the watch is late"])
-async def test_a_pod_that_a_deleted_job_left_behind_lives_on(seen: bool) -> None:
+async def test_a_pod_that_a_deleted_job_orphaned_is_kept(seen: bool) -> None:
     harness = Harness(job("j", task("a", 2, after=None)))
     await harness.reconcile()
     for name in harness.pods():
@@ -344,7 +344,7 @@ async def test_a_pod_that_a_deleted_job_left_behind_lives_on(seen: bool) -> None
     assert harness.pods() == ["j-a-0"]
 
 
-async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> None:
+async def test_a_job_that_the_server_briefly_does_not_find_is_not_forgotten() -> None:
     """As while an API server starts: the same Job, unchanged in the next list, is reconciled again."""
     harness = Harness(job("j", task("a", 1)))
     harness.api.refuse = refusing("patch", "jobs", lambda: NotFound(404, server_message="not found"))
@@ -356,7 +356,7 @@ async def test_a_job_that_the_server_denies_for_a_moment_is_not_forgotten() -> N
     assert harness.pods() == ["j-a-0"]
 
 
-async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_made_twice() -> None:
+async def test_a_pod_whose_creation_got_no_answer_and_that_does_not_exist_is_not_created_twice() -> None:
     harness = Harness(job("j", task("a", 2)))
     lost = [Unreachable("cut off", may_have_applied=True)]
     harness.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None
@@ -367,7 +367,7 @@ async def test_a_pod_whose_making_was_not_heard_of_and_that_is_not_there_is_not_
     assert not harness.state.pods.uncertain
 
 
-async def test_what_the_api_server_warns_of_is_told_on_the_job_once() -> None:
+async def test_a_warning_of_the_api_server_is_one_event_on_the_job() -> None:
     harness = Harness(job("j", task("a", 3)))
     harness.api.warning = 'unknown field "spec.hots"'
     await harness.reconcile()

@@ -51,7 +51,7 @@ def test_a_gang_is_placed_by_volcanos_scheduler(
     ground.wait_phase("wide", "Running")
 
 
-def test_a_gang_that_cannot_be_made_whole_again_is_an_unknown_event(
+def test_a_gang_that_cannot_be_completed_again_is_an_unknown_event(
     ground: ControllerCluster, serve: Serve, volcano: Callable[..., None], fakes: Callable[..., Any]
 ) -> None:
     (node,) = fakes(1)
@@ -68,7 +68,7 @@ def test_a_gang_that_cannot_be_made_whole_again_is_an_unknown_event(
     assert "the scheduler finds no place for the rest" in state["message"]
 
 
-def test_it_refuses_to_run_beside_volcanos_job_controller(
+def test_it_refuses_to_run_next_to_volcanos_job_controller(
     ground: ControllerCluster, serve: Serve, volcano: Callable[..., None]
 ) -> None:
     volcano("full")

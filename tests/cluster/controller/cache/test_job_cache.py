@@ -96,7 +96,7 @@ def commands_of(jobs: JobCache) -> list[Command]:
     return list(state.observed.commands.values())
 
 
-def test_an_older_view_than_our_own_write_is_left_out(jobs: JobCache) -> None:
+def test_a_report_older_than_our_own_write_is_ignored(jobs: JobCache) -> None:
     jobs.job_changed(lean(5))
     jobs.job_changed(lean(4, generation=9))
     found = state_of(jobs).resource
@@ -126,7 +126,7 @@ def test_a_pod_that_is_gone_is_forgotten(jobs: JobCache, woken: Woken) -> None:
     assert woken == [KEY]
 
 
-def test_that_a_pod_was_there_is_kept_until_it_is_written_down(jobs: JobCache) -> None:
+def test_that_a_pod_existed_is_kept_until_it_is_written(jobs: JobCache) -> None:
     jobs.job_changed(lean())
     jobs.pod_changed(pod("Running"))
     state = state_of(jobs)
@@ -137,7 +137,7 @@ def test_that_a_pod_was_there_is_kept_until_it_is_written_down(jobs: JobCache) -
     assert not state.observed.pods
 
 
-def test_how_a_pod_ended_is_kept_until_it_is_written_down(jobs: JobCache) -> None:
+def test_how_a_pod_ended_is_kept_until_it_is_written(jobs: JobCache) -> None:
     jobs.job_changed(lean())
     jobs.pod_changed(pod("Running"))
     jobs.pod_gone(pod("Succeeded", containerStatuses=[ended("c", 0, 5)]))
@@ -158,7 +158,7 @@ def test_nothing_is_left_of_a_job_when_all_of_it_is_gone(jobs: JobCache) -> None
     assert len(jobs) == 0
 
 
-def test_a_job_made_anew_under_its_name_is_another(jobs: JobCache) -> None:
+def test_a_job_created_again_under_its_name_is_another_job(jobs: JobCache) -> None:
     jobs.job_changed(lean(1))
     jobs.pod_changed(pod("Running"))
     jobs.job_gone(lean(2))
@@ -168,7 +168,7 @@ def test_a_job_made_anew_under_its_name_is_another(jobs: JobCache) -> None:
     assert jobs.named("n", "j") is new
 
 
-def test_only_a_change_of_content_needs_a_look(jobs: JobCache, woken: Woken) -> None:
+def test_only_a_change_of_content_needs_a_check(jobs: JobCache, woken: Woken) -> None:
     jobs.job_changed(lean())
     state = state_of(jobs)
     jobs.object_changed("Service", service(2))
@@ -190,7 +190,7 @@ def test_our_own_write_is_no_change(jobs: JobCache) -> None:
     assert not state.objects.dirty
 
 
-def test_who_waits_for_a_name_is_woken_when_it_is_free(jobs: JobCache, woken: Woken) -> None:
+def test_a_job_that_waits_for_a_name_is_reconciled_when_it_is_free(jobs: JobCache, woken: Woken) -> None:
     jobs.job_changed(lean())
     state = state_of(jobs)
     state.retry.retry_at = 99.0
@@ -207,13 +207,13 @@ def test_a_command_finds_its_job_by_uid_or_by_name(jobs: JobCache, uid: str) -> 
     assert [c.action for c in commands_of(jobs)] == ["AbortJob"]
 
 
-def test_a_command_for_an_earlier_job_of_the_name_is_not_obeyed(jobs: JobCache) -> None:
+def test_a_command_for_an_earlier_job_of_the_name_is_ignored(jobs: JobCache) -> None:
     jobs.job_changed(lean())
     jobs.command_added(command({"kind": "Job", "name": "j", "uid": "earlier"}))
     assert not commands_of(jobs)
 
 
-def test_a_command_of_another_namespace_is_not_obeyed(jobs: JobCache) -> None:
+def test_a_command_of_another_namespace_is_ignored(jobs: JobCache) -> None:
     jobs.job_changed(lean())
     jobs.command_added(command({"kind": "Job", "name": "j", "uid": "job-uid"}, namespace="theirs"))
     assert not commands_of(jobs)
@@ -290,7 +290,7 @@ def test_our_own_write_is_known_without_reading_it(jobs: JobCache) -> None:
     assert state.status is status
 
 
-def test_commands_are_obeyed_in_the_order_in_which_they_were_given(jobs: JobCache) -> None:
+def test_commands_are_executed_in_the_order_of_their_creation(jobs: JobCache) -> None:
     jobs.job_changed(lean())
     target = {"kind": "Job", "name": "j", "uid": "job-uid"}
     jobs.command_added(command(target, "second", 8, "ResumeJob"))
@@ -298,13 +298,13 @@ def test_commands_are_obeyed_in_the_order_in_which_they_were_given(jobs: JobCach
     assert [c.action for c in commands_of(jobs)] == ["AbortJob", "ResumeJob"]
 
 
-def test_a_pod_event_that_says_nothing_new_wakes_nobody(jobs: JobCache, woken: Woken) -> None:
+def test_a_pod_event_without_news_causes_no_reconcile(jobs: JobCache, woken: Woken) -> None:
     jobs.pod_changed(pod("Running", spec={"nodeName": "a"}))
     jobs.pod_changed(pod("Running", spec={"nodeName": "a"}))
     assert woken.seconds == [CHANGE_DELAY_SECONDS]
 
 
-def test_new_words_about_a_waiting_pod_are_not_urgent(jobs: JobCache, woken: Woken) -> None:
+def test_a_new_message_about_a_waiting_pod_is_not_urgent(jobs: JobCache, woken: Woken) -> None:
     jobs.pod_changed(pod("Pending"))
     unschedulable = {
         "type": "PodScheduled",
@@ -316,7 +316,7 @@ def test_new_words_about_a_waiting_pod_are_not_urgent(jobs: JobCache, woken: Wok
     assert woken.seconds == [CHANGE_DELAY_SECONDS, CAUSE_DELAY_SECONDS]
 
 
-def test_a_pod_group_that_is_let_in_is_urgent(jobs: JobCache, woken: Woken) -> None:
+def test_a_pod_group_that_is_admitted_is_urgent(jobs: JobCache, woken: Woken) -> None:
     for version, phase in ((1, "Pending"), (2, "Inqueue")):
         meta = {
             "name": "j",

@@ -22,7 +22,7 @@ def reason(found: object) -> str:
     return getattr(found, "reason", "")
 
 
-def test_the_schedulers_own_words() -> None:
+def test_the_schedulers_own_message_is_reported() -> None:
     cause = cause_of(pod(conditions=[UNSCHEDULABLE]))
     assert cause is not None
     assert (cause.reason, cause.message) == ("Unschedulable", "0/3 nodes")
@@ -36,7 +36,7 @@ def test_an_image_that_cannot_be_pulled() -> None:
     assert cause.reason == "ImagePull" and "Back-off pulling x" in cause.message
 
 
-def test_a_running_pod_in_a_crash_loop_and_its_last_words() -> None:
+def test_a_running_pod_in_a_crash_loop_shows_its_last_exit() -> None:
     status = waiting("c", "CrashLoopBackOff", lastState=ended("c", 3, 5, message="a\nboom\n")["state"])
     cause = cause_of(pod("Running", spec=PLACED, containerStatuses=[status]))
     assert cause is not None
@@ -50,7 +50,7 @@ def test_an_init_step_is_named() -> None:
     assert cause.reason == "InitStep" and "fetch-data" in cause.message
 
 
-def test_the_wait_for_the_master_is_told_in_words() -> None:
+def test_the_wait_for_the_master_has_its_own_message() -> None:
     running = {"name": "wait-for-master", "state": {"running": {}}}
     cause = cause_of(pod(spec=PLACED, initContainerStatuses=[running]))
     assert cause is not None and cause.message == "waits for the master's port"
@@ -71,7 +71,7 @@ def test_a_pod_on_its_way_has_no_cause_for_a_while() -> None:
     assert causes.worst(due) == (None, None)
 
 
-def test_a_pod_that_is_up_or_going_has_no_cause() -> None:
+def test_a_pod_that_runs_or_terminates_has_no_cause() -> None:
     assert cause_of(pod("Running", spec=PLACED)) is None
     assert (
         cause_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:00:40Z"}, conditions=[UNSCHEDULABLE]))
@@ -79,7 +79,7 @@ def test_a_pod_that_is_up_or_going_has_no_cause() -> None:
     )
 
 
-def test_nobody_schedules_it_is_said_only_after_a_while() -> None:
+def test_a_missing_scheduler_is_reported_only_after_some_seconds() -> None:
     causes = PodCauses()
     causes.put(pod(spec={"schedulerName": "nobody"}))
     assert causes.worst(EPOCH + 1) == (None, EPOCH + UNHANDLED_SECONDS)
@@ -105,7 +105,7 @@ def test_a_scheduler_that_is_busy_with_other_jobs_is_not_called_missing() -> Non
     assert reason(causes.worst(due)[0]) == "NoSuchScheduler"
 
 
-def test_what_a_user_must_mend_comes_first() -> None:
+def test_what_a_user_must_fix_comes_first() -> None:
     causes = PodCauses()
     causes.put(pod(uid="1", index=1, conditions=[UNSCHEDULABLE]))
     causes.put(pod(uid="2", index=2, spec=PLACED, containerStatuses=[waiting("c", "ErrImagePull", "gone")]))

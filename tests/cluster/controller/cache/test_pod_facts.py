@@ -8,7 +8,7 @@ from tests.cluster.controller.pods import EPOCH, at, ended, pod
 from vcjob.cluster.controller.cache.pod_facts import fact_of
 
 
-def test_a_new_pod_says_who_it_is_and_since_when() -> None:
+def test_a_new_pod_has_its_identity_and_creation_time() -> None:
     fact = fact_of(pod(task="worker", index=12, attempt=3))
     assert fact is not None
     assert (fact.task, fact.index, fact.attempt, fact.phase) == ("worker", 12, 3, "Pending")
@@ -22,7 +22,7 @@ HOSTILE = ["", "-1", "²", "٣", "2000000000", "150000", "1e3", "9" * 5000, " 1"
 @pytest.mark.parametrize(
     "marks", [{}, *({"volcano.sh/task-spec": "a", "volcano.sh/task-index": index} for index in HOSTILE)]
 )
-def test_a_pod_without_its_marks_is_no_pod_of_the_job(marks: dict[str, str]) -> None:
+def test_a_pod_without_valid_annotations_is_no_pod_of_the_job(marks: dict[str, str]) -> None:
     assert fact_of(pod(metadata={"annotations": marks})) is None
 
 
@@ -45,14 +45,14 @@ def test_a_running_pod_is_ready_by_its_condition_and_runs_since_its_first_contai
     assert (fact.ready, fact.since, fact.started) == (True, EPOCH + 7, EPOCH + 7)
 
 
-def test_a_pod_told_to_go_counts_from_when_it_was_told() -> None:
+def test_a_deleted_pod_terminates_since_the_request() -> None:
     fact = fact_of(pod("Running", metadata={"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30}))
     assert fact is not None
     assert fact.terminating and fact.since == EPOCH + 10
 
 
 @pytest.mark.parametrize(("second", "phase"), [(9, "Succeeded"), (10, "Failed"), (12, "Failed")])
-def test_an_end_in_good_order_after_being_told_to_go_is_no_success(second: int, phase: str) -> None:
+def test_an_exit_with_0_because_of_the_deletion_is_no_success(second: int, phase: str) -> None:
     deleted = {"deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30}
     fact = fact_of(pod("Succeeded", metadata=deleted, containerStatuses=[ended("c", 0, second)]))
     assert fact is not None
@@ -86,7 +86,7 @@ def test_of_two_failed_containers_the_first_counts() -> None:
     assert (fact.since, fact.finished) == (EPOCH + 9, EPOCH + 9)
 
 
-def test_in_one_second_what_failed_by_itself_goes_before_what_was_killed() -> None:
+def test_within_one_second_a_failure_comes_before_a_kill() -> None:
     fact = fact_of(pod("Failed", containerStatuses=[ended("victim", 137, 3), ended("cause", 1, 3)]))
     assert fact is not None and fact.failure is not None
     assert fact.failure.container == "cause"
@@ -125,7 +125,7 @@ def test_a_pod_that_failed_as_a_whole_gives_its_own_reason() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "Preempting", "NodeLost", "Shutdown"])
-def test_an_eviction_is_told_from_a_crash(reason: str) -> None:
+def test_an_eviction_is_distinguished_from_a_crash(reason: str) -> None:
     fact = fact_of(pod("Failed", reason=reason, containerStatuses=[ended("c", 137, 3)]))
     assert fact is not None and fact.evicted
 
@@ -144,7 +144,7 @@ def test_a_pod_that_succeeded_has_no_failure_whatever_its_containers_did_before(
     assert fact.failure is None and not fact.evicted and fact.finished == EPOCH + 9
 
 
-def test_a_pod_that_is_cleared_away_with_its_node_is_going_and_has_not_failed_for_good() -> None:
+def test_a_pod_that_is_garbage_collected_with_its_node_is_terminating_and_has_not_failed() -> None:
     target = {
         "type": "DisruptionTarget",
         "status": "True",

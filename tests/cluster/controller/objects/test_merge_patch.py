@@ -30,7 +30,9 @@ def test_equal_documents_need_no_patch(document: dict[str, Any]) -> None:
 
 
 @given(documents, documents)
-def test_what_is_wanted_is_there_after_the_patch(actual: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_a_patched_document_has_everything_that_is_wanted(
+    actual: dict[str, Any], wanted: dict[str, Any]
+) -> None:
     assert owned_patch(merged(actual, owned_patch(actual, wanted)), wanted) == {}
 
 

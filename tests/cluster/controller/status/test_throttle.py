@@ -12,13 +12,13 @@ def left(patience: StatusThrottle, waited: float, *, only_waits: bool = False, b
     return patience.seconds_left(UnsavedCounters(1000.0, only_waits), 1000.0 + waited, busy=busy)
 
 
-def test_counters_wait_a_moment_for_company() -> None:
+def test_counters_are_batched_for_the_delay() -> None:
     assert left(StatusThrottle(1.0), 0.0) == 1.0
     assert left(StatusThrottle(1.0), 0.75) == 0.25
     assert left(StatusThrottle(1.0), 1.0) == 0.0
 
 
-def test_they_wait_longer_in_a_rush_and_those_of_waiting_pods_longest() -> None:
+def test_counters_wait_longer_while_busy_and_those_of_waiting_pods_longest() -> None:
     assert left(StatusThrottle(1.0), 1.0, busy=True) == BUSY_FACTOR - 1.0
     assert left(StatusThrottle(1.0), 1.0, busy=True, only_waits=True) == WAITING_FACTOR - 1.0
     assert left(StatusThrottle(1.0), float(WAITING_FACTOR), only_waits=True) == 0.0
@@ -35,7 +35,7 @@ def test_counters_of_many_jobs_at_once_wait_but_not_for_ever() -> None:
         assert left(patience, float(BUSY_FACTOR)) == 0.0
 
 
-def test_who_is_told_to_wait_is_never_kept_beyond_the_limit_of_a_rush() -> None:
+def test_no_counter_waits_longer_than_the_busy_limit() -> None:
     patience = StatusThrottle(1.0)
     while left(patience, 4.5) == 0.0:
         pass

@@ -20,7 +20,7 @@ ATTEMPT = "vcjob.io/attempt"
 QUOTA = "exceeded quota: few, requested: pods=1"
 
 
-async def test_objects_come_before_pods_and_say_that_the_job_has_begun() -> None:
+async def test_objects_are_created_before_pods_and_show_that_the_job_has_started() -> None:
     harness = Harness(trio("j"), status_delay=60.0)
     seen: list[tuple[str, str]] = []
     harness.api.refuse = lambda verb, plural, name: seen.append((verb, plural))
@@ -38,7 +38,7 @@ async def test_a_job_without_objects_has_its_status_written_before_its_pods() ->
     assert seen == [("patch", "jobs"), ("create", "pods"), ("create", "pods")]
 
 
-async def test_an_object_that_nobody_watches_does_not_tell_that_the_job_has_begun() -> None:
+async def test_an_object_that_is_not_watched_does_not_show_that_the_job_has_started() -> None:
     harness = Harness(job("j", task("a", 1)), status_delay=60.0)
     meta = {"name": "j", "uid": "other", "namespace": NAMESPACE, "resourceVersion": "1"}
     harness.state.objects.owned["Widget", "j"] = _read(PARTIAL_CLAIMS, {"metadata": meta})
@@ -46,7 +46,7 @@ async def test_an_object_that_nobody_watches_does_not_tell_that_the_job_has_begu
     assert harness.stored["state"]["phase"] == "Pending"
 
 
-async def test_one_who_takes_over_before_the_first_status_makes_no_attempt_twice() -> None:
+async def test_a_new_leader_before_the_first_status_repeats_no_attempt() -> None:
     harness = Harness(trio("j"), status_delay=60.0)
     await harness.reconcile()
     assert harness.stored == {}
@@ -71,7 +71,7 @@ async def test_what_is_not_written_yet_is_not_forgotten_because_somebody_writes_
     assert harness.api.objects["pods", "j-worker-1"]["metadata"]["labels"][ATTEMPT] == "1"
 
 
-async def test_one_who_takes_over_before_the_first_status_keeps_to_the_gang_that_was_begun_with() -> None:
+async def test_a_new_leader_before_the_first_status_keeps_the_gang() -> None:
     harness = Harness(trio("j"), status_delay=60.0)
     harness.api.put("podgroups", {"metadata": {"name": f"j-{UID}", "ownerReferences": [OWNER]}, "spec": {}})
     harness.take_over()
@@ -79,7 +79,7 @@ async def test_one_who_takes_over_before_the_first_status_keeps_to_the_gang_that
     assert harness.state.chosen_gang == "volcano"
 
 
-async def test_the_first_status_comes_within_a_moment() -> None:
+async def test_the_first_status_is_written_after_the_delay() -> None:
     harness = Harness(trio("j"), status_delay=1.0)
     await harness.reconcile()
     assert 0 < min(harness.queue.later) <= 1
@@ -88,7 +88,7 @@ async def test_the_first_status_comes_within_a_moment() -> None:
     assert (harness.stored["state"]["phase"], harness.stored["pending"]) == ("Pending", 3)
 
 
-async def test_counters_alone_wait_for_company() -> None:
+async def test_counter_only_changes_are_batched() -> None:
     harness = Harness(trio("j"), status_delay=60.0)
     await harness.reconcile()
     for name in harness.pods():
@@ -126,7 +126,7 @@ async def test_nothing_new_costs_no_request() -> None:
     assert harness.api.requests.total() == before
 
 
-async def test_a_changed_job_is_decided_on_anew_before_anything_is_written() -> None:
+async def test_a_changed_job_is_decided_again_before_anything_is_written() -> None:
     harness = Harness(job("j", task("a", 1, after=None)))
     await harness.reconcile()
     harness.api.put("jobs", {**harness.api.objects["jobs", "j"]})  # somebody wrote, and the watch is late
@@ -136,7 +136,7 @@ async def test_a_changed_job_is_decided_on_anew_before_anything_is_written() -> 
     assert harness.api.requests["get", "jobs"] == 1
 
 
-async def test_a_stop_in_good_order_writes_what_waits() -> None:
+async def test_a_graceful_stop_writes_the_batched_counters() -> None:
     harness = Harness(trio("j"), status_delay=60.0)
     await harness.reconcile()
     assert harness.stored == {}
@@ -146,7 +146,7 @@ async def test_a_stop_in_good_order_writes_what_waits() -> None:
     assert harness.api.requests["patch", "jobs"] == 1
 
 
-async def test_a_stop_does_not_wait_for_an_api_server_that_is_away(
+async def test_a_stop_does_not_wait_for_an_unreachable_api_server(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def hangs() -> None:
