@@ -238,8 +238,8 @@ def test_a_job_that_waits_for_room_says_so_in_its_message(
     stuffing = _fill(small_disk)
     eventually(lambda: "No space left" in handle.status().state.message)
     follower = handle.follow()
-    follower.look()
-    assert "No space left" in follower.status.state.message and follower.stuck()
+    follower.poll()
+    assert "No space left" in follower.status.state.message and follower.has_trouble()
     follower.close()
     stuffing.unlink()
     assert handle.wait(PATIENCE) == "Completed"

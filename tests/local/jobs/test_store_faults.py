@@ -108,7 +108,7 @@ def _recording(store: Store) -> Callable[[], object]:
             run.write_pods([PodState(task="a", index=0, name="job-a-0", uid="u", version=number, attempt=0)])
             run.add_event(Event(1.0, "Normal", "Step", "x" * 100))
         run.write_pods([], durable=True)
-        run.forget_setting()
+        run.forget_environment()
 
     return record
 

@@ -112,7 +112,7 @@ def test_a_zygote_that_dies_is_replaced_by_the_plain_way(make: Make) -> None:
     starter, said = make(thing="import os, sys\nsys.stderr.write('no more\\n')\nos._exit(1)")
     (starter.folder / "p.py").write_text("print('hello')")
     assert starter.run(PYTHON, "p.py", env=library_env(starter)).out == "hello\n"
-    assert said == ["not started warm: the process that was to start it died (no more)"]
+    assert said == ["not started warm: the process that should have forked it died (no more)"]
 
 
 @pytest.mark.parametrize(
@@ -369,5 +369,7 @@ def test_an_interpreter_that_is_too_old_is_left_to_the_plain_way(tmp_path: Path,
     launcher = WarmLauncher(say=said.append, folder=str(tmp_path / "warm"), imports=())
     (tmp_path / "p.py").write_text("print('hello')")
     assert Starter(launcher, tmp_path).run(str(found[0]), "p.py").out == "hello\n"
-    assert said == ["not started warm: the process that was to start it died (it needs Python 3.11 or later)"]
+    assert said == [
+        "not started warm: the process that should have forked it died (it needs Python 3.11 or later)"
+    ]
     launcher.close()

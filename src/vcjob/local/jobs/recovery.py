@@ -69,7 +69,7 @@ def _settle(run: RunDir, status: Status) -> Status:
         run.write_pods(pods, durable=True)
         run.write_status(status)
         run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
-        run.forget_setting()
+        run.forget_environment()
         run.release_room()
         for command in run.commands():
             run.forget_command(command.uid)

@@ -136,16 +136,16 @@ class RunDir:
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._damaged("job.json", error) from error
 
-    def setting(self) -> RunConfig:
+    def config(self) -> RunConfig:
         return self._read("setting.json", RunConfig) or RunConfig()
 
-    def forget_setting(self) -> None:
-        """The run is over for good: the caller's environment and secrets have no business here any more."""
+    def forget_environment(self) -> None:
+        """The run is over: remove the caller's environment and the Secrets of the bundle from the store."""
         try:
-            setting = self.setting()
+            config = self.config()
         except RunDamaged:
-            setting = RunConfig()
-        kept = RunConfig(cwd=setting.cwd, warm=setting.warm, python=setting.python)
+            config = RunConfig()
+        kept = RunConfig(cwd=config.cwd, warm=config.warm, python=config.python)
         self._write(lambda: files.write_json(self.path("setting.json"), kept))
 
     def status(self) -> Status | None:

@@ -1,6 +1,6 @@
-"""Where a supervisor's process begins: it leaves its starter before it loads anything.
+"""The start of a supervisor's process: it detaches from its starter before it loads anything.
 
-python -P -m vcjob.local.supervisor [warm]     (descriptor 4 is the socket by which it is told its run; see seat.py)
+python -P -m vcjob.local.supervisor [warm]     (descriptor 4 is the socket over which it gets its run; see prestart.py)
 """
 
 import os
@@ -15,21 +15,21 @@ def main() -> int:
     if os.fork():
         os._exit(0)
     os.chdir("/")
-    # Pipes of the shell that started us, which somebody may wait for the end of.
+    # Pipes of the shell that started us: a reader may wait for their end.
     os.closerange(5, os.sysconf("SC_OPEN_MAX"))
-    early = None
+    zygote = None
     if "warm" in sys.argv[1:]:
-        from vcjob.local.warm.prestart import start_early
+        from vcjob.local.warm.prestart import prestart_zygote
 
-        early = start_early()
+        zygote = prestart_zygote()
     from vcjob.local.supervisor import supervisor
     from vcjob.local.supervisor.prestart import wait_for_run
 
     folder = wait_for_run()
-    return 0 if folder is None else supervisor.main(folder, early)
+    return 0 if folder is None else supervisor.main(folder, zygote)
 
 
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    os._exit(code)  # whoever waits for the lock need not wait for the interpreter to tidy up
+    os._exit(code)  # whoever waits for the lock need not wait for the interpreter to clean up

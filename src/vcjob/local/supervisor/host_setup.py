@@ -1,4 +1,7 @@
-"""What a run finds on this machine: a free port, the names of its hosts made local, its bundle, its GPUs."""
+"""What a run needs of this machine: a free master port, local host names, its ConfigMaps and Secrets, claim folders.
+
+The supervisor calls it once, before the first pod. Nothing here starts or stops anything; the port is held by a claim.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def host_pattern(job: Job) -> re.Pattern[str]:
 
 
 def planned_port(plan: Plan) -> int | None:
-    """The port that the ranks meet at, as the Job names it."""
+    """The MASTER_PORT that the Job names."""
     for task in plan.job.tasks:
         if not task.replicas:
             continue
@@ -42,7 +45,7 @@ def planned_port(plan: Plan) -> int | None:
 
 
 def find_port(plan: Plan) -> tuple[int | None, int | None, Claim | None]:
-    """The port of the Job, the one it has here, and the claim on that."""
+    """The Job's port, the port that is used here, and the claim on the latter."""
     port = planned_port(plan)
     if port is None:
         return None, None, None
@@ -51,12 +54,12 @@ def find_port(plan: Plan) -> tuple[int | None, int | None, Claim | None]:
 
 
 def make_host_context(
-    run: RunDir, plan: Plan, setting: RunConfig, port: int | None, local_port: int | None
+    run: RunDir, plan: Plan, config: RunConfig, port: int | None, local_port: int | None
 ) -> HostContext:
     pattern = host_pattern(plan.job)
     config_maps: dict[str, Mapping[str, str]] = {}
     secrets: dict[str, Mapping[str, bytes]] = {}
-    for obj in setting.bundle:
+    for obj in config.bundle:
         name = (obj.get("metadata") or {}).get("name") or ""
         if obj.get("kind") == "ConfigMap":
             config_maps[name] = obj.get("data") or {}
@@ -64,9 +67,9 @@ def make_host_context(
             secrets[name] = environment.secret_data(obj)
     for obj in plan.objects():
         if obj["kind"] == "ConfigMap":
-            config_maps[obj["metadata"]["name"]] = _made_local(obj.get("data") or {}, pattern)
+            config_maps[obj["metadata"]["name"]] = _with_local_hosts(obj.get("data") or {}, pattern)
     return HostContext(
-        env=environment.inherited(setting.env),
+        env=environment.inherited(config.env),
         config_maps=config_maps,
         secrets=secrets,
         hosts=pattern,
@@ -77,7 +80,7 @@ def make_host_context(
     )
 
 
-def _made_local(data: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, str]:
+def _with_local_hosts(data: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[str, str]:
     return {key: pattern.sub(environment.LOCALHOST, value) for key, value in data.items()}
 
 

@@ -1,10 +1,11 @@
-"""A supervisor that starts while the Job is still being read.
+"""Starts a supervisor's process, before its run is known if possible, and hands the run over to it.
 
-Reading a Job and loading the supervisor's code take about as long as each other, and a machine has more than one
-core: so the process is started first and told later which run is its own. It holds nothing until then; if it is
-never told, because the Job is not valid or Ctrl-C was pressed, it ends by itself.
+Reading a Job and loading the supervisor's code take about the same time, and a machine has more than one core. So
+`vcjob run` starts the process first and hands the run over when it exists. Until then the process holds nothing; if it
+gets no run, because the Job is not valid or Ctrl-C was pressed, it ends on its own.
 
-This module is loaded before anything else, so it loads nothing itself.
+`wait_for_run` is the other side, in the new process (`__main__`). This module is loaded before the rest of the package,
+so it loads as little as possible. Raises BackendError where the process cannot be started or has died.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 PROCESS_NAME = "vcjob-supervise"
 _SOCKET = 4
-_LOCK = 3  # run.LOCK_DESCRIPTOR, which would load half of the package
+_LOCK = 3  # run_dir.LOCK_DESCRIPTOR, whose module would load half of the package
 
 
 class PrestartedSupervisor:
-    """`uid` is the run's: it stands in the environment of all its processes."""
+    """A supervisor's process that waits for its run. `uid` is the run's, which all its processes carry as a mark."""
 
     def __init__(self, uid: str | None = None, *, warm: bool = False) -> None:
         self.uid = uid or _new_uid()
@@ -56,16 +57,15 @@ class PrestartedSupervisor:
         finally:
             theirs.close()
 
-    def take(self, run: RunDir, lock: int) -> bool:
-        """Give it the run and the run's lock; False if it has died. `lock` is closed here."""
+    def hand_over(self, run: RunDir, lock: int) -> None:
+        """Give it the run and the run's lock, which is closed here."""
         try:
             socket.send_fds(self._socket, [os.fsencode(run.folder)], [lock])
-        except OSError:
-            return False
+        except OSError as error:
+            raise BackendError("the supervisor exited before it received the run") from error
         finally:
             os.close(lock)
             self.close()
-        return True
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
@@ -74,11 +74,21 @@ class PrestartedSupervisor:
                 os.waitpid(self._pid, 0)  # it has left a fork behind, first thing, and ended
 
 
+def start_supervisor(run: RunDir, lock: int, prestarted: PrestartedSupervisor | None = None) -> None:
+    """Hand the run and its lock to a supervisor: the prestarted one, or a new one. `lock` is closed here."""
+    try:
+        prestarted = prestarted or PrestartedSupervisor(run.uid)
+    except BackendError:
+        os.close(lock)
+        raise
+    prestarted.hand_over(run, lock)
+
+
 def wait_for_run() -> str | None:
-    """In the new process: wait for a run, take its lock and its log; None if there will be none."""
-    with socket.socket(fileno=_SOCKET) as seat:
+    """In the new process: wait for a run, take its lock and open its log; None if there will be no run."""
+    with socket.socket(fileno=_SOCKET) as connection:
         try:
-            folder, descriptors, _, _ = socket.recv_fds(seat, 1 << 16, 1)
+            folder, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 1)
         except OSError:
             return None
     if not descriptors:

@@ -32,12 +32,12 @@ from vcjob.local.supervisor import host_setup
 from vcjob.local.supervisor.gpu_allocator import GpuAllocator
 from vcjob.local.supervisor.pods import Pods
 from vcjob.local.supervisor.prestart import PROCESS_NAME
-from vcjob.local.warm.policy import Warmth
+from vcjob.local.warm.policy import WarmPolicy
 from vcjob.plan.plan import Plan
 from vcjob.wellknown import reasons
 
 if TYPE_CHECKING:
-    from vcjob.local.warm.prestart import Early
+    from vcjob.local.warm.prestart import PrestartedZygote
 
 PORT_RESOURCE = "vcjob.io/master-port"
 
@@ -51,11 +51,11 @@ _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 class Supervisor:
-    def __init__(self, run: RunDir, early: Early | None = None) -> None:
+    def __init__(self, run: RunDir, zygote: PrestartedZygote | None = None) -> None:
         self.run = run
         self.job = run.job()
         self.status = run.status() or Status()
-        setting = run.setting()
+        config = run.config()
         self.loop = Loop()
         self.observed = Observed()
         self._notes: set[str] = set()
@@ -65,36 +65,36 @@ class Supervisor:
         self._unwritten = False
         plan = Plan(self.job)
         port, local_port, self._port_claim = host_setup.find_port(plan)
-        host = host_setup.make_host_context(run, plan, setting, port, local_port)
-        self._say_port(port, local_port)
-        self._gpus = GpuAllocator(self.job, setting.env, self.observed, self.loop, self._soon)
+        host = host_setup.make_host_context(run, plan, config, port, local_port)
+        self._record_port(port, local_port)
+        self._gpus = GpuAllocator(self.job, config.env, self.observed, self.loop, self._decide_soon)
         limits = Limits(run.uid, self._note)
-        self._warmth = Warmth(setting, self.job, run.uid, self._note, early)
+        self._warm_policy = WarmPolicy(config, self.job, run.uid, self._note, zygote)
         self.pods = Pods(
             run,
             plan,
             self.loop,
             Preparer(
                 host,
-                cwd=setting.cwd,
-                image_map=setting.images,
+                cwd=config.cwd,
+                image_map=config.images,
                 claims=host_setup.claim_folders(run, plan),
                 limits=limits,
-                hide_gpus="CUDA_VISIBLE_DEVICES" not in setting.env and gpus.has_nvidia(setting.env),
+                hide_gpus="CUDA_VISIBLE_DEVICES" not in config.env and gpus.has_nvidia(config.env),
             ),
             self.observed,
             launcher=self._launcher,
-            changed=self._soon,
+            changed=self._decide_soon,
             noted=self._note_once,
             output_lost=lambda reason: self._note_once(reasons.LOGS_LOST, reason),
             gone=self._gpus.give_back,
             close_in_shim=self._close_in_shim,
         )
         self._limits = limits
-        self._log_retention = LogRetention(run.path("pods"), limit_of(setting.env), self._logs_truncated)
-        self.pods.other_children = self._warmth.pids
+        self._log_retention = LogRetention(run.path("pods"), limit_of(config.env), self._logs_truncated)
+        self.pods.other_children = self._warm_policy.pids
         self.pods.remember(run.pods())
-        self._turn_timer: Timer | None = None
+        self._decide_timer: Timer | None = None
         self._wake_timer: Timer | None = None
         self._write_timer: Timer | None = None
         self._wake_fd = run.open_wake()
@@ -108,19 +108,19 @@ class Supervisor:
             self.loop.on_readable(self._wake_fd, self._woken)
         self._look_for_commands()
         self._check_log_size()
-        self._soon()
+        self._decide_soon()
         self.loop.run()
         self._limits.remove()
-        self._warmth.end()
+        self._warm_policy.end()
 
     # Deciding
 
-    def _soon(self) -> None:
-        """Decide after everything that has happened by now was heard."""
-        if self._turn_timer is None or not self._turn_timer.waiting:
-            self._turn_timer = self.loop.after(0, self._turn)
+    def _decide_soon(self) -> None:
+        """Decide once all reports that have arrived are read."""
+        if self._decide_timer is None or not self._decide_timer.waiting:
+            self._decide_timer = self.loop.after(0, self._decide)
 
-    def _turn(self) -> None:
+    def _decide(self) -> None:
         decision = decide(self.job, self.status, self.observed, time.time())
         try:
             if decision.status is not self.status:
@@ -139,7 +139,7 @@ class Supervisor:
         if self._wake_timer:
             self._wake_timer.cancel()
         if decision.wake_at is not None:
-            self._wake_timer = self.loop.after(decision.wake_at - time.time() + 0.001, self._soon)
+            self._wake_timer = self.loop.after(decision.wake_at - time.time() + 0.001, self._decide_soon)
 
     def _record(self, status: Status) -> None:
         try:
@@ -158,7 +158,7 @@ class Supervisor:
                 self.run.write_status(self.status)
             self.pods.write(last=True)
             if self.status.over:
-                self.run.forget_setting()
+                self.run.forget_environment()
                 self.run.release_room()
             if self._in_trouble:
                 self.run.set_trouble("")
@@ -176,7 +176,7 @@ class Supervisor:
         creations = [step for step in steps if isinstance(step, CreatePods)]
         may_create = self._gpus.have(creations, self.pods.uid_of)
         if not may_create:
-            self._soon()  # the next decision gives the missing GPUs as the reason
+            self._decide_soon()  # the next decision gives the missing GPUs as the reason
         for step in steps:
             match step:
                 case CreatePods():
@@ -189,9 +189,9 @@ class Supervisor:
                 case DeleteCommand():
                     self.run.forget_command(step.uid)
                     self.observed.commands.pop(step.uid, None)
-                    self._soon()
+                    self._decide_soon()
                 case EmitEvent():
-                    self._tell(step.type, step.reason, step.message)
+                    self._record_event(step.type, step.reason, step.message)
                 case _:
                     pass  # no PodGroup here; the next verb removes what outlived its TTL
 
@@ -206,7 +206,7 @@ class Supervisor:
             self._retry_after(_RETRY_PODS)
 
     def _retry_after(self, seconds: float) -> None:
-        self.loop.after(seconds, self._soon)
+        self.loop.after(seconds, self._decide_soon)
 
     def _report_trouble(self, error: StoreError) -> None:
         """The store cannot be written: what runs continues, and nothing is decided until it can be written again."""
@@ -267,7 +267,7 @@ class Supervisor:
                 self.pods.kill_now()
             elif command.uid not in self.observed.commands:
                 self.observed.commands[command.uid] = Command(command.uid, command.action)
-                self._soon()
+                self._decide_soon()
 
     def _signalled(self, number: int) -> None:
         if number in _ENDING:
@@ -278,7 +278,7 @@ class Supervisor:
             except StoreError:  # the disk is full, say: it is ended all the same
                 self._must_end = True
                 self.observed.commands[_SIGNAL] = Command(_SIGNAL, "TerminateJob")
-                self._soon()
+                self._decide_soon()
             if number == signal.SIGQUIT:
                 self.pods.kill_now()
         else:
@@ -301,29 +301,31 @@ class Supervisor:
         """Record an event that the user should see, once per job. All but the share of the cores are warnings."""
         if message not in self._notes:
             self._notes.add(message)
-            self._tell("Normal" if reason == reasons.CORES_SHARED else "Warning", reason, message)
+            self._record_event("Normal" if reason == reasons.CORES_SHARED else "Warning", reason, message)
 
-    def _tell(self, kind: str, reason: str, message: str) -> None:
+    def _record_event(self, kind: str, reason: str, message: str) -> None:
         try:
             self.run.add_event(Event(time.time(), kind, reason, message))
         except StoreError as error:
             self._report_trouble(error)
 
-    def _say_port(self, port: int | None, local_port: int | None) -> None:
+    def _record_port(self, port: int | None, local_port: int | None) -> None:
         if port is None:
             return
         self.status = msgspec.structs.replace(
             self.status, resources={**self.status.resources, PORT_RESOURCE: str(local_port)}
         )
         if port != local_port:
-            self._tell(
-                "Normal", reasons.PORT_REPLACED, f"port {port} is in use here; this job meets at {local_port}"
+            self._record_event(
+                "Normal",
+                reasons.PORT_REPLACED,
+                f"port {port} is in use here; using port {local_port} for MASTER_PORT",
             )
 
     # Processes
 
     def _launcher(self, plain: PlainLauncher, say: Callable[[str], None]) -> Launcher:
-        return self._warmth.launcher(plain, say)
+        return self._warm_policy.launcher(plain, say)
 
     def _close_in_shim(self) -> None:
         """A shim keeps the claims (they end with the last of the job's processes), but not the run's lock."""
@@ -342,11 +344,11 @@ def _reap() -> None:
             return
 
 
-def main(folder: str, early: Early | None = None) -> int:
+def main(folder: str, zygote: PrestartedZygote | None = None) -> int:
     run = RunDir(folder)
     linux.set_process_name(PROCESS_NAME)
     try:
-        Supervisor(run, early).serve()
+        Supervisor(run, zygote).serve()
     except VcjobError as error:
         run.set_trouble(error.message)
         sys.stderr.write(f"{error.message}\n")

@@ -2,12 +2,12 @@
 
 ::
 
-    client.py       WarmLauncher: a Launcher that asks a zygote, or takes the plain way and says why
+    client.py       WarmLauncher: a Launcher that uses a zygote, or starts plainly and gives the reason
     command.py      which commands can be started by a fork
     environment.py  which variables a fork cannot take back, and which are a job's or a terminal's own
     spawn.py        starting a zygote of a run's own
     server.py       kept-warm zygotes: their folder, starting, asking, stopping
-    zygote/         the process itself; standard library only, for it runs in the job's interpreter
+    zygote/         the process itself; standard library only, because it runs in the job's interpreter
 
 docs/decisions/ has the record of what is safe here and what is not.
 """

@@ -1,4 +1,8 @@
-"""A Launcher that has ranks forked by a zygote, where that is the same as starting them anew."""
+"""A Launcher that has a zygote fork the ranks, where the result is the same as a plain start.
+
+`WarmPolicy` creates it in the supervisor; the shims use copies of it. Where a zygote cannot be used, the rank is
+started plainly, and the reason is noted once.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,15 @@ from vcjob.local.warm import server as kept
 from vcjob.local.warm import spawn
 from vcjob.local.warm.command import PythonCommand, canonical, understand
 from vcjob.local.warm.environment import for_zygote, start_key
-from vcjob.local.warm.prestart import Early, Key
-from vcjob.local.warm.zygote import protocol, setting
+from vcjob.local.warm.prestart import Key, PrestartedZygote
+from vcjob.local.warm.zygote import inheritance, protocol
 
 _LONGEST_IMPORT = 300.0  # seconds; whoever needs longer starts the plain way
 _Zygote = spawn.ZygoteHandle | str  # our own, or the socket of a kept one
 
 
 class WarmChild:
-    """A rank that a nest watches for us."""
+    """A rank, watched by its rank parent in the zygote; the connection to that process is readable when the rank ends."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
@@ -47,7 +51,7 @@ class WarmChild:
             self._received += data
             self._code = protocol.exit_code(self._received)
             if not data and self._code is None:
-                # The nest was killed, and with it, by the kernel, the rank.
+                # The rank parent was killed, and the kernel killed the rank with it.
                 self._code = -signal.SIGKILL
         return self._code
 
@@ -62,9 +66,9 @@ class WarmChild:
 class WarmLauncher:
     """`prepare` in the process that owns the run, as early as possible; then `launch` there or in a child of it.
 
-    `env` is the environment of the shell that asked for the run: it decides which kept-warm server is meant.
+    `env` is the environment of the shell that started the run: it decides which kept-warm server is used.
     `imports` are the modules that a zygote of the run's own imports; with `may_start` False only a kept-warm
-    server is used. `say` is told, once each, why something was started the plain way after all.
+    server is used. `say` is called once with each reason for a plain start.
     """
 
     def __init__(
@@ -91,20 +95,20 @@ class WarmLauncher:
         """Have a zygote for commands like this one: a kept one that fits, or one that is started now."""
         command = _understand(argv, env, cwd)
         if isinstance(command, str):
-            self._plainly(command)
+            self._note_plain_start(command)
         else:
             self._zygote_for(command, env)
 
-    def adopt(self, early: Early) -> None:
+    def adopt(self, prestarted: PrestartedZygote) -> None:
         """Use a zygote that was started before the commands were known, if it turns out to fit one of them."""
         if self._owner is not None and self._imports is None:
-            self._unused[early.key] = early.zygote
+            self._unused[prestarted.key] = prestarted.zygote
         else:
-            early.zygote.end()
+            prestarted.zygote.end()
 
     def give_up_unused(self) -> None:
         for zygote in self._unused.values():
-            zygote.end()  # it would go on importing, for nobody
+            zygote.end()  # it would continue to import, for nobody
         self._unused.clear()
 
     def launch(self, request: LaunchRequest) -> Child:
@@ -115,8 +119,8 @@ class WarmLauncher:
             if isinstance(answer, WarmChild):
                 return answer
             child = self._fallback.launch(request)
-            if answer:  # said now: what keeps a command from starting in any way is not a matter of warmth
-                self._plainly(answer)
+            if answer:  # only now: if the plain start fails too, the reason is not the warm start
+                self._note_plain_start(answer)
             return child
         return self._fallback.launch(request)
 
@@ -154,15 +158,15 @@ class WarmLauncher:
 
     def _kept_server(self, command: PythonCommand, env: dict[str, str]) -> str | None:
         if self._imports is not None:
-            return None  # it is asked for modules that no kept server is known to have
+            return None  # the Job names modules that no kept server is known to have
         path = kept.socket_path(
             self._folder, canonical(command.interpreter), _options(command, env), self._env
         )
-        answer = kept.ask(path, {"ask": {"env": env, "setting": setting.inherited()}})
+        answer = kept.ask(path, {"ask": {"env": env, "setting": inheritance.inherited()}})
         if answer is None:
             return None
         if "refused" in answer:
-            self._once(f"the kept-warm server is not used: {answer['refused']}")
+            self._note_once(f"the kept-warm server is not used: {answer['refused']}")
             return None
         return path
 
@@ -170,13 +174,13 @@ class WarmLauncher:
         if self._owner is None:
             return None
         if os.getpid() != self._owner:
-            self._plainly("no process was prepared for this interpreter and environment")
+            self._note_plain_start("no process was prepared for this interpreter and environment")
             return None
-        early = self._unused.pop(
+        prestarted = self._unused.pop(
             (canonical(command.interpreter), _options(command, env), start_key(env)), None
         )
-        if early is not None:
-            return early
+        if prestarted is not None:
+            return prestarted
         imports = spawn.DEFAULT_IMPORTS if self._imports is None else self._imports
         recipe = spawn.Recipe(
             canonical(command.interpreter), _options(command, env), for_zygote(env), imports
@@ -184,11 +188,11 @@ class WarmLauncher:
         try:
             return spawn.start(recipe, os.path.join(self._folder, "empty"))
         except OSError as error:
-            self._plainly(f"{command.interpreter} cannot be run: {error.strerror}")
+            self._note_plain_start(f"{command.interpreter} cannot be run: {error.strerror}")
             return None
 
     def _ask(self, zygote: _Zygote, command: PythonCommand, request: LaunchRequest) -> WarmChild | str:
-        """The rank, or why there is none; an empty reason is for the plain way to meet and to report."""
+        """The rank, or why there is none; an empty reason leaves the report to the plain start."""
         connection = kept.connect(zygote) if isinstance(zygote, str) else zygote.connect()
         if connection is None:
             return "the kept-warm server has ended"
@@ -199,13 +203,13 @@ class WarmLauncher:
         connection.close()
         if answer is None:
             last = zygote.log().splitlines()[-1:] if isinstance(zygote, spawn.ZygoteHandle) else []
-            return f"the process that was to start it died ({' '.join(last) or 'it says nothing'})"
+            return f"the process that should have forked it died ({' '.join(last) or 'without a message'})"
         return str(answer["refused"])
 
-    def _plainly(self, why: str) -> None:
-        self._once(f"not started warm: {why}")
+    def _note_plain_start(self, why: str) -> None:
+        self._note_once(f"not started warm: {why}")
 
-    def _once(self, sentence: str) -> None:
+    def _note_once(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
             self._say(sentence)
@@ -238,8 +242,8 @@ def _message(command: PythonCommand, request: LaunchRequest) -> dict[str, Any]:
         "cgroups": list(request.cgroups),
         "threads": request.threads,
         "start_delay": min(request.start_delay, rank_delay.WARM_DELAY),
-        "limits": setting.limits(),
-        "setting": setting.inherited(),
+        "limits": inheritance.limits(),
+        "setting": inheritance.inherited(),
     }
 
 

@@ -1,4 +1,4 @@
-"""Which commands a zygote can start: `python script.py …` and `python -m module …`, and nothing cleverer."""
+"""Which commands a zygote can start: `python script.py …` and `python -m module …`, and no others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PythonCommand(NamedTuple):
 
 
 def understand(argv: list[str], env: dict[str, str], cwd: str) -> PythonCommand | str:
-    """The command taken apart, or why it is none of ours."""
+    """The parsed command, or why a zygote cannot start it."""
     if not argv or not _PYTHON.fullmatch(os.path.basename(argv[0])):
         return f"{argv[0] if argv else 'the command'} is not Python"
     interpreter = find_program(argv[0], env, cwd)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from vcjob.local.machine.process import MARK_RUN
-from vcjob.local.warm.zygote.loaded import ACTS_AT_START, INJECTED
+from vcjob.local.warm.zygote.imported_modules import ACTS_AT_START, INJECTED
 
 #: Of the terminal or the session a command was typed in; no library that computes reads them.
 SESSION = re.compile(

@@ -1,4 +1,8 @@
-"""Whether a run starts its ranks warm: forked from a process that has already imported torch."""
+"""Decides whether a run starts its ranks warm: forked from a process that has already imported torch.
+
+The supervisor creates one `WarmPolicy` per run and asks it for each pod's launcher. A plain run loads nothing of the
+warm start's code.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from vcjob.local.warm.prestart import servers_there
 from vcjob.spec.job import Job
 
 if TYPE_CHECKING:
-    from vcjob.local.warm.prestart import Early
+    from vcjob.local.warm.prestart import PrestartedZygote
 
 #: "true": as with --warm; "false": never, not even from a kept-warm server.
 ANNOTATION = "vcjob.io/warm"
@@ -21,34 +25,34 @@ ANNOTATION = "vcjob.io/warm"
 IMPORTS_ANNOTATION = "vcjob.io/warm-imports"
 
 
-class Warmth:
+class WarmPolicy:
     """Chooses the launcher of the pods of one run.
 
-    Warm on request; from a kept-warm server, which somebody has started on purpose, unless it is forbidden.
+    Warm where the run or the Job requests it, and from a kept-warm server, if one runs, unless the Job forbids it.
     """
 
     def __init__(
         self,
-        setting: RunConfig,
+        config: RunConfig,
         job: Job,
         run_uid: str,
         say: Callable[[str], None],
-        early: Early | None = None,
+        prestarted: PrestartedZygote | None = None,
     ) -> None:
         annotations = job.metadata.annotations
         choice = annotations.get(ANNOTATION, "").lower()
-        self.wanted = setting.warm or choice == "true"
+        self.wanted = config.warm or choice == "true"
         self._warm: Any = None
         if self.wanted or (choice != "false" and servers_there()):
             # Loaded only here: a plain run does without this code.
             from vcjob.local.warm.client import WarmLauncher
 
             self._warm = WarmLauncher(
-                env=setting.env, imports=_imports(annotations), may_start=self.wanted, say=say
+                env=config.env, imports=_imports(annotations), may_start=self.wanted, say=say
             )
-            if early is not None:
-                self._warm.adopt(early)
-            for argv, env, cwd in _commands(setting, job):
+            if prestarted is not None:
+                self._warm.adopt(prestarted)
+            for argv, env, cwd in _commands(config, job):
                 self._warm.prepare(argv, {**env, process.MARK_RUN: run_uid}, cwd)
             self._warm.give_up_unused()
 
@@ -64,7 +68,7 @@ class Warmth:
         return set() if self._warm is None else set(self._warm.pids())
 
     def end(self) -> None:
-        """The run is over: whoever waited for it finds nothing of it left."""
+        """The run is over: end its zygotes."""
         if self._warm is not None:
             self._warm.end()
 
@@ -74,16 +78,16 @@ def _imports(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
     return None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-def _commands(setting: RunConfig, job: Job) -> Iterator[tuple[list[str], dict[str, str], str]]:
+def _commands(config: RunConfig, job: Job) -> Iterator[tuple[list[str], dict[str, str], str]]:
     """Command, environment and folder of each main container, as far as they matter for what is imported."""
     for task in job.tasks:
         for container in task.pod_spec.get("containers") or []:
-            argv = images.command_of(container, setting.images)
+            argv = images.command_of(container, config.images)
             if argv is None or not task.replicas:
                 continue
-            env = environment.inherited(setting.env)
+            env = environment.inherited(config.env)
             for entry in container.get("env") or []:
                 if entry.get("valueFrom") is None:
                     env[entry["name"]] = str(entry.get("value") or "")
             env.setdefault("PYTHONUNBUFFERED", "1")
-            yield list(argv), env, container.get("workingDir") or setting.cwd
+            yield list(argv), env, container.get("workingDir") or config.cwd

@@ -1,7 +1,7 @@
-"""A zygote that is started before the Job is known, by guessing: `python` of this shell, in this environment.
+"""A zygote that is started before the Job is known, for the likely case: `python` of this shell, in this environment.
 
-It is right nearly always, and then the import has begun a quarter of a second earlier. Where it is wrong the zygote
-is given up; whether it is right is decided by what it was started with, never by the guess.
+The guess is nearly always right, and then the import has begun a quarter of a second earlier. `WarmLauncher.adopt`
+compares what the zygote was started with to what a rank needs, and ends it where they differ.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from vcjob.local.warm.spawn import Recipe, ZygoteHandle, start
 Key = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
-class Early(NamedTuple):
+class PrestartedZygote(NamedTuple):
+    """The zygote, and the key of the commands that it fits."""
+
     key: Key
     zygote: ZygoteHandle
 
 
-def start_early() -> Early | None:
+def prestart_zygote() -> PrestartedZygote | None:
     folder = os.path.join(home_folder(), "warm")
     env = caller_environment()
     env.setdefault("PYTHONUNBUFFERED", "1")
@@ -33,7 +35,9 @@ def start_early() -> Early | None:
         return None
     recipe = Recipe(canonical(interpreter), (), for_zygote(env))
     try:
-        return Early((recipe.interpreter, (), start_key(env)), start(recipe, os.path.join(folder, "empty")))
+        return PrestartedZygote(
+            (recipe.interpreter, (), start_key(env)), start(recipe, os.path.join(folder, "empty"))
+        )
     except OSError:
         return None
 

@@ -1,4 +1,7 @@
-"""A zygote as its owner sees it: started, spoken to, given up."""
+"""Starts a zygote and holds the owner's end of it: connect a rank, wait for its imports, read its log, end it.
+
+The supervisor (through `WarmLauncher`) and `vcjob warm start` are the owners.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote", "main
 
 
 class Recipe(NamedTuple):
-    """What makes one zygote another than the next."""
+    """What distinguishes one zygote from another: interpreter, options, environment, imports."""
 
     interpreter: str
     options: tuple[str, ...]
@@ -50,7 +53,7 @@ class ZygoteHandle:
         return ours
 
     def wait_ready(self) -> dict[str, Any]:
-        """What it says once, after its imports; empty if it died before that."""
+        """Its report after the imports; empty if it died before that."""
         try:
             message, _ = protocol.receive(self._control)
         except (OSError, ValueError):
@@ -62,7 +65,7 @@ class ZygoteHandle:
         return os.pread(self._log, 1 << 16, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Give it up: it ends by itself once its last rank has, if it ever had one."""
+        """Release it: it ends once its last rank has ended."""
         self._control.close()
         os.close(self._log)
         os.close(self._end)

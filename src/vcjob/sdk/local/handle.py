@@ -16,7 +16,7 @@ from vcjob.local.logs.failure import explain
 from vcjob.local.logs.follower import Follower
 from vcjob.local.logs.reader import find_files, read_all
 from vcjob.local.run.run_dir import RunDir
-from vcjob.local.supervisor.start import start_supervisor
+from vcjob.local.supervisor.prestart import start_supervisor
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState

@@ -20,8 +20,7 @@ from vcjob.local.machine import gpus
 from vcjob.local.pod import images
 from vcjob.local.run.caller import caller_environment
 from vcjob.local.run.run_dir import RunConfig
-from vcjob.local.supervisor.prestart import PrestartedSupervisor
-from vcjob.local.supervisor.start import start_supervisor
+from vcjob.local.supervisor.prestart import PrestartedSupervisor, start_supervisor
 from vcjob.sdk.loading import Loaded
 from vcjob.sdk.local.handle import LocalHandle
 from vcjob.sdk.rendering import placed

@@ -14,8 +14,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import title
-from .loaded import ACTS_AT_START, Loaded
+from . import process_title
+from .imported_modules import ACTS_AT_START, ImportedModules
 from .threads import VARIABLE
 
 
@@ -34,11 +34,11 @@ class Refusal(Exception):
     """This program must be started the plain way; the text says why."""
 
 
-def check(rank: Rank, loaded: Loaded, threads: int | None = None) -> Rank:
+def check(rank: Rank, imported: ImportedModules, threads: int | None = None) -> Rank:
     """Refuse what a fork would run differently. We are in the rank's folder, with its volumes."""
-    differs = loaded.other_environment(rank.env)
+    differs = imported.other_environment(rank.env)
     if threads and not differs:
-        differs = VARIABLE if VARIABLE in loaded.read else None
+        differs = VARIABLE if VARIABLE in imported.read else None
         rank = rank._replace(env={**rank.env, VARIABLE: str(threads)})
     if differs:
         raise Refusal(f"{differs} is not as it was when the imports were done, and acts only then")
@@ -48,7 +48,7 @@ def check(rank: Rank, loaded: Loaded, threads: int | None = None) -> Rank:
         if not os.path.exists(rank.target) or rank.target.endswith(".pyc"):
             raise Refusal("")  # the plain way says what is wrong, as Python does
         folder = os.path.dirname(os.path.realpath(rank.target))
-    hidden = loaded.hidden(folder)
+    hidden = imported.hidden(folder)
     if hidden:
         raise Refusal(f"{hidden} in {folder} has the name of a module that is already loaded")
     _check_settings(rank, folder)
@@ -79,7 +79,7 @@ def become(rank: Rank) -> None:
     _signals()
     os.environ.clear()
     os.environ.update(rank.env)
-    title.show(rank.argv, rank.env, os.path.basename(rank.executable))
+    process_title.show(rank.argv, rank.env, os.path.basename(rank.executable))
     sys.orig_argv[:] = rank.argv
     if sys.executable != rank.executable:
         sys.executable = rank.executable

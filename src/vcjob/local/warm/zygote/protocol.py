@@ -1,7 +1,7 @@
-"""What a client and a zygote say to each other: frames of JSON, the first one of a rank with descriptors.
+"""The protocol between a client and a zygote: frames of JSON, the first one of a rank with descriptors.
 
-One connection is one rank. The client asks; the nest answers `{"pid": N}` or `{"refused": WHY}`,
-and later `{"exit": CODE}`. A client that closes the connection gives the rank up: it is killed.
+One connection is one rank. The client sends a request; the rank parent answers `{"pid": N}` or `{"refused": WHY}`,
+and later `{"exit": CODE}`. When the client closes the connection, the rank is killed.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def receive(connection: socket.socket, most: int = 0) -> tuple[dict[str, Any] | 
 def exchange(
     connection: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()
 ) -> dict[str, Any] | None:
-    """Say something and hear the answer; None if there is nobody (any more) to give one."""
+    """Send a message and return the answer; None if the other side has ended."""
     try:
         send(connection, message, descriptors)
     except OSError:
-        pass  # it may have refused, and hung up, before it had read everything
+        pass  # it may have refused, and closed the connection, before it had read everything
     try:
         return receive(connection)[0]
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Between zygote and rank: one small process per rank that owns everything the rank starts.
+"""The rank parent: one small process per rank, between the zygote and the rank, that owns everything the rank starts.
 
 As a subreaper it becomes the parent of what the rank leaves behind, also where that called setsid. When the rank
-ends, or the client closes the connection, or the zygote dies, nothing of it is left.
+ends, or the client closes the connection, or the zygote dies, none of its processes is left.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import socket
 import time
 from typing import Any
 
-from . import program, protocol, setting
-from .loaded import Loaded
+from . import inheritance, program, protocol
+from .imported_modules import ImportedModules
 from .mounts_loader import enter_mounts
 from .threads import set_threads
 
@@ -25,8 +25,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _HANDLED = (signal.SIGCHLD, signal.SIGTERM)
 
 
-def supervise(connection: socket.socket, loaded: Loaded, zygote: int) -> program.Rank:
-    """Serve one client: read what it wants, fork the rank, watch it. Returns only in the rank."""
+def supervise(connection: socket.socket, imported: ImportedModules, zygote: int) -> program.Rank:
+    """Serve one client: read its request, fork the rank, watch it. Returns only in the rank."""
     own_orphans()
     die_with_parent(signal.SIGTERM, zygote)
     wake = wake_on_signals()
@@ -38,20 +38,20 @@ def supervise(connection: socket.socket, loaded: Loaded, zygote: int) -> program
         os._exit(0)
     connection.settimeout(None)
     if "ask" in request:
-        _tell(connection, _answer(request["ask"], loaded))
+        _reply(connection, _answer(request["ask"], imported))
         os._exit(0)
     if _hung_up(connection):
         os._exit(0)  # it waited for our imports no longer, and may have started the rank in another way
     reading, writing = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
-    nest = os.getpid()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         connection.close()
         for descriptor in (reading, *wake):
             os.close(descriptor)
-        die_with_parent(signal.SIGKILL, nest)
-        return _fork_rank(request, descriptors, loaded, writing)
+        die_with_parent(signal.SIGKILL, parent)
+        return _become_rank(request, descriptors, imported, writing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
     for descriptor in (writing, *descriptors):
         os.close(descriptor)
@@ -60,13 +60,13 @@ def supervise(connection: socket.socket, loaded: Loaded, zygote: int) -> program
         refused = pipe.read().decode(errors="replace")
     if refused:
         os.waitpid(pid, 0)
-        _tell(connection, {"refused": refused.strip()})
+        _reply(connection, {"refused": refused.strip()})
         os._exit(0)
-    _tell(connection, {"pid": pid})
+    _reply(connection, {"pid": pid})
     code = _watch(connection, pid, wake[0])
     _end_all(pid)
     if code is not None:
-        _tell(connection, {"exit": code})
+        _reply(connection, {"exit": code})
     os._exit(0)
 
 
@@ -79,23 +79,25 @@ def _hung_up(connection: socket.socket) -> bool:
         return True
 
 
-def _answer(question: dict[str, Any] | None, loaded: Loaded) -> dict[str, Any]:
-    """Would a rank of this environment and setting be served?"""
+def _answer(question: dict[str, Any] | None, imported: ImportedModules) -> dict[str, Any]:
+    """Would a rank with this environment, started by this process, be served?"""
     if question is None:
         return {"fit": True}
-    name = loaded.other_environment(question["env"]) or setting.difference(
-        loaded.setting, question["setting"]
+    name = imported.other_environment(question["env"]) or inheritance.difference(
+        imported.inherited, question["setting"]
     )
     return {"refused": f"its {name} is not that of this run"} if name else {"fit": True}
 
 
-def _fork_rank(request: dict[str, Any], descriptors: list[int], loaded: Loaded, report: int) -> program.Rank:
+def _become_rank(
+    request: dict[str, Any], descriptors: list[int], imported: ImportedModules, report: int
+) -> program.Rank:
     """In the new process: become the rank, or write why not and end."""
     try:
         os.setsid()
         time.sleep(request["start_delay"])  # before anything that would take a core from rank 0
         rank = program.Rank(**request["rank"])
-        mismatch = setting.difference(loaded.setting, request["setting"], free=_entered(request))
+        mismatch = inheritance.difference(imported.inherited, request["setting"], free=_entered(request))
         if mismatch:
             raise program.Refusal(f"its {mismatch} is not that of this run")
         null = os.open(os.devnull, os.O_RDONLY)
@@ -111,11 +113,11 @@ def _fork_rank(request: dict[str, Any], descriptors: list[int], loaded: Loaded, 
         os.chdir(request["cwd"])
         if request["umask"] is not None:
             os.umask(request["umask"])
-        setting.set_limits(request["limits"])
-        rank = program.check(rank, loaded, request.get("threads"))
+        inheritance.set_limits(request["limits"])
+        rank = program.check(rank, imported, request.get("threads"))
         program.become(rank)
         if request.get("threads"):
-            set_threads(request["threads"], loaded.math)
+            set_threads(request["threads"], imported.math)
     except program.Refusal as refusal:
         _report(report, str(refusal))
     except Exception as error:
@@ -194,7 +196,7 @@ def children() -> list[int]:
         return found
 
 
-def _tell(connection: socket.socket, message: dict[str, Any]) -> None:
+def _reply(connection: socket.socket, message: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         protocol.send(connection, message)
 

@@ -1,4 +1,8 @@
-"""The zygote's life: import, say that it is ready, fork a nest for every client, end."""
+"""The zygote's main loop: import, report that it is ready, fork a rank parent for every client, end.
+
+`main.py` calls `serve`, which returns only in a rank. The parts of the protocol are in `protocol`, what happens after
+the fork in `rank_parent`. It ends when its owner closes the control socket and its last rank has ended.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,18 @@ import time
 from typing import Any
 
 from . import protocol, rank_parent
-from .loaded import Loaded
+from .imported_modules import ImportedModules
 from .program import Rank
 
 _PATIENCE = 10.0  # seconds that a client has to say what it wants
 
 
 class Config:
-    """What the zygote is told at its start, as JSON in its only argument."""
+    """The zygote's configuration: JSON in its only argument."""
 
     def __init__(self, text: str) -> None:
         given: dict[str, Any] = json.loads(text)
-        #: A socket by which the one who started us sends connections, and by which we say that we are ready.
+        #: The socket over which the owner sends connections, and the zygote reports that it is ready.
         self.control = socket.socket(fileno=int(given["control"]))
         #: The listening socket of a kept-warm server.
         self.listening = socket.socket(fileno=int(given["listening"])) if "listening" in given else None
@@ -39,13 +43,13 @@ def serve(text: str, baseline: frozenset[str]) -> Rank:
     config = Config(text)
     _close_others({config.control.fileno(), *([config.listening.fileno()] if config.listening else [])})
     os.chdir(config.folder)
-    loaded = Loaded(baseline)
+    imported = ImportedModules(baseline)
     started = time.monotonic()
     gc.disable()  # nothing that an import makes is garbage; looking for it costs a tenth of the time
-    loaded.import_all(config.imports)
+    imported.import_all(config.imports)
     _settle()
-    loaded.remember_files()
-    unfit = loaded.unfit()
+    imported.remember_files()
+    unfit = imported.unfit()
     ready = {
         "unfit": unfit,
         "seconds": time.monotonic() - started,
@@ -56,7 +60,7 @@ def serve(text: str, baseline: frozenset[str]) -> Rank:
     except OSError:
         os._exit(1)
     rank_parent.own_orphans()
-    return _Zygote(config, loaded).run()
+    return _Zygote(config, imported).run()
 
 
 def _close_others(ours: set[int]) -> None:
@@ -70,7 +74,7 @@ def _close_others(ours: set[int]) -> None:
 def _settle() -> None:
     """Leave nothing running, nothing written twice, and as little as possible to be copied.
 
-    OpenBLAS starts threads when it is loaded, ends them before every fork and starts them anew when it computes:
+    OpenBLAS starts threads when it is imported, ends them before every fork and starts them anew when it computes:
     one fork for nothing leaves it without threads, here and in the ranks. What the imports left as garbage is
     kept: looking for it takes longer than a rank needs to start.
     """
@@ -86,17 +90,17 @@ def _settle() -> None:
 
 
 class _Zygote:
-    def __init__(self, config: Config, loaded: Loaded) -> None:
+    def __init__(self, config: Config, imported: ImportedModules) -> None:
         self._config = config
-        self._loaded = loaded
-        self._nests: set[int] = set()
+        self._imported = imported
+        self._rank_parents: set[int] = set()
         self._wake = rank_parent.wake_on_signals()
         self._open = {config.control.fileno(), *([config.listening.fileno()] if config.listening else [])}
         self._ending = False
         self._busy_at = time.monotonic()
 
     def run(self) -> Rank:
-        while not (self._ending and not self._nests):
+        while not (self._ending and not self._rank_parents):
             ready = self._wait()
             if self._wake[0] in ready:
                 self._on_signal()
@@ -112,7 +116,7 @@ class _Zygote:
         for descriptor in (self._wake[0], *self._open):
             waiting.register(descriptor, select.POLLIN)
         left = None
-        if self._config.idle is not None and not self._nests:
+        if self._config.idle is not None and not self._rank_parents:
             left = max(0.0, self._busy_at + self._config.idle - time.monotonic())
         ready = [descriptor for descriptor, _ in waiting.poll(None if left is None else left * 1000 + 1)]
         if not ready and left is not None:
@@ -123,8 +127,8 @@ class _Zygote:
         connection = self._connection(source)
         if connection is None:
             return None
-        refused = self._loaded.unfit()
-        stale = self._loaded.stale()
+        refused = self._imported.unfit()
+        stale = self._imported.stale()
         if stale:
             refused = f"{stale} has changed since the imports were done"
             if self._config.listening:
@@ -139,7 +143,7 @@ class _Zygote:
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM))
         pid = os.fork()
         if pid:
-            self._nests.add(pid)
+            self._rank_parents.add(pid)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD, signal.SIGTERM))
             connection.close()
             return None
@@ -150,7 +154,7 @@ class _Zygote:
         if self._config.listening:
             self._config.listening.close()
         connection.settimeout(_PATIENCE)
-        return rank_parent.supervise(connection, self._loaded, zygote)
+        return rank_parent.supervise(connection, self._imported, zygote)
 
     def _connection(self, source: socket.socket) -> socket.socket | None:
         if source is self._config.listening:
@@ -184,10 +188,10 @@ class _Zygote:
                 break
             if pid == 0:
                 break
-            self._nests.discard(pid)
+            self._rank_parents.discard(pid)
             self._busy_at = time.monotonic()
-        for orphan in rank_parent.children():  # of a nest that was killed: nobody else would end it
-            if orphan not in self._nests:
+        for orphan in rank_parent.children():  # of a rank parent that was killed: nobody else would end it
+            if orphan not in self._rank_parents:
                 with contextlib.suppress(OSError):
                     os.kill(orphan, signal.SIGKILL)
 

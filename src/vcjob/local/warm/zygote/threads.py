@@ -1,6 +1,6 @@
 """The number of threads that libraries compute with, set in a process that has loaded them already.
 
-In a fresh start they read OMP_NUM_THREADS when they are loaded.
+In a fresh start they read OMP_NUM_THREADS when they are imported.
 """
 
 from __future__ import annotations

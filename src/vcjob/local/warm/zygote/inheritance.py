@@ -1,7 +1,7 @@
-"""What a process inherits from the one that starts it, beyond environment and folder.
+"""What a process inherits from its parent beyond environment and working directory: user, limits, namespaces, CPU set.
 
-A fork inherits it from the zygote, not from the run: so either both are equal in it, or it is set anew in the
-rank, or the zygote is not used.
+A forked rank inherits these from the zygote, not from the run. So they must be equal, or they are set again in the
+rank (`set_limits`), or the zygote is not used. The client and the rank parent both call this module.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def inherited() -> dict[str, Any]:
 
 
 def difference(ours: dict[str, Any], theirs: dict[str, Any], free: tuple[str, ...] = ()) -> str | None:
-    """The first name in which two settings differ."""
+    """The first name in which two processes differ, leaving out those in `free`."""
     for name in sorted({*ours, *theirs} - set(free)):
         if ours.get(name) != theirs.get(name):
             return name

@@ -1,4 +1,8 @@
-"""What the zygote has loaded: is it still what a fresh start would load, and may we fork?"""
+"""The modules that the zygote has imported: would a fresh start import the same, and may the process be forked?
+
+The zygote's server asks before every fork, the rank parent for every rank. It answers with the reason why not; the
+client then uses a plain start.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ import sys
 import time
 from typing import Any
 
-from .setting import inherited
+from .inheritance import inherited
 from .threads import math_libraries
 
-#: Variables that act when a program, the C library, BLAS, OpenMP, CUDA or torch is loaded, and not after.
+#: Variables that act when a program, the C library, BLAS, OpenMP, CUDA or torch is imported, and not after.
 ACTS_AT_START = re.compile(
     r"(PYTHON.*|LD_.*|OMP_.*|GOMP_.*|KMP_.*|MKL_.*|OPENBLAS_.*|GOTO_.*|BLIS_.*|VECLIB_.*|NUMEXPR_.*|DNNL_.*"
     r"|ONEDNN_.*|MALLOC_.*|GLIBC_TUNABLES|TORCH.*|PYTORCH.*|ATEN_.*|C10_.*|CUDA_(?!VISIBLE_DEVICES).*|CUDNN.*"
@@ -37,12 +41,12 @@ class ReadNames(dict[bytes, bytes]):
         return super().__getitem__(name)
 
 
-class Loaded:
+class ImportedModules:
     """Everything imported so far, the environment it was imported in, and the files it came from."""
 
     def __init__(self, baseline: frozenset[str]) -> None:
         self.env = dict(os.environ)
-        self.setting = inherited()
+        self.inherited = inherited()
         self.read: set[str] = set()
         self.failed: dict[str, str] = {}
         self._baseline = baseline
@@ -50,7 +54,7 @@ class Loaded:
         self._hidden: list[str | None] = []
         self._checked = 0.0
         self._stale: str | None = None
-        #: Loaded libraries whose number of threads can be set.
+        #: ImportedModules libraries whose number of threads can be set.
         self.math: list[str] = []
 
     def import_all(self, names: list[str]) -> None:

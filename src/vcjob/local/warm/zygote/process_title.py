@@ -1,6 +1,6 @@
-"""The command line and the environment that other processes see of a rank (ps, /proc/PID/environ).
+"""Sets the command line and the environment that other processes see of a rank (ps, /proc/PID/environ).
 
-They are memory of the process, and the kernel can be told that they lie elsewhere.
+Both are memory of the process; prctl(PR_SET_MM) gives the kernel their new addresses. Called once per rank.
 """
 
 from __future__ import annotations
