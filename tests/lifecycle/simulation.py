@@ -12,7 +12,7 @@ from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.observed import Command, Observed
 from vcjob.lifecycle.pod import Failure, PodFact
-from vcjob.lifecycle.status import Phase, Status
+from vcjob.lifecycle.status import Culprit, Phase, Status
 from vcjob.lifecycle.step import (
     CreatePods,
     DeleteCommand,
@@ -72,6 +72,18 @@ class Simulation:
     def phase(self) -> str:
         return str(self.status.phase)
 
+    @property
+    def culprit(self) -> Culprit:
+        culprit = self.status.culprit
+        assert culprit is not None, "the status names no pod"
+        return culprit
+
+    @property
+    def failure(self) -> Failure:
+        failure = self.culprit.failure
+        assert failure is not None, "the pod has no failure"
+        return failure
+
     def decide(self) -> Decision:
         decision = decide(self.job, self.status, self.observed, self.now)
         self.wake_at = decision.wake_at
@@ -110,7 +122,7 @@ class Simulation:
                         self.observed.put(msgspec.structs.replace(pod, terminating=True, since=self.now))
             case FailPods():
                 for index in step.indexes:
-                    self.set(step.task, index, "Failed")
+                    self.set_pod(step.task, index, "Failed")
             case DeleteCommand():
                 self.observed.commands.pop(step.uid, None)
             case EmitEvent():
@@ -150,7 +162,7 @@ class Simulation:
                 return pod
         return None
 
-    def set(self, task_name: str, index: int, phase: str, code: int | None = None, **fields: Any) -> None:
+    def set_pod(self, task_name: str, index: int, phase: str, code: int | None = None, **fields: Any) -> None:
         pod = self.at(task_name, index)
         assert pod is not None, f"no pod {task_name}-{index}"
         if code is not None:
@@ -163,7 +175,7 @@ class Simulation:
     def all(self, phase: str, *task_names: str) -> None:
         for pod in list(self.observed.pods.values()):
             if (not task_names or pod.task in task_names) and not pod.done and not pod.terminating:
-                self.set(pod.task, pod.index, phase)
+                self.set_pod(pod.task, pod.index, phase)
 
     def vanish(self, task_name: str, index: int) -> None:
         pod = self.at(task_name, index)

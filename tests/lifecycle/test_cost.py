@@ -6,6 +6,8 @@ import itertools
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from tests.lifecycle.simulation import START, job, task
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.observed import Command, Observed
-from vcjob.lifecycle.pod import Failure, PodFact
+from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
 from vcjob.lifecycle.status import Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, KillPods
 from vcjob.spec.job import Job
@@ -48,7 +50,7 @@ class Big:
         self.observed, self.now = Observed(), START
         self.status = decide(self.job, Status(), self.observed, START).status
         for index in range(size):
-            phase = "Running" if index < size - 1 else "Pending"
+            phase: PodPhase = "Running" if index < size - 1 else "Pending"
             self.observed.put(PodFact("worker", index, f"u{index}", phase=phase, created=START, since=START))
         self.status = decide(self.job, self.status, self.observed, START).status
         self.last = size - 1
@@ -71,25 +73,23 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("changes", EVENTS.values(), ids=EVENTS.keys())
-def test_the_work_for_one_pod_event_does_not_grow_with_the_job(changes):
+def test_the_work_for_one_pod_event_does_not_grow_with_the_job(changes: dict[str, Any]) -> None:
     small, large = Big(100), Big(10_000)
-    few, many = (calls(lambda big=big: big.event(50, **changes)) for big in (small, large))
+    few, many = (calls(partial(big.event, 50, **changes)) for big in (small, large))
     assert many <= few + 10
     assert few < 700
 
 
-def test_the_hundredth_failure_costs_no_more_than_the_tenth():
+def test_the_hundredth_failure_costs_no_more_than_the_tenth() -> None:
     big = Big(10_000)
     costs = [
-        calls(
-            lambda index=index: big.event(index, phase="Failed", since=START + index, failure=Failure("m", 1))
-        )
+        calls(partial(big.event, index, phase="Failed", since=START + index, failure=Failure("m", 1)))
         for index in range(200)
     ]
     assert max(costs[100:]) <= max(costs[5:20]) + 40
 
 
-def test_restarting_ten_thousand_pods_is_one_step_of_one_range():
+def test_restarting_ten_thousand_pods_is_one_step_of_one_range() -> None:
     big = Big(10_000)
     cost = calls(lambda: big.event(3, phase="Failed", failure=Failure("main", 99)))
     kills = [step for step in big.decision.steps if isinstance(step, KillPods)]
@@ -98,7 +98,7 @@ def test_restarting_ten_thousand_pods_is_one_step_of_one_range():
     assert len(big.status.to_kube()["controlledResources"]["vcjob.io/lifecycle"]) < 1500
 
 
-def test_creating_ten_thousand_pods_is_one_step_of_one_range():
+def test_creating_ten_thousand_pods_is_one_step_of_one_range() -> None:
     first = decide(job(task("worker", 10_000)), Status(), Observed(), START)
     assert [str(s.indexes) for s in first.steps if isinstance(s, CreatePods)] == ["0-9999"]
 

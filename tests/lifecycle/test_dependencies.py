@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.lifecycle.simulation import Simulation, job, task
@@ -10,7 +12,7 @@ from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, KillPods
 
 
-def chain(iteration="all", **spec) -> Simulation:
+def chain(iteration: str | None = "all", **spec: Any) -> Simulation:
     depends = {"name": ["a", "b"], "iteration": iteration}
     tasks = task("a", 2, minAvailable=1), task("b", 1), task("c", 2, dependsOn=depends)
     return Simulation(job(*tasks, **spec))
@@ -23,48 +25,48 @@ def created(world: Simulation) -> set[str]:
 @pytest.mark.parametrize(
     ("iteration", "after_a"), [("all", {"a", "b"}), ("any", {"a", "b", "c"}), (None, {"a", "b"})]
 )
-def test_a_task_waits_for_all_or_any_of_those_it_names(iteration, after_a):
+def test_a_task_waits_for_all_or_any_of_those_it_names(iteration: str | None, after_a: set[str]) -> None:
     world = chain(iteration)
     world.settle()
     assert created(world) == {"a", "b"}
-    world.set("a", 0, "Running")
+    world.set_pod("a", 0, "Running")
     world.settle()
     assert created(world) == after_a
-    world.set("b", 0, "Succeeded")
+    world.set_pod("b", 0, "Succeeded")
     world.settle()
     assert created(world) == {"a", "b", "c"}
 
 
-def test_running_but_not_ready_does_not_count():
+def test_running_but_not_ready_does_not_count() -> None:
     world = chain("any")
     world.settle()
-    world.set("b", 0, "Running", ready=False)
+    world.set_pod("b", 0, "Running", ready=False)
     world.settle()
     assert created(world) == {"a", "b"}
     assert world.status.state.message.endswith("c waits for the tasks that it depends on")
 
 
-def test_a_dependency_needs_its_min_available():
+def test_a_dependency_needs_its_min_available() -> None:
     tasks = task("a", 3, minAvailable=2), task("b", 1, dependsOn={"name": ["a"]})
     world = Simulation(job(*tasks))
     world.settle()
-    world.set("a", 0, "Running")
+    world.set_pod("a", 0, "Running")
     world.settle()
     assert created(world) == {"a"}
-    world.set("a", 1, "Succeeded")
+    world.set_pod("a", 1, "Succeeded")
     world.settle()
     assert created(world) == {"a", "b"}
 
 
-def test_waiting_alone_is_said_as_the_reason():
+def test_waiting_alone_is_said_as_the_reason() -> None:
     tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]})
     world = Simulation(job(*tasks))
     world.settle()
-    world.set("a", 0, "Running", ready=False)
+    world.set_pod("a", 0, "Running", ready=False)
     assert world.settle().state.reason == "WaitingForDependsOn"
 
 
-def test_improvement_27_the_ready_tasks_that_a_pod_group_counts_grow():
+def test_improvement_27_the_ready_tasks_that_a_pod_group_counts_grow() -> None:
     world = chain()
     assert world.decide().ready_tasks == ("a", "b")
     world.settle()
@@ -74,7 +76,7 @@ def test_improvement_27_the_ready_tasks_that_a_pod_group_counts_grow():
     assert [step.task for step in decision.steps if isinstance(step, CreatePods)] == ["c"]
 
 
-def test_improvement_27_a_task_stays_ready_until_the_whole_job_restarts():
+def test_improvement_27_a_task_stays_ready_until_the_whole_job_restarts() -> None:
     world = chain()
     world.settle()
     world.all("Running")
@@ -85,43 +87,42 @@ def test_improvement_27_a_task_stays_ready_until_the_whole_job_restarts():
     assert world.status.ready_tasks == ("a", "b", "c")
     assert world.attempts()["c-0"] == 1, "it does not wait again"
     world.command("RestartJob")
-    world.settle()
-    assert world.status.ready_tasks == ("a", "b")
+    assert world.settle().ready_tasks == ("a", "b")
     assert world.at("c", 0) is None
 
 
-def test_a_job_whose_dependency_failed_for_good_ends():
+def test_a_job_whose_dependency_failed_for_good_ends() -> None:
     world = chain()
     world.settle()
-    world.set("b", 0, "Failed", 5)
+    world.set_pod("b", 0, "Failed", 5)
     world.settle()
     assert world.phase == "Pending", "a is still at work"
-    world.set("a", 0, "Succeeded")
-    world.set("a", 1, "Succeeded")
+    world.set_pod("a", 0, "Succeeded")
+    world.set_pod("a", 1, "Succeeded")
     assert world.settle().phase is Phase.FAILED
     assert world.status.state.reason == "DependencyFailed"
     assert "b-0 failed" in world.status.state.message
 
 
-def test_any_of_two_dependencies_is_enough_to_go_on():
+def test_any_of_two_dependencies_is_enough_to_go_on() -> None:
     world = chain("any")
     world.settle()
-    world.set("b", 0, "Failed", 5)
-    world.set("a", 0, "Succeeded")
+    world.set_pod("b", 0, "Failed", 5)
+    world.set_pod("a", 0, "Succeeded")
     world.settle()
     assert created(world) == {"a", "b", "c"}
 
 
-def test_a_chain_behind_a_failed_dependency_ends_too():
+def test_a_chain_behind_a_failed_dependency_ends_too() -> None:
     tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]}), task("c", 1, dependsOn={"name": ["b"]})
     world = Simulation(job(*tasks))
     world.settle()
-    world.set("a", 0, "Failed", 1)
+    world.set_pod("a", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
     assert world.status.state.reason == "DependencyFailed"
 
 
-def test_scaling_up_creates_the_new_indexes_alone():
+def test_scaling_up_creates_the_new_indexes_alone() -> None:
     world = Simulation(job(task("worker", 2))).running()
     world.scale(worker=4)
     decision = world.tick()
@@ -130,9 +131,9 @@ def test_scaling_up_creates_the_new_indexes_alone():
     ]
 
 
-def test_scaling_down_kills_the_highest_indexes_and_a_later_scale_up_is_their_next_attempt():
+def test_scaling_down_kills_the_highest_indexes_and_a_later_scale_up_is_their_next_attempt() -> None:
     world = Simulation(job(task("worker", 4, minAvailable=1), minAvailable=1)).running()
-    world.set("worker", 3, "Succeeded")
+    world.set_pod("worker", 3, "Succeeded")
     world.settle()
     world.scale(worker=2)
     decision = world.tick()
@@ -147,7 +148,7 @@ def test_scaling_down_kills_the_highest_indexes_and_a_later_scale_up_is_their_ne
     assert world.status.retry_count == 0
 
 
-def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then():
+def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then() -> None:
     policies = [{"event": "JobUpdated", "action": "TerminateJob"}]
     world = Simulation(job(task("worker", 3), policies=policies)).running()
     world.command("AbortJob")
@@ -159,7 +160,7 @@ def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then():
     assert (world.phase, set(world.attempts())) == ("Pending", {"worker-0", "worker-1"})
 
 
-def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_on():
+def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_on() -> None:
     """It was being created while the job was scaled down."""
     world = Simulation(job(task("worker", 2))).running()
     world.do(CreatePods("worker", IndexSet.of([2]), 0, 0, 0))
@@ -173,12 +174,12 @@ def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_o
     assert world.attempts() == {"worker-0": 0, "worker-1": 0, "worker-2": 1}
 
 
-def test_a_dependency_that_did_its_least_lets_the_next_task_begin():
+def test_a_dependency_that_did_its_least_lets_the_next_task_begin() -> None:
     tasks = task("a", 2, minAvailable=1), task("b", 1, dependsOn={"name": ["a"]})
     world = Simulation(job(*tasks))
     world.settle()
-    world.set("a", 0, "Failed", 1)
-    world.set("a", 1, "Succeeded")
+    world.set_pod("a", 0, "Failed", 1)
+    world.set_pod("a", 1, "Succeeded")
     world.settle()
     assert created(world) == {"a", "b"}
     world.all("Running")
@@ -216,7 +217,7 @@ def test_a_long_chain_of_tasks_gets_a_status_and_fails_when_its_start_does(first
     world.tick()
     assert (world.phase, set(world.attempts())) == ("Pending", {"t0-0"})
     assert "and 9994 more" in world.status.state.message
-    world.set("t0", 0, "Failed", 1)
+    world.set_pod("t0", 0, "Failed", 1)
     world.tick()
     assert (world.phase, world.status.state.reason) == ("Failed", "DependencyFailed")
     assert len(world.status.state.message) < 300

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,38 +15,41 @@ from vcjob.lifecycle.step import CreatePods
 from vcjob.spec.job import Job
 
 
-def terminating(world: Simulation, name: str, index: int, **fields) -> None:
+def terminating(world: Simulation, name: str, index: int, **fields: Any) -> None:
     pod = world.at(name, index)
+    assert pod is not None
     world.observed.put(msgspec.structs.replace(pod, terminating=True, since=world.now, **fields))
 
 
 @pytest.mark.parametrize("evicted", [True, False])
-def test_improvement_16_an_eviction_and_a_failure_are_told_apart(evicted):
+def test_improvement_16_an_eviction_and_a_failure_are_told_apart(evicted: bool) -> None:
     policies = [
         {"event": "PodEvicted", "action": "RestartJob"},
         {"event": "PodFailed", "action": "TerminateJob"},
     ]
     world = Simulation(job(policies=policies)).running()
-    world.set("worker", 0, "Failed", 137, evicted=evicted)
+    world.set_pod("worker", 0, "Failed", 137, evicted=evicted)
     decision = world.tick()
     assert decision.status.phase is (Phase.RESTARTING if evicted else Phase.TERMINATING)
     assert decision.status.state.reason == ("PodEvicted" if evicted else "PodFailed")
 
 
-def test_improvement_16_the_exit_code_of_an_evicted_pod_answers_no_exit_code_policy():
+def test_improvement_16_the_exit_code_of_an_evicted_pod_answers_no_exit_code_policy() -> None:
     world = Simulation(job(policies=[{"exitCode": 137, "action": "TerminateJob"}])).running()
-    world.set("worker", 0, "Failed", 137, evicted=True)
+    world.set_pod("worker", 0, "Failed", 137, evicted=True)
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_a_pod_that_someone_deletes_counts_as_evicted_at_once_not_only_when_it_is_gone():
+def test_a_pod_that_someone_deletes_counts_as_evicted_at_once_not_only_when_it_is_gone() -> None:
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
     terminating(world, "worker", 1)
     assert world.tick().status.phase is Phase.RESTARTING
-    assert world.status.culprit.index == 1
+    assert world.culprit.index == 1
 
 
-def test_improvement_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_its_next_attempt():
+def test_improvement_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_replaced_by_its_next_attempt() -> (
+    None
+):
     world = Simulation(job()).running()
     world.vanish("worker", 1)
     decision = world.tick()
@@ -63,14 +68,14 @@ def test_improvement_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_repla
     )
 
 
-def test_improvement_14_a_pod_lost_while_nobody_watched_still_answers_its_policy():
+def test_improvement_14_a_pod_lost_while_nobody_watched_still_answers_its_policy() -> None:
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "AbortJob"}])).running()
     world.vanish("worker", 2)
     assert world.settle().phase is Phase.ABORTED
     assert "worker-2 was evicted" in world.status.state.message
 
 
-def test_a_replacement_waits_until_the_old_pod_is_gone():
+def test_a_replacement_waits_until_the_old_pod_is_gone() -> None:
     world = Simulation(job()).running()
     terminating(world, "worker", 1)
     decision = world.tick()
@@ -81,20 +86,20 @@ def test_a_replacement_waits_until_the_old_pod_is_gone():
     assert world.attempts()["worker-1"] == 1
 
 
-def test_a_pod_that_succeeds_while_it_is_going_has_succeeded():
+def test_a_pod_that_succeeds_while_it_is_going_has_succeeded() -> None:
     world = Simulation(job()).running()
     terminating(world, "worker", 1)
     world.tick()
-    world.set("worker", 1, "Succeeded")
+    world.set_pod("worker", 1, "Succeeded")
     world.tick()
     world.reap()
     world.settle()
     assert (world.status.succeeded, world.at("worker", 1)) == (1, None)
 
 
-def test_improvement_22_what_succeeded_is_not_run_again_after_its_node_is_lost():
+def test_improvement_22_what_succeeded_is_not_run_again_after_its_node_is_lost() -> None:
     world = Simulation(job()).running()
-    world.set("worker", 0, "Succeeded")
+    world.set_pod("worker", 0, "Succeeded")
     world.settle()
     world.vanish("worker", 0)
     world.settle()
@@ -104,9 +109,9 @@ def test_improvement_22_what_succeeded_is_not_run_again_after_its_node_is_lost()
     assert world.settle().phase is Phase.COMPLETED
 
 
-def test_a_restart_of_the_whole_job_runs_what_succeeded_again():
+def test_a_restart_of_the_whole_job_runs_what_succeeded_again() -> None:
     world = Simulation(job()).running()
-    world.set("worker", 0, "Succeeded")
+    world.set_pod("worker", 0, "Succeeded")
     world.settle()
     world.command("RestartJob")
     world.settle()
@@ -114,7 +119,7 @@ def test_a_restart_of_the_whole_job_runs_what_succeeded_again():
     assert world.status.succeeded == 0
 
 
-def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in_time():
+def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in_time() -> None:
     world = Simulation(
         job(policies=[{"event": "PodEvicted", "action": "TerminateJob", "timeout": "30s"}])
     ).running()
@@ -123,9 +128,9 @@ def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in
     assert world.attempts()["worker-0"] == 1
     assert world.wake_at == START + 30
     world.now += 20
-    world.set("worker", 0, "Running")
+    world.set_pod("worker", 0, "Running")
     world.settle()
-    assert (world.wake_at, world.status.memory("worker").evictions) == (None, ())
+    assert not world.wake_at and not world.status.memory("worker").evictions
     world.vanish("worker", 1)
     world.settle()
     world.now += 10
@@ -137,9 +142,11 @@ def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in
     assert world.settle().phase is Phase.TERMINATED
 
 
-def test_improvement_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goes_is_replaced():
+def test_improvement_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goes_is_replaced() -> (
+    None
+):
     world = Simulation(torch_job()).running()
-    world.set("worker", 1, "Failed", evicted=True)
+    world.set_pod("worker", 1, "Failed", evicted=True)
     assert world.settle().phase is Phase.FAILED
     assert world.status.state.message == "rank 2 (worker-1) was evicted"
     other = Simulation(torch_job()).running()
@@ -148,7 +155,7 @@ def test_improvement_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_
     assert other.attempts()["worker-1"] == 1
 
 
-def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_one():
+def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_one() -> None:
     """The status was lost or restored from an old copy; the pods were not."""
     world = Simulation(job(task("worker", 2)))
     world.do(CreatePods("worker", IndexSet.of([0]), 3, 2, 2))
@@ -158,7 +165,7 @@ def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_
     assert world.attempts() == {"worker-0": 3, "worker-1": 0}
 
 
-def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event():
+def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event() -> None:
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
     status = world.status
     world.job = Job(
@@ -172,20 +179,20 @@ def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event():
     assert (decision.status, decision.steps, decision.wake_at) == (status, (), None)
 
 
-def test_improvement_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going():
+def test_improvement_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going() -> None:
     world = Simulation(torch_job()).running()
     terminating(world, "worker", 0)
     world.now += 5
-    world.set("worker", 1, "Failed", evicted=True)
+    world.set_pod("worker", 1, "Failed", evicted=True)
     world.tick()
-    assert (world.phase, world.status.culprit.rank) == ("Failed", 2)
+    assert (world.phase, world.culprit.rank) == ("Failed", 2)
 
 
 @pytest.mark.parametrize("decided_between", [True, False])
 def test_a_finished_pod_that_is_deleted_or_drained_is_not_evicted(decided_between: bool) -> None:
     """Its deletion can look like the cause of its end: the kubelet hides when it was requested."""
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
-    world.set("worker", 0, "Succeeded")
+    world.set_pod("worker", 0, "Succeeded")
     if decided_between:
         world.settle()
     terminating(world, "worker", 0, phase="Failed")
@@ -197,7 +204,7 @@ def test_a_finished_pod_that_is_deleted_or_drained_is_not_evicted(decided_betwee
 
 def test_a_recorded_success_outlives_a_restart_of_the_caller_that_sees_the_pod_terminating() -> None:
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
-    world.set("worker", 0, "Succeeded")
+    world.set_pod("worker", 0, "Succeeded")
     world.settle()
     pods, world.observed = list(world.observed.pods.values()), Observed()
     for pod in pods:

@@ -30,7 +30,7 @@ def test_a_forbidden_update_pauses_the_job_until_it_is_undone(change: dict[str, 
         world.running()
     spec, pods, before = world.job, dict(world.observed.pods), world.status
     world.change(**change)
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     pods = dict(world.observed.pods)
     world.command("TerminateJob")
     world.settle()

@@ -15,7 +15,7 @@ sets = st.sets(st.integers(0, 300))
 
 @given(sets, sets, st.integers(0, 300))
 @settings(deadline=None)
-def test_an_index_set_behaves_as_a_set(left, right, index):
+def test_an_index_set_behaves_as_a_set(left: set[int], right: set[int], index: int) -> None:
     a, b = IndexSet.of(left), IndexSet.of(right)
     assert set(a | b) == left | right
     assert set(a & b) == left & right
@@ -30,11 +30,11 @@ def test_an_index_set_behaves_as_a_set(left, right, index):
 
 @given(sets)
 @settings(deadline=None)
-def test_the_text_of_an_index_set_reads_back(indexes):
+def test_the_text_of_an_index_set_reads_back(indexes: set[int]) -> None:
     assert IndexSet.parse(str(IndexSet.of(indexes))) == IndexSet.of(indexes)
 
 
-def test_index_sets_are_written_as_ranges():
+def test_index_sets_are_written_as_ranges() -> None:
     assert str(IndexSet.of([*range(42), 43, 50, 51])) == "0-41,43,50-51"
     assert (str(IndexSet()), IndexSet.parse("")) == ("", IndexSet())
     assert str(IndexSet.span(0, 10_000)) == "0-9999"
@@ -45,7 +45,9 @@ def test_index_sets_are_written_as_ranges():
 
 @given(st.lists(st.tuples(sets, st.booleans()), max_size=8), sets)
 @settings(deadline=None)
-def test_attempts_count_up_for_each_index_by_itself(rounds, among):
+def test_attempts_count_up_for_each_index_on_its_own(
+    rounds: list[tuple[set[int], bool]], among: set[int]
+) -> None:
     attempts, expected = Attempts(), dict.fromkeys(range(301), 0)
     for indexes, jump in rounds:
         if jump:
@@ -70,8 +72,10 @@ def test_attempts_count_up_for_each_index_by_itself(rounds, among):
     st.sets(st.integers(0, 20)),
 )
 @settings(deadline=None)
-def test_the_earliest_is_that_of_a_plain_search(changes, among):
-    earliest, expected = EarliestIndex(), {}
+def test_the_earliest_is_that_of_a_plain_search(
+    changes: list[tuple[int, int | None]], among: set[int]
+) -> None:
+    earliest, expected = EarliestIndex(), dict[int, int]()
     for index, time in changes:
         if time is None:
             earliest.discard(index)
@@ -82,7 +86,7 @@ def test_the_earliest_is_that_of_a_plain_search(changes, among):
         found = min(((t, i) for i, t in expected.items() if i in among), default=None)
         assert earliest.first(IndexSet.of(among)) == found
         assert set(earliest.indexes) == set(expected)
-        assert len(earliest._heap) <= 2 * len(expected) + 9, "what no longer holds is thrown away"
+        assert len(earliest._heap) <= 2 * len(expected) + 9, "outdated entries are removed"
 
 
 @pytest.mark.parametrize(

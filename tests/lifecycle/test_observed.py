@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Observed
-from vcjob.lifecycle.pod import Failure, PodFact
+from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
 
 facts = st.builds(
     PodFact,
@@ -29,7 +31,7 @@ facts = st.builds(
 ).map(lambda pod: msgspec.structs.replace(pod, uid=f"{pod.task}{pod.index}{pod.attempt}"))
 
 
-def sums(observed: Observed) -> dict:
+def sums(observed: Observed) -> dict[tuple[str, int], Any]:
     return {
         (task, attempt): {
             "sets": {name: str(getattr(group, name)) for name in SETS},
@@ -60,8 +62,8 @@ SETS = (
     )
 )
 @settings(deadline=None)
-def test_the_sums_are_those_of_the_pods_that_are_left(news):
-    observed, pods = Observed(), {}
+def test_the_sums_are_those_of_the_pods_that_are_left(news: list[Any]) -> None:
+    observed, pods = Observed(), dict[str, PodFact]()
     for item in news:
         if isinstance(item, tuple):
             uid = "{}{}{}".format(*item)
@@ -92,9 +94,9 @@ def test_the_sums_are_those_of_the_pods_that_are_left(news):
     assert {uid: (p.task, p.index, p.attempt) for uid, p in pods.items()} == observed._keys
 
 
-def test_every_phase_lands_in_its_own_set():
+def test_every_phase_lands_in_its_own_set() -> None:
     observed = Observed()
-    for index, phase in enumerate(["Pending", "Running", "Succeeded", "Failed", "Unknown"]):
+    for index, phase in enumerate(get_args(PodPhase)):
         observed.put(PodFact("a", index, f"u{index}", phase=phase, ready=phase == "Running"))
     observed.put(PodFact("a", 5, "u5", phase="Running", terminating=True))
     observed.put(PodFact("a", 6, "u6", phase="Failed", evicted=True))
@@ -114,7 +116,7 @@ def test_every_phase_lands_in_its_own_set():
     assert group.failures[None].indexes == IndexSet.of([3])
 
 
-def test_what_has_ended_does_not_live_again_in_an_older_report():
+def test_what_has_ended_does_not_live_again_in_an_older_report() -> None:
     observed = Observed()
     observed.put(PodFact("a", 0, "u", phase="Failed"))
     observed.put(PodFact("a", 0, "u", phase="Running"))
@@ -127,7 +129,7 @@ def test_what_has_ended_does_not_live_again_in_an_older_report():
     assert (observed.groups, observed.pods) == ({}, {})
 
 
-def test_restarts_are_not_forgotten():
+def test_restarts_are_not_forgotten() -> None:
     observed = Observed()
     observed.put(PodFact("a", 0, "u", phase="Running", restarts=4))
     observed.put(PodFact("a", 0, "u", phase="Running", ready=True))
@@ -136,7 +138,7 @@ def test_restarts_are_not_forgotten():
     assert observed.groups["a"][0].restarts == {}
 
 
-def test_nobody_takes_a_deletion_back():
+def test_nobody_takes_a_deletion_back() -> None:
     observed = Observed()
     observed.put(PodFact("a", 0, "u", phase="Running", terminating=True, since=5.0))
     observed.put(PodFact("a", 0, "u", phase="Running", since=1.0, restarts=1))
@@ -145,7 +147,7 @@ def test_nobody_takes_a_deletion_back():
     )
 
 
-def test_a_wait_in_vain_stays_the_cause_where_only_the_next_try_of_it_is_shown():
+def test_a_wait_in_vain_stays_the_cause_where_only_the_next_try_of_it_is_shown() -> None:
     """As when the kubelet clears the earlier try away: the later one was ended by our own order."""
     observed = Observed()
     pod = PodFact(task="a", index=0, uid="u", phase="Pending", restarts=1)
@@ -161,9 +163,10 @@ def test_a_wait_in_vain_stays_the_cause_where_only_the_next_try_of_it_is_shown()
 
 
 @pytest.mark.parametrize("fields", [{"index": 2_000_000_000}, {"index": -1}, {"attempt": 10**30}])
-def test_a_pod_whose_index_or_attempt_is_out_of_range_is_ignored(fields: dict[str, int]) -> None:
+def test_a_pod_whose_index_or_attempt_is_out_of_range_is_ignored(fields: dict[str, Any]) -> None:
     observed = Observed()
-    assert not observed.put(PodFact(**{"task": "worker", "index": 0, "uid": "u", **fields}))
+    place: dict[str, Any] = {"task": "worker", "index": 0, "uid": "u", **fields}
+    assert not observed.put(PodFact(**place))
     assert (observed.pods, observed.groups) == ({}, {})
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import pytest
 
 from tests.lifecycle.simulation import Simulation, job, task, torch_job
+from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, KillPods
 
+StepType = TypeVar("StepType", CreatePods, KillPods)
 
-def names(decision, kind):
+
+def steps_of(decision: Decision, kind: type[StepType]) -> list[StepType]:
     return [step for step in decision.steps if isinstance(step, kind)]
 
 
@@ -22,7 +27,7 @@ def world_in(phase: Phase) -> Simulation:
         return world
     world.all("Running")
     world.settle()
-    world.set("worker", 0, "Succeeded")
+    world.set_pod("worker", 0, "Succeeded")
     world.settle()
     action = {
         Phase.RESTARTING: "RestartJob",
@@ -40,18 +45,18 @@ def world_in(phase: Phase) -> Simulation:
         world.reap()
         world.tick()
     if phase is Phase.FAILED:
-        world.set("worker", 1, "Failed", 1)
-        world.set("worker", 2, "Failed", 1)
+        world.set_pod("worker", 1, "Failed", 1)
+        world.set_pod("worker", 2, "Failed", 1)
         world.settle()
     assert world.phase == phase
     return world
 
 
-def test_a_new_job_is_pending_and_all_its_pods_are_created_in_one_step():
+def test_a_new_job_is_pending_and_all_its_pods_are_created_in_one_step() -> None:
     world = Simulation(torch_job(workers=3))
     decision = world.decide()
     assert decision.status.phase is Phase.PENDING
-    assert names(decision, CreatePods) == [
+    assert steps_of(decision, CreatePods) == [
         CreatePods("master", IndexSet.span(0, 1), 0, 0, 0),
         CreatePods("worker", IndexSet.span(0, 3), 0, 0, 0),
     ]
@@ -60,18 +65,18 @@ def test_a_new_job_is_pending_and_all_its_pods_are_created_in_one_step():
 
 
 @pytest.mark.parametrize("ended", ["Running", "Succeeded", "Failed"])
-def test_pending_becomes_running_when_min_available_pods_run_or_ended(ended):
+def test_pending_becomes_running_when_min_available_pods_run_or_ended(ended: str) -> None:
     world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2))
     world.settle()
-    world.set("worker", 0, "Running")
+    world.set_pod("worker", 0, "Running")
     world.settle()
     assert world.phase == "Pending"
-    world.set("worker", 2, ended, 1 if ended == "Failed" else None)
+    world.set_pod("worker", 2, ended, 1 if ended == "Failed" else None)
     assert world.settle().phase is Phase.RUNNING
     assert world.status.state.reason == "MinAvailableReached"
 
 
-def test_an_unknown_pod_does_not_count_as_up():
+def test_an_unknown_pod_does_not_count_as_up() -> None:
     world = Simulation(job(task("worker", 2)))
     world.settle()
     world.all("Unknown")
@@ -79,7 +84,7 @@ def test_an_unknown_pod_does_not_count_as_up():
     assert world.status.unknown == 2
 
 
-def test_running_goes_back_to_pending_when_too_many_pods_are_pending():
+def test_running_goes_back_to_pending_when_too_many_pods_are_pending() -> None:
     world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     world.vanish("worker", 0)
     world.settle()
@@ -90,20 +95,20 @@ def test_running_goes_back_to_pending_when_too_many_pods_are_pending():
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.RUNNING])
-def test_restart_job_kills_all_pods_finished_ones_too_and_spends_a_retry(phase):
+def test_restart_job_kills_all_pods_finished_ones_too_and_spends_a_retry(phase: Phase) -> None:
     world = world_in(phase)
     world.command("RestartJob")
     decision = world.tick()
     assert decision.status.phase is Phase.RESTARTING
     assert (decision.status.retry_count, decision.status.version) == (1, 1)
-    assert names(decision, KillPods) == [KillPods("worker", IndexSet.span(0, 3), 0, "Replaced")]
-    assert not names(decision, CreatePods)
+    assert steps_of(decision, KillPods) == [KillPods("worker", IndexSet.span(0, 3), 0, "Replaced")]
+    assert not steps_of(decision, CreatePods)
     assert decision.status.terminating == 3
     assert (decision.status.running, decision.status.succeeded, decision.status.pending) == (0, 0, 0)
     world.reap()
     after = world.tick()
     assert after.status.phase is Phase.PENDING
-    assert names(after, CreatePods) == [CreatePods("worker", IndexSet.span(0, 3), 1, 1, 1)]
+    assert steps_of(after, CreatePods) == [CreatePods("worker", IndexSet.span(0, 3), 1, 1, 1)]
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.RUNNING])
@@ -111,7 +116,9 @@ def test_restart_job_kills_all_pods_finished_ones_too_and_spends_a_retry(phase):
     ("action", "hit"),
     [("RestartPod", "2"), ("RestartPartition", "2-3"), ("RestartTask", "0-3")],
 )
-def test_a_targeted_restart_kills_its_target_alone_and_spends_a_retry(phase, action, hit):
+def test_a_targeted_restart_kills_its_target_alone_and_spends_a_retry(
+    phase: Phase, action: str, hit: Any
+) -> None:
     policies = [{"event": "PodFailed", "action": action}]
     partitions = {"totalPartitions": 2, "partitionSize": 2}
     world = Simulation(
@@ -125,12 +132,13 @@ def test_a_targeted_restart_kills_its_target_alone_and_spends_a_retry(phase, act
     if phase is Phase.RUNNING:
         world.all("Running")
         world.settle()
-    world.set("worker", 2, "Failed", 1)
+    world.set_pod("worker", 2, "Failed", 1)
     decision = world.tick()
     assert decision.status.phase is Phase.RESTARTING
     assert (decision.status.retry_count, decision.status.version) == (1, 0)
-    assert names(decision, KillPods) == [KillPods("worker", IndexSet.parse(hit), 0, "Replaced")]
-    assert (decision.status.restarting.task, decision.status.restarting.indexes) == ("worker", hit)
+    assert steps_of(decision, KillPods) == [KillPods("worker", IndexSet.parse(hit), 0, "Replaced")]
+    restart = decision.status.restarting
+    assert restart is not None and (restart.task, restart.indexes) == ("worker", hit)
     world.settle()
     expected = {f"worker-{i}": int(i in IndexSet.parse(hit)) for i in range(4)}
     assert world.attempts() == {**expected, "other-0": 0}
@@ -147,8 +155,8 @@ def test_a_targeted_restart_kills_its_target_alone_and_spends_a_retry(phase, act
     ],
 )
 def test_improvement_17_abort_terminate_and_complete_are_honoured_and_keep_finished_pods(
-    phase, action, during, after
-):
+    phase: Phase, action: str, during: Phase, after: Phase
+) -> None:
     world = world_in(phase)
     version, retries = world.status.version, world.status.retry_count
     kept = {(p.task, p.index) for p in world.observed.pods.values() if p.done and not p.terminating}
@@ -156,8 +164,8 @@ def test_improvement_17_abort_terminate_and_complete_are_honoured_and_keep_finis
     decision = world.tick()
     assert decision.status.phase is during
     assert decision.status.version == version + 1
-    assert all(not kept & {(k.task, i) for i in k.indexes} for k in names(decision, KillPods))
-    assert not names(decision, CreatePods)
+    assert all(not kept & {(k.task, i) for i in k.indexes} for k in steps_of(decision, KillPods))
+    assert not steps_of(decision, CreatePods)
     world.reap()
     world.settle()
     assert world.phase == after
@@ -168,7 +176,7 @@ def test_improvement_17_abort_terminate_and_complete_are_honoured_and_keep_finis
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.RUNNING])
-def test_resume_of_a_job_that_is_not_suspended_changes_nothing(phase):
+def test_resume_of_a_job_that_is_not_suspended_changes_nothing(phase: Phase) -> None:
     world = world_in(phase)
     before = world.status
     world.command("ResumeJob", "r")
@@ -178,7 +186,7 @@ def test_resume_of_a_job_that_is_not_suspended_changes_nothing(phase):
     assert world.observed.commands == {}
 
 
-def test_restarting_waits_until_enough_old_pods_are_gone():
+def test_restarting_waits_until_enough_old_pods_are_gone() -> None:
     world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     world.command("RestartJob")
     world.tick()
@@ -188,13 +196,13 @@ def test_restarting_waits_until_enough_old_pods_are_gone():
     world.observed.drop("worker-0-0")
     decision = world.tick()
     assert decision.status.phase is Phase.PENDING
-    assert names(decision, CreatePods) == [CreatePods("worker", IndexSet.of([0, 1]), 1, 1, 1)]
+    assert steps_of(decision, CreatePods) == [CreatePods("worker", IndexSet.of([0, 1]), 1, 1, 1)]
 
 
-def test_restart_job_upgrades_a_restart_of_one_pod_and_is_refused_by_one_of_the_whole_job():
+def test_restart_job_upgrades_a_restart_of_one_pod_and_is_refused_by_one_of_the_whole_job() -> None:
     policies = [{"event": "PodFailed", "action": "RestartPod"}]
     world = Simulation(job(task("worker", 3, policies=policies), maxRetry=5)).running()
-    world.set("worker", 1, "Failed", 1)
+    world.set_pod("worker", 1, "Failed", 1)
     world.tick()
     world.command("RestartJob", "a")
     assert world.tick().status.retry_count == 2
@@ -207,7 +215,9 @@ def test_restart_job_upgrades_a_restart_of_one_pod_and_is_refused_by_one_of_the_
 
 
 @pytest.mark.parametrize("phase", [Phase.ABORTING, Phase.ABORTED])
-def test_improvement_19_resume_restarts_without_spending_a_retry_and_never_reruns_what_succeeded(phase):
+def test_improvement_19_resume_restarts_without_spending_a_retry_and_never_reruns_what_succeeded(
+    phase: Phase,
+) -> None:
     world = world_in(phase)
     world.command("ResumeJob")
     decision = world.tick()
@@ -225,7 +235,7 @@ def test_improvement_19_resume_restarts_without_spending_a_retry_and_never_rerun
 
 @pytest.mark.parametrize("phase", [Phase.ABORTING, Phase.ABORTED])
 @pytest.mark.parametrize("action", ["RestartJob", "AbortJob"])
-def test_a_suspended_job_is_not_restarted_or_aborted_again(phase, action):
+def test_a_suspended_job_is_not_restarted_or_aborted_again(phase: Phase, action: str) -> None:
     world = world_in(phase)
     before = world.status
     world.command(action)
@@ -236,7 +246,7 @@ def test_a_suspended_job_is_not_restarted_or_aborted_again(phase, action):
 
 @pytest.mark.parametrize("phase", [Phase.ABORTING, Phase.ABORTED])
 @pytest.mark.parametrize(("action", "end"), [("TerminateJob", "Terminated"), ("CompleteJob", "Completed")])
-def test_a_suspended_job_can_be_stopped(phase, action, end):
+def test_a_suspended_job_can_be_stopped(phase: Phase, action: str, end: str) -> None:
     world = world_in(phase)
     version = world.status.version
     world.command(action)
@@ -246,7 +256,7 @@ def test_a_suspended_job_can_be_stopped(phase, action, end):
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETING, Phase.TERMINATING])
 @pytest.mark.parametrize("action", ["RestartJob", "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob"])
-def test_a_job_that_is_ending_ends_whatever_is_asked_for(phase, action):
+def test_a_job_that_is_ending_ends_whatever_is_asked_for(phase: Phase, action: str) -> None:
     world = world_in(phase)
     world.command(action)
     assert world.decide().status.phase is phase
@@ -258,7 +268,7 @@ def test_a_job_that_is_ending_ends_whatever_is_asked_for(phase, action):
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED])
 @pytest.mark.parametrize("action", ["RestartJob", "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob"])
-def test_a_finished_job_stays_finished(phase, action):
+def test_a_finished_job_stays_finished(phase: Phase, action: str) -> None:
     world = world_in(phase)
     before = world.status
     world.command(action, "late")
@@ -269,34 +279,35 @@ def test_a_finished_job_stays_finished(phase, action):
 
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED, Phase.ABORTED])
-def test_a_pod_that_turns_up_after_the_end_is_killed_and_finished_ones_stay(phase):
+def test_a_pod_that_turns_up_after_the_end_is_killed_and_finished_ones_stay(phase: Phase) -> None:
     world = world_in(phase)
     succeeded = world.status.succeeded
     stray = CreatePods("worker", IndexSet.of([7]), 0, 0, 0)
     world.do(stray)
     decision = world.tick()
-    assert names(decision, KillPods) == [KillPods("worker", IndexSet.of([7]), 0, str(phase))]
+    assert steps_of(decision, KillPods) == [KillPods("worker", IndexSet.of([7]), 0, str(phase))]
     assert decision.status.phase is phase
     assert decision.status.succeeded == succeeded == 1
 
 
-def test_a_pod_of_a_task_that_the_job_does_not_have_is_killed_and_holds_up_the_end():
+def test_a_pod_of_a_task_that_the_job_does_not_have_is_killed_and_holds_up_the_end() -> None:
     world = Simulation(job()).running()
     world.do(CreatePods("stranger", IndexSet.of([0]), 0, 0, 0))
     world.command("TerminateJob")
     decision = world.tick()
     assert KillPods("stranger", IndexSet.of([0]), 0, "Replaced") in decision.steps
-    world.observed.drop("worker-0-0"), world.observed.drop("worker-1-0"), world.observed.drop("worker-2-0")
+    for index in range(3):
+        world.observed.drop(f"worker-{index}-0")
     assert world.tick().status.phase is Phase.TERMINATING
     world.observed.drop("stranger-0-0")
     assert world.tick().status.phase is Phase.TERMINATED
 
 
-def test_a_terminating_pod_holds_up_the_end_although_it_has_failed():
+def test_a_terminating_pod_holds_up_the_end_although_it_has_failed() -> None:
     world = Simulation(job(task("worker", 1))).running()
     world.command("AbortJob")
     world.tick()
-    world.set("worker", 0, "Failed", 143)
+    world.set_pod("worker", 0, "Failed", 143)
     assert world.tick().status.phase is Phase.ABORTING
     assert world.status.failed == 0
     world.reap()

@@ -11,44 +11,44 @@ from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import KillPods
 
 
-def test_a_policy_of_the_task_goes_before_one_of_the_job():
+def test_a_policy_of_the_task_goes_before_one_of_the_job() -> None:
     world = world_with(policy("PodFailed", "CompleteJob"), task_policies=[policy("PodFailed", "AbortJob")])
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.ABORTED
     assert "policy of task worker: AbortJob" in world.status.state.message
     assert world.status.suspended_by == "policy"
 
 
-def test_a_policy_of_the_job_answers_where_the_task_has_none_that_matches():
+def test_a_policy_of_the_job_answers_where_the_task_has_none_that_matches() -> None:
     world = world_with(policy("PodFailed", "CompleteJob"), task_policies=[policy("PodEvicted", "AbortJob")])
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.COMPLETED
     assert "policy of the job: CompleteJob" in world.status.state.message
 
 
-def test_a_policy_of_another_task_does_not_answer():
+def test_a_policy_of_another_task_does_not_answer() -> None:
     world = world_with(task_policies=[policy("PodFailed")])
-    world.set("other", 0, "Failed", 1)
+    world.set_pod("other", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_the_first_policy_that_matches_wins():
+def test_the_first_policy_that_matches_wins() -> None:
     world = world_with(
         policy(exitCode=3, action="CompleteJob"), policy("PodFailed", "AbortJob"), policy("*", "TerminateJob")
     )
-    world.set("worker", 0, "Failed", 4)
+    world.set_pod("worker", 0, "Failed", 4)
     assert world.settle().phase is Phase.ABORTED
     again = world_with(
         policy(exitCode=3, action="CompleteJob"), policy("PodFailed", "AbortJob"), policy("*", "TerminateJob")
     )
-    again.set("worker", 0, "Failed", 3)
+    again.set_pod("worker", 0, "Failed", 3)
     assert again.settle().phase is Phase.COMPLETED
 
 
-def test_a_list_of_events_matches_each_of_them():
+def test_a_list_of_events_matches_each_of_them() -> None:
     for event in ("PodFailed", "PodEvicted"):
         world = world_with({"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"})
-        world.set("worker", 0, "Failed", 1, evicted=event == "PodEvicted")
+        world.set_pod("worker", 0, "Failed", 1, evicted=event == "PodEvicted")
         assert world.settle().phase is Phase.TERMINATED
         assert world.status.state.reason == event
 
@@ -66,45 +66,45 @@ def test_a_list_of_events_matches_each_of_them():
         ("ResumeJob", "Running"),
     ],
 )
-def test_an_exit_code_leads_to_each_action(action, end):
+def test_an_exit_code_leads_to_each_action(action: str, end: str) -> None:
     world = world_with(policy(exitCode=42, action=action))
-    world.set("worker", 2, "Failed", 41)
+    world.set_pod("worker", 2, "Failed", 41)
     assert world.settle().phase is Phase.RUNNING
-    world.set("worker", 1, "Failed", 42)
+    world.set_pod("worker", 1, "Failed", 42)
     assert world.settle().phase == end
     assert world.status.retry_count == (1 if action.startswith("Restart") else 0)
 
 
-def test_improvement_15_the_exit_code_is_that_of_the_container_that_failed_first_init_included():
+def test_improvement_15_the_exit_code_is_that_of_the_container_that_failed_first_init_included() -> None:
     world = world_with(policy(exitCode=9, action="CompleteJob"))
-    world.set("worker", 0, "Failed", failure=Failure("fetch", 9, init=True))
+    world.set_pod("worker", 0, "Failed", failure=Failure("fetch", 9, init=True))
     assert world.settle().phase is Phase.COMPLETED
     assert "init container fetch exited with code 9" in world.status.state.message
 
 
-def test_a_failure_without_a_match_does_not_hide_a_later_one_that_has():
+def test_a_failure_without_a_match_does_not_hide_a_later_one_that_has() -> None:
     world = world_with(policy(exitCode=137, action="RestartJob"))
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     world.now += 5
-    world.set("worker", 1, "Failed", 137)
+    world.set_pod("worker", 1, "Failed", 137)
     assert world.tick().status.phase is Phase.RESTARTING
-    assert world.status.culprit.index == 1
+    assert world.culprit.index == 1
 
 
-def test_the_earliest_of_several_failures_is_the_culprit():
+def test_the_earliest_of_several_failures_is_the_culprit() -> None:
     world = world_with(policy("PodFailed"))
-    world.set("worker", 2, "Failed", 2, since=START + 10)
-    world.set("worker", 0, "Failed", 3, since=START + 12)
-    world.set("other", 0, "Failed", 4, since=START + 11)
+    world.set_pod("worker", 2, "Failed", 2, since=START + 10)
+    world.set_pod("worker", 0, "Failed", 3, since=START + 12)
+    world.set_pod("other", 0, "Failed", 4, since=START + 11)
     world.tick()
-    assert (world.status.culprit.task, world.status.culprit.index) == ("worker", 2)
-    assert world.status.culprit.failure.exit_code == 2
+    assert (world.culprit.task, world.culprit.index) == ("worker", 2)
+    assert world.failure.exit_code == 2
 
 
-def test_pods_that_failed_together_are_restarted_together_for_one_retry():
+def test_pods_that_failed_together_are_restarted_together_for_one_retry() -> None:
     world = world_with(policy("PodFailed", "RestartPod"), maxRetry=3)
-    world.set("worker", 0, "Failed", 1)
-    world.set("worker", 2, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
+    world.set_pod("worker", 2, "Failed", 1)
     decision = world.tick()
     assert decision.status.retry_count == 1
     assert [s for s in decision.steps if isinstance(s, KillPods)] == [
@@ -112,55 +112,56 @@ def test_pods_that_failed_together_are_restarted_together_for_one_retry():
     ]
 
 
-def test_an_action_on_the_whole_job_is_recorded_as_such_and_one_on_a_target_with_it():
+def test_an_action_on_the_whole_job_is_recorded_as_such_and_one_on_a_target_with_it() -> None:
     world = world_with(policy("PodFailed", "RestartJob"), maxRetry=9)
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     world.settle()
     assert (world.status.history[-1].task, world.status.history[-1].indexes) == ("", "")
     world = world_with(policy("PodFailed", "RestartPod"), maxRetry=9)
-    world.set("worker", 1, "Failed", 1)
+    world.set_pod("worker", 1, "Failed", 1)
     world.settle()
     assert (world.status.history[-1].task, world.status.history[-1].indexes) == ("worker", "1")
 
 
-def test_a_policy_whose_action_nobody_knows_does_nothing():
+def test_a_policy_whose_action_nobody_knows_does_nothing() -> None:
     world = world_with(policy("PodFailed", "EnqueueJob"))
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
     assert world.status.retry_count == 0
 
 
-def test_only_the_pod_that_decided_the_end_is_blamed():
+def test_only_the_pod_that_decided_the_end_is_blamed() -> None:
     world = world_with(policy("PodFailed", "RestartJob"), maxRetry=9)
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     world.settle()
-    assert world.status.culprit.index == 0
+    assert world.culprit.index == 0
     world.running()
     world.command("TerminateJob")
     assert world.settle().culprit is None
-    assert world.status.history[0].culprit.index == 0
+    culprit = world.status.history[0].culprit
+    assert culprit is not None and culprit.index == 0
 
 
-def test_the_message_of_a_failure_is_cut_to_what_a_status_can_keep():
+def test_the_message_of_a_failure_is_cut_to_what_a_status_can_keep() -> None:
     world = world_with(policy("PodFailed"))
-    world.set("worker", 0, "Failed", failure=Failure("main", 1, message="x" * 5000))
+    world.set_pod("worker", 0, "Failed", failure=Failure("main", 1, message="x" * 5000))
     world.settle()
-    assert 990 < len(world.status.culprit.failure.message.encode()) <= 1000
+    assert 990 < len(world.failure.message.encode()) <= 1000
     assert len(world.status.state.message) < 1200
 
 
-def test_restart_partition_of_a_task_without_partitions_restarts_the_pod():
+def test_restart_partition_of_a_task_without_partitions_restarts_the_pod() -> None:
     world = world_with(policy("PodFailed", "RestartPartition"))
-    world.set("worker", 1, "Failed", 1)
+    world.set_pod("worker", 1, "Failed", 1)
     world.settle()
     assert world.attempts() == {"worker-0": 0, "worker-1": 1, "worker-2": 0, "other-0": 0}
 
 
 @pytest.mark.parametrize("source", ["policy", "command"])
-def test_an_action_is_told_of_by_volcanos_word_and_its_name(source):
+def test_an_action_is_told_of_by_volcanos_word_and_its_name(source: str) -> None:
     world = world_with(policy("PodFailed", "TerminateJob"))
     if source == "policy":
-        world.set("worker", 0, "Failed", 1)
+        world.set_pod("worker", 0, "Failed", 1)
     else:
         world.command("TerminateJob")
     world.tick()

@@ -8,14 +8,14 @@ from tests.lifecycle.simulation import START, Simulation, job, policy, task, wor
 from vcjob.lifecycle.status import Phase, Status
 
 
-def test_pod_pending_acts_after_its_timeout_counted_from_the_pods_creation():
+def test_pod_pending_acts_after_its_timeout_counted_from_the_pods_creation() -> None:
     world = Simulation(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
     world.settle()
     world.now += 30
     assert world.settle().phase is Phase.PENDING
     assert world.wake_at == START + 60
-    world.set("worker", 0, "Running")
-    world.set("worker", 1, "Running")
+    world.set_pod("worker", 0, "Running")
+    world.set_pod("worker", 1, "Running")
     world.now += 29.9
     assert world.settle().phase is Phase.PENDING
     world.now += 0.1
@@ -23,7 +23,7 @@ def test_pod_pending_acts_after_its_timeout_counted_from_the_pods_creation():
     assert world.status.state.message == "worker-2 is still pending; policy of the job: AbortJob after 1m"
 
 
-def test_pod_pending_is_cancelled_when_the_pod_runs():
+def test_pod_pending_is_cancelled_when_the_pod_runs() -> None:
     world = Simulation(job(policies=[policy("PodPending", "AbortJob", timeout="1m")]))
     world.settle()
     world.all("Running")
@@ -33,7 +33,7 @@ def test_pod_pending_is_cancelled_when_the_pod_runs():
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_any_event_without_a_timeout_does_not_answer_pending_pods():
+def test_any_event_without_a_timeout_does_not_answer_pending_pods() -> None:
     world = Simulation(job(policies=[policy("*", "TerminateJob")]))
     assert world.settle().phase is Phase.PENDING
     world.all("Unknown")
@@ -41,11 +41,11 @@ def test_any_event_without_a_timeout_does_not_answer_pending_pods():
     assert world.status.state.reason == "Unknown"
 
 
-def test_each_pending_pod_has_its_own_time():
+def test_each_pending_pod_has_its_own_time() -> None:
     world = Simulation(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9,
                       policies=[policy("PodPending", "RestartPod", timeout="60s")]))  # fmt: skip
     world.settle()
-    world.set("worker", 1, "Running")
+    world.set_pod("worker", 1, "Running")
     world.settle()
     world.now += 30
     world.vanish("worker", 1)
@@ -58,11 +58,11 @@ def test_each_pending_pod_has_its_own_time():
 
 
 @pytest.mark.parametrize("event", ["PodFailed", "PodEvicted", "Unknown"])
-def test_a_timeout_delays_the_action_from_the_moment_the_pod_shows(event):
+def test_a_timeout_delays_the_action_from_the_moment_the_pod_shows(event: str) -> None:
     world = world_with(policy(event, timeout="10s"))
     world.now += 2
     phase = "Unknown" if event == "Unknown" else "Failed"
-    world.set("worker", 0, phase, evicted=event == "PodEvicted")
+    world.set_pod("worker", 0, phase, evicted=event == "PodEvicted")
     world.now += 5
     assert world.settle().phase is Phase.RUNNING
     assert world.wake_at == START + 12
@@ -70,24 +70,24 @@ def test_a_timeout_delays_the_action_from_the_moment_the_pod_shows(event):
     assert world.settle().phase is Phase.TERMINATED
 
 
-def test_a_pod_that_answers_again_cancels_the_timeout():
+def test_a_pod_that_answers_again_cancels_the_timeout() -> None:
     world = world_with(policy("Unknown", timeout="10s"))
-    world.set("worker", 0, "Unknown")
+    world.set_pod("worker", 0, "Unknown")
     world.settle()
-    world.set("worker", 0, "Running")
+    world.set_pod("worker", 0, "Running")
     world.now += 20
     assert world.settle().phase is Phase.RUNNING
     assert world.wake_at is None
 
 
-def test_improvement_14_a_timeout_goes_on_across_a_restart_of_the_caller():
+def test_improvement_14_a_timeout_goes_on_across_a_restart_of_the_caller() -> None:
     worker = task("worker", 2, policies=[policy("TaskFailed", timeout="1m")])
     world = Simulation(job(worker)).running()
-    world.set("worker", 0, "Running", restarts=3)
+    world.set_pod("worker", 0, "Running", restarts=3)
     world.settle()
     assert world.status.holding == {"TaskFailed/worker": START}
     world.now += 59
-    world.observed.put(world.at("worker", 0))
+    world.observed.put(next(iter(world.observed.pods.values())))
     assert Status.from_kube(world.status.to_kube()) == world.status
     assert world.settle().phase is Phase.RUNNING
     assert world.wake_at == START + 60
@@ -95,7 +95,7 @@ def test_improvement_14_a_timeout_goes_on_across_a_restart_of_the_caller():
     assert world.settle().phase is Phase.TERMINATED
 
 
-def test_a_held_event_that_ends_is_forgotten():
+def test_a_held_event_that_ends_is_forgotten() -> None:
     world = world_with(policy("JobUpdated", timeout="1m"))
     world.scale(other=2)
     world.settle()
@@ -107,11 +107,11 @@ def test_a_held_event_that_ends_is_forgotten():
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told():
+def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told() -> None:
     policies = [policy("PodPending", "RestartPod", timeout="1m")]
     world = Simulation(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9, policies=policies))
     world.settle()
-    world.set("worker", 0, "Running")
+    world.set_pod("worker", 0, "Running")
     world.settle()
     world.now += 60
     for _ in range(3):  # cut off before the first step, each time
@@ -120,7 +120,7 @@ def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told(
     assert world.status.phase is Phase.RUNNING
 
 
-def test_a_gang_that_comes_together_again_cancels_the_timeout():
+def test_a_gang_that_comes_together_again_cancels_the_timeout() -> None:
     world = world_with(policy("Unknown", timeout="1m"))
     world.observed.gang_broken = True
     world.settle()
@@ -137,7 +137,7 @@ def test_a_policy_that_waits_acts_although_the_last_pods_have_ended(replicas: in
     restart = policy("PodFailed", "RestartJob", timeout="30s")
     world = Simulation(job(task("worker", replicas), policies=[restart])).running()
     for index in range(replicas):
-        world.set("worker", index, "Failed", 1)
+        world.set_pod("worker", index, "Failed", 1)
         world.now += 1
     assert world.settle().phase is Phase.RUNNING
     assert world.wake_at == START + 30
@@ -159,7 +159,7 @@ def test_a_policy_that_waits_acts_although_a_dependency_has_failed() -> None:
     tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]})
     world = Simulation(job(*tasks, policies=[policy("PodFailed", "RestartJob", timeout="30s")]))
     world.settle()
-    world.set("a", 0, "Failed", 1)
+    world.set_pod("a", 0, "Failed", 1)
     assert world.settle().phase is Phase.PENDING
     world.now += 30
     world.settle()
@@ -175,7 +175,7 @@ def test_a_policy_without_effect_does_not_keep_the_job_from_ending() -> None:
 def test_min_success_completes_the_job_although_a_policy_waits() -> None:
     restart = policy("PodFailed", "RestartJob", timeout="30s")
     world = Simulation(job(policies=[restart], minSuccess=1)).running()
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     world.settle()
-    world.set("worker", 1, "Succeeded")
+    world.set_pod("worker", 1, "Succeeded")
     assert world.settle().phase is Phase.COMPLETED

@@ -14,117 +14,121 @@ from vcjob.plugins.wait import WAIT_EXIT_CODES, WAIT_TIMEOUT_EXIT_CODE
 IGNORE = {"vcjob.io/on-rank-failure": "ignore"}
 
 
-def test_improvement_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it():
+def test_improvement_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it() -> None:
     world = Simulation(torch_job(workers=3)).running()
-    world.set("master", 0, "Succeeded")
+    world.set_pod("master", 0, "Succeeded")
     world.settle()
-    world.set("worker", 1, "Failed", 1)
+    world.set_pod("worker", 1, "Failed", 1)
     decision = world.tick()
     assert (decision.status.phase, decision.status.state.reason) == (Phase.FAILED, "RankFailed")
     assert decision.status.state.message == "rank 2 (worker-1) failed: container main exited with code 1"
     assert [s for s in decision.steps if isinstance(s, KillPods)] == [
         KillPods("worker", IndexSet.of([0, 2]), 0, "Failed")
     ]
-    assert (decision.status.culprit.rank, decision.status.culprit.failure.exit_code) == (2, 1)
+    assert (world.culprit.rank, world.failure.exit_code) == (2, 1)
     world.settle()
     assert set(world.attempts()) == {"master-0", "worker-1"}
 
 
-def test_improvement_26_also_while_the_job_is_still_pending():
+def test_improvement_26_also_while_the_job_is_still_pending() -> None:
     world = Simulation(torch_job())
     world.settle()
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
 
 
 @pytest.mark.parametrize(("name", "rank"), [("chief", "rank 0 (chief-0)"), ("hand", "rank 2 (hand-1)")])
-def test_improvement_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name, rank):
+def test_improvement_26_ranks_are_those_of_the_tasks_that_the_plugin_names(name: str, rank: str) -> None:
     tasks = task("chief", 1), task("hand", 2), task("extra", 1)
     plugins = {"pytorch": ["--master=chief", "--worker", "hand"]}
     world = Simulation(job(*tasks, plugins=plugins)).running()
-    world.set("extra", 0, "Failed", 1)
+    world.set_pod("extra", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
-    world.set(name, 1 if name == "hand" else 0, "Failed", 1)
+    world.set_pod(name, 1 if name == "hand" else 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
     assert rank in world.status.state.message
 
 
-def test_improvement_26_in_a_homogeneous_job_the_index_is_the_rank():
+def test_improvement_26_in_a_homogeneous_job_the_index_is_the_rank() -> None:
     world = Simulation(
         job(task("node", 3), plugins={"pytorch": ["--master=node", "--worker=node"]})
     ).running()
-    world.set("node", 2, "Failed", 1)
+    world.set_pod("node", 2, "Failed", 1)
     world.settle()
-    assert world.status.culprit.rank == 2
+    assert world.culprit.rank == 2
 
 
-def test_improvement_26_does_not_touch_a_job_without_the_plugin():
+def test_improvement_26_does_not_touch_a_job_without_the_plugin() -> None:
     world = Simulation(job()).running()
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
     assert world.status.failed == 1
 
 
-def test_improvement_26_the_annotation_keeps_volcanos_way():
+def test_improvement_26_the_annotation_keeps_volcanos_way() -> None:
     world = Simulation(torch_job(annotations=IGNORE)).running()
-    world.set("worker", 0, "Failed", 1)
-    world.set("worker", 1, "Running", restarts=10)
+    world.set_pod("worker", 0, "Failed", 1)
+    world.set_pod("worker", 1, "Running", restarts=10)
     assert world.settle().phase is Phase.RUNNING
 
 
 @pytest.mark.parametrize("timeout", [None, "1h"])
-def test_improvement_26_gives_way_to_any_matching_policy(timeout):
+def test_improvement_26_gives_way_to_any_matching_policy(timeout: str | None) -> None:
     policy = {"event": "PodFailed", "action": "RestartJob", **({"timeout": timeout} if timeout else {})}
     world = Simulation(torch_job(policies=[policy])).running()
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is (Phase.RUNNING if timeout else Phase.PENDING)
 
 
-def test_improvement_26_a_policy_for_another_exit_code_does_not_match():
+def test_improvement_26_a_policy_for_another_exit_code_does_not_match() -> None:
     world = Simulation(torch_job(policies=[{"exitCode": 2, "action": "RestartJob"}])).running()
-    world.set("worker", 0, "Failed", 1)
+    world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
 
 
 @pytest.mark.parametrize(("max_retry", "limit"), [(None, 3), (2, 2), (0, 1)])
-def test_improvement_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(max_retry, limit):
+def test_improvement_26_a_restarting_rank_has_failed_for_good_at_its_tasks_max_retry(
+    max_retry: int | None, limit: int
+) -> None:
     fields = {} if max_retry is None else {"maxRetry": max_retry}
     tasks = task("master", 1, maxRetry=99), task("worker", 2, **fields)
     world = Simulation(torch_job(tasks=tasks)).running()
     failure = Failure("main", 139, signal=11)
     if limit > 1:
-        world.set("worker", 0, "Running", restarts=limit - 1, failure=failure)
-        world.set("worker", 1, "Running", restarts=limit - 1, failure=failure)
+        world.set_pod("worker", 0, "Running", restarts=limit - 1, failure=failure)
+        world.set_pod("worker", 1, "Running", restarts=limit - 1, failure=failure)
         assert world.settle().phase is Phase.RUNNING, (
             "together they have more, but no rank has failed for good"
         )
-    world.set("worker", 1, "Running", restarts=limit, failure=failure)
+    world.set_pod("worker", 1, "Running", restarts=limit, failure=failure)
     assert world.settle().phase is Phase.FAILED
     assert world.status.state.message == (
         "rank 2 (worker-1) keeps restarting: container main was killed by signal 11 (SIGSEGV)"
     )
 
 
-def test_improvement_26_a_rank_that_succeeded_in_the_end_has_not_failed():
+def test_improvement_26_a_rank_that_succeeded_in_the_end_has_not_failed() -> None:
     world = Simulation(torch_job(workers=1)).running()
-    world.set("worker", 0, "Succeeded", restarts=3, failure=Failure("main", 1))
+    world.set_pod("worker", 0, "Succeeded", restarts=3, failure=Failure("main", 1))
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_improvement_26_gives_way_to_a_policy_for_task_failed():
+def test_improvement_26_gives_way_to_a_policy_for_task_failed() -> None:
     tasks = task("master", 1), task("worker", 1, policies=[{"event": "TaskFailed", "action": "RestartTask"}])
     world = Simulation(torch_job(tasks=tasks)).running()
-    world.set("worker", 0, "Running", restarts=3)
+    world.set_pod("worker", 0, "Running", restarts=3)
     world.settle()
     assert (world.phase, world.attempts()) == ("Pending", {"master-0": 0, "worker-0": 1})
 
 
 @pytest.mark.parametrize("code", sorted(WAIT_EXIT_CODES))
-def test_improvement_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_try_again(code):
+def test_improvement_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_try_again(
+    code: int,
+) -> None:
     world = Simulation(torch_job())
     world.settle()
     failure = Failure("wait-for-master", code, init=True)
-    world.set("worker", 1, "Pending", restarts=1, failure=failure)
+    world.set_pod("worker", 1, "Pending", restarts=1, failure=failure)
     decision = world.decide()
     fails = [step for step in decision.steps if isinstance(step, FailPods)]
     assert [(s.task, s.indexes, s.attempt) for s in fails] == [("worker", IndexSet.of([1]), 0)]
@@ -144,10 +148,10 @@ def test_improvement_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_
         None,
     ],
 )
-def test_improvement_10_any_other_restart_is_left_to_the_pod(failure):
+def test_improvement_10_any_other_restart_is_left_to_the_pod(failure: Failure) -> None:
     world = Simulation(torch_job())
     world.settle()
-    world.set("worker", 1, "Pending", restarts=1, failure=failure)
+    world.set_pod("worker", 1, "Pending", restarts=1, failure=failure)
     assert not [step for step in world.decide().steps if isinstance(step, FailPods)]
 
 
@@ -165,7 +169,7 @@ def test_improvement_10_any_other_restart_is_left_to_the_pod(failure):
         (None, "rank 1 (worker-0) failed"),
     ],
 )
-def test_the_message_says_how_it_failed(failure, words):
+def test_the_message_says_how_it_failed(failure: Failure, words: str) -> None:
     world = Simulation(torch_job()).running()
-    world.set("worker", 0, "Failed", failure=failure)
+    world.set_pod("worker", 0, "Failed", failure=failure)
     assert world.settle().state.message.endswith(words)

@@ -231,7 +231,7 @@ class Life(RuleBasedStateMachine):
         assert [step for step in again.steps if not isinstance(step, EmitEvent)] == effects
         assert again.wake_at == decision.wake_at
         assert decision.wake_at is None or decision.wake_at > world.now
-        assert status.retry_count <= max(1, world.job.spec.max_retry)
+        assert status.retry_count <= max(1, world.job.spec.max_retry or 0)
         assert status.version >= before.version and status.retry_count >= before.retry_count
         self.check_counters(status)
         for step in effects:

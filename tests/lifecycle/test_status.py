@@ -103,9 +103,9 @@ def test_the_way_to_kubernetes_and_back_is_exact(status: Status) -> None:
     assert Status.from_kube(json.loads(json.dumps(status.to_kube()))) == status
 
 
-def test_a_status_of_kubernetes_form():
+def test_a_status_of_kubernetes_form() -> None:
     world = Simulation(job(task("worker", 2), task("other", 1))).running()
-    world.set("worker", 1, "Succeeded")
+    world.set_pod("worker", 1, "Succeeded")
     document = world.settle().to_kube()
     own = document["controlledResources"].pop(LIFECYCLE)
     assert document == {
@@ -131,7 +131,7 @@ def test_a_status_of_kubernetes_form():
     assert json.loads(own)["tasks"]["worker"] == {"begun": "0-1", "seen": "0-1", "succeeded": "1"}
 
 
-def test_a_status_that_volcano_wrote_can_be_read_and_carried_on():
+def test_a_status_that_volcano_wrote_can_be_read_and_carried_on() -> None:
     status = Status.from_kube(
         {
             "state": {"phase": "Running", "lastTransitionTime": "2023-11-14T22:13:20Z"},
@@ -153,17 +153,17 @@ def test_a_status_that_volcano_wrote_can_be_read_and_carried_on():
     assert decision.status.resources == {"plugin-svc": "svc"}
 
 
-def test_no_status_at_all_is_a_new_job():
+def test_no_status_at_all_is_a_new_job() -> None:
     assert Status.from_kube(None) == Status.from_kube({}) == Status()
 
 
-def test_durations_as_go_writes_them():
+def test_durations_as_go_writes_them() -> None:
     assert [go_duration(s) for s in (0, 59.9, 60, 3600, 3725)] == ["0s", "59s", "1m0s", "1h0m0s", "1h2m5s"]
 
 
-def test_improvement_18_counters_are_true_after_a_kill():
+def test_improvement_18_counters_are_true_after_a_kill() -> None:
     world = Simulation(job()).running()
-    world.set("worker", 0, "Succeeded")
+    world.set_pod("worker", 0, "Succeeded")
     world.settle()
     world.command("TerminateJob")
     world.tick()
@@ -176,19 +176,19 @@ def test_improvement_18_counters_are_true_after_a_kill():
     ("action", "phase"),
     [("AbortJob", "Aborting"), ("TerminateJob", "Terminating"), ("CompleteJob", "Completing")],
 )
-def test_pods_that_are_to_go_count_as_terminating_at_once(action, phase):
+def test_pods_that_are_to_go_count_as_terminating_at_once(action: str, phase: str) -> None:
     world = Simulation(job(task("worker", 3))).running()
-    world.set("worker", 0, "Succeeded")
+    world.set_pod("worker", 0, "Succeeded")
     world.command(action)
     status = world.tick().status
     assert (str(status.phase), status.running, status.terminating, status.succeeded) == (phase, 0, 2, 1)
 
 
-def test_improvement_18_the_transition_time_changes_with_the_phase_alone():
+def test_improvement_18_the_transition_time_changes_with_the_phase_alone() -> None:
     world = Simulation(job())
     world.settle()
     world.now += 10
-    world.set("worker", 0, "Running")
+    world.set_pod("worker", 0, "Running")
     status = world.settle()
     assert (status.state.since, status.running) == (START, 1)
     assert "1 of the 3 pods needed are up or done; 2 are pending" in status.state.message
@@ -196,7 +196,7 @@ def test_improvement_18_the_transition_time_changes_with_the_phase_alone():
     assert world.settle().state.since == START + 10
 
 
-def test_improvement_18_every_phase_has_a_reason_and_a_message():
+def test_improvement_18_every_phase_has_a_reason_and_a_message() -> None:
     world = Simulation(job(task("worker", 2), maxRetry=2))
     for action in (None, "RestartJob", "AbortJob", "ResumeJob", "CompleteJob"):
         if action:
@@ -208,7 +208,7 @@ def test_improvement_18_every_phase_has_a_reason_and_a_message():
             world.all("Running")
 
 
-def test_improvement_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_again():
+def test_improvement_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_again() -> None:
     world = Simulation(job())
     world.observed.blocked = Blocked("QuotaExceeded", "exceeded quota: gpus, used 8 of 8")
     for _ in range(20):
@@ -222,7 +222,7 @@ def test_improvement_20_a_refusal_is_the_pending_reason_and_the_creation_is_aske
     assert world.settle().state.reason == "PodsPending"
 
 
-def test_pods_are_held_back_while_the_gang_waits_in_its_queue():
+def test_pods_are_held_back_while_the_gang_waits_in_its_queue() -> None:
     world = Simulation(job())
     world.observed.held = Blocked("PodGroupPending", "queue default is full")
     world.settle()
@@ -232,7 +232,7 @@ def test_pods_are_held_back_while_the_gang_waits_in_its_queue():
     assert len(world.born) == 3
 
 
-def test_nothing_new_gives_the_same_status_object_and_no_event():
+def test_nothing_new_gives_the_same_status_object_and_no_event() -> None:
     world = Simulation(job()).running()
     status = world.status
     from vcjob.lifecycle.decide import decide
@@ -242,13 +242,13 @@ def test_nothing_new_gives_the_same_status_object_and_no_event():
     assert decision.steps == ()
 
 
-def test_users_are_told_of_every_phase_once():
+def test_users_are_told_of_every_phase_once() -> None:
     world = Simulation(
         job(task("worker", 1), maxRetry=2, policies=[{"event": "PodFailed", "action": "RestartJob"}])
     )
     for _ in range(2):
         world.running()
-        world.set("worker", 0, "Failed", 1)
+        world.set_pod("worker", 0, "Failed", 1)
         world.settle()
     told = [(event.type, event.reason, event.message.split(":")[0]) for event in world.events]
     assert told == [
@@ -262,7 +262,7 @@ def test_users_are_told_of_every_phase_once():
     assert world.events[2].message == "Pending: starting run 2 of at most 2"
 
 
-def test_the_history_tells_of_a_resume():
+def test_the_history_tells_of_a_resume() -> None:
     world = Simulation(job()).running()
     world.command("AbortJob")
     world.settle()
@@ -274,11 +274,11 @@ def test_the_history_tells_of_a_resume():
     ]
 
 
-def test_the_pending_message_counts_what_runs_and_what_has_ended():
+def test_the_pending_message_counts_what_runs_and_what_has_ended() -> None:
     world = Simulation(job(task("worker", 5)))
     world.settle()
     for index, phase in enumerate(["Running", "Succeeded", "Failed", "Unknown"]):
-        world.set("worker", index, phase)
+        world.set_pod("worker", index, phase)
     assert (
         world.settle().state.message == "3 of the 5 pods needed are up or done; 1 are pending; 1 are unknown"
     )
@@ -362,7 +362,7 @@ def test_the_history_is_bounded_in_bytes_whatever_containers_report() -> None:
     world = Simulation(job(policies=[{"event": "PodFailed", "action": "RestartPod"}], maxRetry=99)).running()
     for _ in range(30):
         failure = Failure("main", 1, reason="R" * 5000, message="\n\u2028" * 50_000)
-        world.set("worker", 0, "Failed", failure=failure)
+        world.set_pod("worker", 0, "Failed", failure=failure)
         world.settle()
         world.all("Running")
         world.settle()

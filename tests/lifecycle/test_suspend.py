@@ -9,7 +9,7 @@ from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, KillPods
 
 
-def test_a_job_made_suspended_creates_no_pod_until_it_is_resumed():
+def test_a_job_made_suspended_creates_no_pod_until_it_is_resumed() -> None:
     world = Simulation(job(suspend=True))
     world.settle()
     assert (world.phase, world.born, world.status.suspended_by) == ("Aborted", set(), "spec")
@@ -20,7 +20,7 @@ def test_a_job_made_suspended_creates_no_pod_until_it_is_resumed():
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Restarting"])
-def test_suspend_aborts_from_every_active_phase_and_resume_spends_no_retry(phase):
+def test_suspend_aborts_from_every_active_phase_and_resume_spends_no_retry(phase: str) -> None:
     world = Simulation(job())
     world.settle()
     if phase != "Pending":
@@ -38,7 +38,7 @@ def test_suspend_aborts_from_every_active_phase_and_resume_spends_no_retry(phase
     assert world.status.suspended_by == ""
 
 
-def test_spec_suspend_resumes_only_what_it_suspended():
+def test_spec_suspend_resumes_only_what_it_suspended() -> None:
     world = Simulation(job(suspend=False)).running()
     world.command("AbortJob")
     world.settle()
@@ -50,7 +50,7 @@ def test_spec_suspend_resumes_only_what_it_suspended():
     world.running()
 
 
-def test_a_resume_command_is_refused_while_the_spec_suspends():
+def test_a_resume_command_is_refused_while_the_spec_suspends() -> None:
     world = Simulation(job(suspend=True))
     world.settle()
     world.command("ResumeJob")
@@ -59,7 +59,7 @@ def test_a_resume_command_is_refused_while_the_spec_suspends():
     assert world.events[-1].message == "ResumeJob was rejected: spec.suspend is true"
 
 
-def test_resume_while_pods_are_still_ending_waits_for_them():
+def test_resume_while_pods_are_still_ending_waits_for_them() -> None:
     world = Simulation(job()).running()
     world.command("AbortJob")
     world.tick()
@@ -71,7 +71,7 @@ def test_resume_while_pods_are_still_ending_waits_for_them():
     assert set(world.attempts().values()) == {1}
 
 
-def test_a_command_is_recorded_before_it_is_deleted_and_done_once():
+def test_a_command_is_recorded_before_it_is_deleted_and_done_once() -> None:
     world = Simulation(job()).running()
     world.command("RestartJob", "c-1")
     decision = world.decide()
@@ -89,7 +89,7 @@ def test_a_command_is_recorded_before_it_is_deleted_and_done_once():
     assert world.status.retry_count == 1, "an old view shows it again"
 
 
-def test_commands_are_carried_out_in_the_order_they_came():
+def test_commands_are_carried_out_in_the_order_they_came() -> None:
     world = Simulation(job(maxRetry=9)).running()
     world.command("AbortJob", "a")
     world.command("ResumeJob", "b")
@@ -103,7 +103,7 @@ def test_commands_are_carried_out_in_the_order_they_came():
     assert world.observed.commands == {}
 
 
-def test_a_command_without_a_meaning_is_refused_and_deleted():
+def test_a_command_without_a_meaning_is_refused_and_deleted() -> None:
     world = Simulation(job()).running()
     for action, why in (("RestartPod", "it needs a pod"), ("Dance", "there is no such action")):
         world.command(action)
@@ -112,7 +112,7 @@ def test_a_command_without_a_meaning_is_refused_and_deleted():
     assert (world.phase, world.observed.commands) == ("Running", {})
 
 
-def test_the_record_of_commands_is_bounded_but_keeps_those_still_there():
+def test_the_record_of_commands_is_bounded_but_keeps_those_still_there() -> None:
     world = Simulation(job(task("worker", 1))).running()
     world.command("ResumeJob", "first")
     decision = world.decide()
@@ -133,7 +133,7 @@ def test_the_record_of_commands_is_bounded_but_keeps_those_still_there():
 @pytest.mark.parametrize(
     "actions", [("RestartJob",), ("AbortJob", "ResumeJob"), ("TerminateJob",), ("CompleteJob",)]
 )
-def test_a_command_that_is_carried_out_is_not_called_refused(actions):
+def test_a_command_that_is_carried_out_is_not_called_refused(actions: tuple[str, ...]) -> None:
     world = Simulation(job()).running()
     for action in actions:
         world.command(action)
@@ -145,14 +145,14 @@ def test_restarts_before_a_quick_resume_do_not_hide_those_after_it() -> None:
     """The pods of before are still terminating when the Job is resumed; their restarts are not those of the new ones."""
     worker = task("worker", 2, policies=[{"event": "TaskFailed", "action": "TerminateJob", "timeout": "1h"}])
     world = Simulation(job(worker)).running()
-    world.set("worker", 0, "Running", restarts=3)
+    world.set_pod("worker", 0, "Running", restarts=3)
     world.command("AbortJob")
     world.tick()
     world.command("ResumeJob")
     world.tick()
     world.running()
     assert (world.status.handled, world.status.holding) == ((), {})
-    world.set("worker", 0, "Running", restarts=3)
+    world.set_pod("worker", 0, "Running", restarts=3)
     world.settle()
     world.now += 3600
     assert world.settle().phase is Phase.TERMINATED
@@ -161,14 +161,14 @@ def test_restarts_before_a_quick_resume_do_not_hide_those_after_it() -> None:
 def test_restarts_of_pods_that_had_succeeded_before_a_resume_count_no_longer() -> None:
     worker = task("worker", 2, policies=[{"event": "TaskFailed", "action": "AbortJob"}])
     world = Simulation(job(worker)).running()
-    world.set("worker", 0, "Succeeded", restarts=3)
+    world.set_pod("worker", 0, "Succeeded", restarts=3)
     assert world.settle().phase is Phase.ABORTED
     world.command("ResumeJob")
     world.settle()
     world.running()
-    world.set("worker", 1, "Running", restarts=2)
+    world.set_pod("worker", 1, "Running", restarts=2)
     assert world.settle().phase is Phase.RUNNING
-    world.set("worker", 1, "Running", restarts=3)
+    world.set_pod("worker", 1, "Running", restarts=3)
     assert world.settle().phase is Phase.ABORTED
 
 
