@@ -19,6 +19,7 @@ from vcjob.local.pod.environment import HostContext
 from vcjob.local.supervisor.host_setup import host_pattern
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.handle import Handle
+from vcjob.sdk.local.handle import LocalHandle
 from vcjob.sdk.running import run
 from vcjob.spec.job import Job
 
@@ -27,7 +28,7 @@ PATIENCE = 30.0
 #: VCJOB_TEST_WARM=1: the same tests, with every Python program forked from a process that was there before.
 WARM = os.environ.get("VCJOB_TEST_WARM") == "1"
 
-Start = Callable[..., Handle]
+Start = Callable[..., LocalHandle]
 
 
 def container(command: str | list[str], name: str = "main", **fields: Any) -> dict[str, Any]:
@@ -53,11 +54,12 @@ def _program(text: str) -> list[str]:
     return [str(file)]
 
 
+_OF_TASKS: tuple[str, ...] = ("policies", "maxRetry", "dependsOn", "minAvailable")
+
+
 def task(name: str, *containers: dict[str, Any] | str, replicas: int = 1, **fields: Any) -> dict[str, Any]:
     """A task; `policies`, `maxRetry`, `dependsOn` stay at the task, everything else goes into the pod."""
-    own = {
-        key: fields.pop(key) for key in ("policies", "maxRetry", "dependsOn", "minAvailable") if key in fields
-    }
+    own: dict[str, Any] = {key: fields.pop(key) for key in _OF_TASKS if key in fields}
     listed = [
         container(c, f"main{i}" if i else "main") if isinstance(c, str) else c
         for i, c in enumerate(containers)
@@ -136,7 +138,7 @@ def nothing_runs_on(own_home: None) -> Iterator[None]:
     """Whatever a test has left running, also when it failed half-way, is ended after it."""
     yield
     for handle in jobs():
-        if handle.supervised:
+        if isinstance(handle, LocalHandle) and handle.supervised:
             handle.stop(now=True)
             handle.wait(PATIENCE)
 
@@ -145,10 +147,12 @@ def nothing_runs_on(own_home: None) -> Iterator[None]:
 def start(tmp_path: Path) -> Start:
     """Starts jobs in a folder of their own."""
 
-    def starting(document: dict[str, Any], **options: Any) -> Handle:
+    def starting(document: dict[str, Any], **options: Any) -> LocalHandle:
         options.setdefault("cwd", tmp_path)
         options.setdefault("warm", WARM)
-        return run(document, **options)
+        handle = run(document, **options)
+        assert isinstance(handle, LocalHandle)
+        return handle
 
     return starting
 
@@ -157,7 +161,7 @@ def start(tmp_path: Path) -> Start:
 def finish(start: Start) -> Start:
     """Starts a job and waits for its end."""
 
-    def finishing(document: dict[str, Any], **options: Any) -> Handle:
+    def finishing(document: dict[str, Any], **options: Any) -> LocalHandle:
         handle = start(document, **options)
         handle.wait(PATIENCE)
         return handle

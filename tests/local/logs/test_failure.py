@@ -1,4 +1,4 @@
-"""Who began it: the first rank that failed is told apart from those that only felt it; and its last words."""
+"""The failure report: which rank failed first, which only followed, and the last lines of output."""
 
 from __future__ import annotations
 

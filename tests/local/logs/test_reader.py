@@ -1,4 +1,4 @@
-"""Logs: complete, in order, with ranks; the newest try or an earlier one; all or the last of it."""
+"""Reading logs: all lines, in order, with their rank; the newest attempt or an earlier one; since, and tail."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ def test_tail_counts_lines_per_container(finish: Start) -> None:
 def test_since_leaves_out_what_is_older(finish: Start) -> None:
     handle = finish(job(task("a", "echo old; sleep 0.8; echo new")))
     (pod,) = handle.pods()
+    assert pod.started_at is not None
     assert texts(handle, since=pod.started_at + 0.6) == ["new"]
     assert texts(handle, since=pod.started_at - 5) == ["old", "new"]
 

@@ -1,4 +1,4 @@
-"""Reading logs, for any content: nothing is lost, nothing is torn, and the last lines are the last lines."""
+"""Reading logs of any content: no line is lost or cut, and lines keep their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that prints without end: its logs stay within a limit, and readers see where lines are missing."""
+"""Log retention: the logs of a job stay within a limit, and readers see where lines were removed."""
 
 from __future__ import annotations
 

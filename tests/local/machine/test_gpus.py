@@ -1,4 +1,4 @@
-"""GPUs: which ones there are for us, and who gets them."""
+"""GPUs: which of them the caller may use, and which pod gets which."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Claims and ports: held by one at a time, and free again when it ends."""
+"""Claims and ports: held by one job at a time, and free again when it ends."""
 
 from __future__ import annotations
 
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,12 @@ import pytest
 from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks
 from vcjob.errors import BackendError
 from vcjob.local.machine import claims, ports
+from vcjob.sdk.handle import Handle
 from vcjob.sdk.running import run
+
+
+def _is_running(handle: Handle) -> bool:
+    return handle.phase == "Running"
 
 
 def test_a_claim_is_held_by_one_and_ends_with_its_release() -> None:
@@ -63,7 +69,7 @@ def test_ten_jobs_on_one_port_all_complete_and_leave_nothing(tmp_path: Path) -> 
     one = container([sys.executable, "-c", program])
     handles = [run(job(*ranks(one, workers=1), name=f"job-{n}"), cwd=tmp_path) for n in range(10)]
     for handle in handles:
-        eventually(lambda handle=handle: handle.phase == "Running")
+        eventually(partial(_is_running, handle))
     (tmp_path / "go").touch()
     assert [handle.wait(PATIENCE) for handle in handles] == ["Completed"] * 10
     used = [{line.text for line in handle.logs()} for handle in handles]

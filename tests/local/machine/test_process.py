@@ -1,4 +1,4 @@
-"""Processes: how they are started, which ones are ours, and the loop that waits for them."""
+"""Processes: how they start, which belong to a run, and the loop that waits for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import struct
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
 
 @pytest.fixture
 def ignored_quit() -> Iterator[None]:
-    """As a shell leaves it for what it starts in the background."""
+    """A shell ignores some signals in background processes."""
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGQUIT, before)
@@ -90,7 +91,7 @@ def test_a_descriptor_that_was_forgotten_by_an_earlier_call_is_not_served() -> N
 
     for number, (reading, writing) in enumerate(pairs):
         writing.send(b"x")
-        loop.on_readable(reading, lambda number=number: served(number))
+        loop.on_readable(reading, partial(served, number))
     loop.run()
     assert len(heard) == 1
     for pair in pairs:
@@ -99,7 +100,7 @@ def test_a_descriptor_that_was_forgotten_by_an_earlier_call_is_not_served() -> N
 
 
 def test_an_orphan_that_came_while_its_parent_ended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parent is listed alive and has ended when it is looked at; by then its child is ours."""
+    """The parent is listed as alive and has ended when it is checked; by then its child is our child."""
     listings = iter([[101], [101, 102], [101, 102]])
     states = {101: "Z", 102: "S"}
     monkeypatch.setattr(process, "_listed_children", lambda parent: next(listings))
@@ -122,7 +123,7 @@ def test_ended_children_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _turn_of(pid: int) -> tuple[int, int]:
-    """A process's scheduling policy and the nanoseconds of its turns on a core."""
+    """The scheduling policy of a process and its time slice in nanoseconds."""
     call = linux.SCHED_CALLS[os.uname().machine][1]
     buffer = ctypes.create_string_buffer(48)
     assert ctypes.CDLL(None).syscall(call, pid, buffer, 48, 0) == 0

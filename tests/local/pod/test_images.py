@@ -1,4 +1,4 @@
-"""What stands for an image on this machine."""
+"""The image map: which command runs for an image."""
 
 from __future__ import annotations
 

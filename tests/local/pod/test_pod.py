@@ -1,4 +1,4 @@
-"""A pod here keeps the rules of a kubelet."""
+"""A pod on this machine follows the rules of a kubelet: containers, restarts, probes, hooks, deadlines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import pytest
 
 from tests.local.conftest import Start, container, eventually, job, left_behind, python, task, texts
 from vcjob.local.machine import process
+from vcjob.report.podstate import Ended
+from vcjob.sdk.local.handle import LocalHandle
+
+
+def _ended(handle: LocalHandle) -> Ended:
+    ended = handle.pods()[0].containers[0].ended
+    assert ended is not None
+    return ended
 
 
 def test_init_containers_run_in_order_before_the_rest(finish: Start, tmp_path: Path) -> None:
@@ -83,7 +91,7 @@ def test_term_comes_first_and_kill_when_the_grace_is_over(start: Start) -> None:
     assert handle.wait(10) == "Terminated"
     assert 0.9 < time.monotonic() - began < 5
     assert "asked" in texts(handle)
-    assert handle.pods()[0].containers[0].ended.signal == 9
+    assert _ended(handle).signal == 9
     assert left_behind(handle) == []
 
 
@@ -101,7 +109,7 @@ def test_a_failing_post_start_ends_the_container(finish: Start) -> None:
     hook = {"postStart": {"exec": {"command": ["false"]}}}
     handle = finish(job(task("a", container("sleep 20", lifecycle=hook))))
     assert handle.phase == "Failed"
-    assert "postStart" in handle.pods()[0].containers[0].ended.message
+    assert "postStart" in str(_ended(handle).message)
 
 
 def test_a_pod_that_takes_too_long_fails_by_its_deadline(finish: Start) -> None:
@@ -165,7 +173,7 @@ def test_a_failed_liveness_probe_restarts_the_container(finish: Start) -> None:
     assert handle.phase == "Completed"
     (pod,) = handle.pods()
     assert pod.restarts == 1
-    assert "liveness" in pod.containers[0].last.message
+    assert pod.containers[0].last is not None and "liveness" in str(pod.containers[0].last.message)
 
 
 def test_a_startup_probe_holds_back_what_comes_behind_a_sidecar(finish: Start, tmp_path: Path) -> None:
@@ -241,7 +249,7 @@ def test_a_missing_config_map_is_a_sentence_and_not_a_hang(finish: Start) -> Non
     env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "nowhere", "key": "k"}}}]
     handle = finish(job(task("a", container("true", env=env))))
     assert handle.phase == "Failed"
-    assert "'nowhere' does not exist" in handle.pods()[0].message
+    assert "'nowhere' does not exist" in str(handle.pods()[0].message)
 
 
 def test_a_missing_working_dir_is_said_and_the_caller_s_folder_taken(finish: Start, tmp_path: Path) -> None:
@@ -292,7 +300,9 @@ def test_a_stopped_shim_does_not_save_its_pod_from_a_kill(start: Start) -> None:
 
     handle = start(job(task("a", "sleep 60")))
     eventually(lambda: handle.pods() and handle.pods()[0].phase == "Running")
-    os.kill(handle.pods()[0].shim, signal.SIGSTOP)
+    shim = handle.pods()[0].shim
+    assert shim is not None
+    os.kill(shim, signal.SIGSTOP)
     handle.stop(now=True)
     assert handle.wait(15) == "Terminated"
     assert left_behind(handle) == []

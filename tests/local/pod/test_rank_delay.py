@@ -1,4 +1,4 @@
-"""Rank 0 goes first, by a moment."""
+"""Rank 0 starts slightly before the other ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks of one machine share its cores: OMP_NUM_THREADS, unless somebody else has chosen."""
+"""Ranks share the cores of this machine: OMP_NUM_THREADS is set, unless the user or a launcher sets it."""
 
 from __future__ import annotations
 

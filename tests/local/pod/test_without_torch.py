@@ -1,4 +1,4 @@
-"""A Python without PyTorch: a sentence and a way out, before anything is started where that can be known."""
+"""A Python without PyTorch: an error with a hint, before anything starts if possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GUIDE = ROOT / "examples" / "01-guide" / "job.yaml"
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter with vcjob and all that it needs, and no torch."""
+    """An interpreter with vcjob and its dependencies, without torch."""
     folder = tmp_path_factory.mktemp("bare")
     packages = folder / "packages"
     packages.mkdir()
@@ -74,7 +74,7 @@ def test_a_program_of_the_users_own_fails_with_the_way_out(bare: Path, tmp_path:
 
 @pytest.mark.slow
 def test_a_job_that_brings_its_own_path_of_modules_is_let_through(bare: Path, tmp_path: Path) -> None:
-    """Whether torch lies on that path is seen only when the program runs, and then it says so by itself."""
+    """Whether torch is on that path is known only when the program runs, which then reports it."""
     document = vcjob.load(GUIDE).job.doc
     for task in document["spec"]["tasks"]:
         for each in task["template"]["spec"]["containers"]:

@@ -1,4 +1,4 @@
-"""The programs that ranks run: real communication, checked results, sentences where it cannot be."""
+"""The built-in programs: they communicate, check their results and report errors in a sentence."""
 
 from __future__ import annotations
 
