@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -279,3 +281,14 @@ def test_the_causes_of_an_invalid_object_can_be_read_one_by_one() -> None:
 def test_a_resource_keeps_its_names_when_read_into_a_struct() -> None:
     lean: Resource[Lean] = PODS.read_as(Lean)
     assert lean.path("n", "a") == PODS.path("n", "a")
+
+
+def test_a_client_without_a_proxy_does_not_import_aiohttp() -> None:
+    """It would more than double the start-up time of every command."""
+    code = (
+        "import sys, vcjob.kube.api.client as api, vcjob.kube.config.config as config\n"
+        "from vcjob.kube.config.auth import Fixed\n"
+        "api.Client(config.ClusterConfig(server='http://127.0.0.1:1', source=Fixed()))\n"
+        "sys.exit('aiohttp' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

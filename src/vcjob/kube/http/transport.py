@@ -17,7 +17,6 @@ from vcjob.kube.backoff import Backoff, jittered
 from vcjob.kube.config.auth import Credential
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import ApiError, InvalidResponse, KubeError, Unreachable, api_error, parse_status
-from vcjob.kube.http.aiohttp_client import AiohttpClient
 from vcjob.kube.http.base import HttpClient, HttpRequest, Pieces, Response, StreamResponse, TransportError
 from vcjob.kube.http.pooled import PooledClient
 from vcjob.kube.http.server_clock import ServerClock
@@ -61,7 +60,7 @@ class Transport:
         self.window = window or Window()
         self.clock = ServerClock()
         self.counts: Counter[tuple[str, str, int]] = Counter()  # (verb, resource, status)
-        self._http = http or (AiohttpClient(config) if config.proxy else PooledClient(config))
+        self._http = http or _http_client(config)
         self._retry_seconds = retry_seconds
         self._observer = observer
         self._on_warning = on_warning
@@ -193,6 +192,16 @@ class Transport:
         return Unreachable(
             f"no response from the API server {where}: {error}", hint=hint, may_have_applied=may_have_applied
         )
+
+
+def _http_client(config: ClusterConfig) -> HttpClient:
+    if not config.proxy:
+        return PooledClient(config)
+    from vcjob.kube.http.aiohttp_client import (
+        AiohttpClient,
+    )  # importing aiohttp takes longer than all the rest
+
+    return AiohttpClient(config)
 
 
 def _delay_after_refusal(request: Request, error: ApiError, failures: int) -> float | None:
