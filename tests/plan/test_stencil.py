@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from tests.plan.jobs import container, job, task
@@ -104,3 +105,17 @@ def test_a_plugin_that_misuses_slots_is_named(text: str, monkeypatch: pytest.Mon
     with pytest.raises(UserError, match="the pods of task 'worker' cannot be told apart") as caught:
         Plan(job(task("worker"))).pod("worker", 0)
     assert "check these plugins: late;" in (caught.value.hint or "")
+
+
+def test_the_whole_job_is_encoded_once_however_many_tasks_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = job(*(task(f"t{number}") for number in range(20)))
+    encode, encoded = msgspec.json.encode, 0
+
+    def counting(value: object) -> bytes:
+        nonlocal encoded
+        encoded += value is made.doc
+        return encode(value)
+
+    monkeypatch.setattr(msgspec.json, "encode", counting)
+    assert len(list(Plan(made).pods())) == 20
+    assert encoded == 1

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from itertools import count, islice
+from functools import cached_property
+from itertools import chain, count, islice
 from typing import Any
 
 import msgspec
@@ -154,9 +155,7 @@ class Plan:
 
     def _cut(self, task: Task) -> Stencil:
         """The stencil of the task, with the first mark that neither the Job nor a plugin uses in its text."""
-        text = msgspec.json.encode(self.job.doc)
-        free = (sign for sign in map(mark, count()) if sign.encode() not in text)
-        for sign in islice(free, _TRIES):
+        for sign in chain([self._mark], islice(self._free_marks(), 1, _TRIES)):
             with suppress(MarkClash):
                 return Stencil(self._shaped(task, sign).pod, sign)
         opened = ", ".join(plugin.name for plugin, _ in self._plugins)
@@ -164,6 +163,15 @@ class Plan:
             f"the pods of task {task.name!r} cannot be told apart, because a plugin does not write slots as text",
             hint=f"check these plugins: {opened}; a slot is written with str(draft.index) or str(draft.attempt)",
         )
+
+    @cached_property
+    def _mark(self) -> str:
+        """The first mark that the Job does not contain; found once, because it takes a search of the whole Job."""
+        return next(self._free_marks())
+
+    def _free_marks(self) -> Iterator[str]:
+        text = msgspec.json.encode(self.job.doc)
+        return (sign for sign in map(mark, count()) if sign.encode() not in text)
 
     def _shaped(self, task: Task, mark: str) -> PodDraft:
         draft = draft_pod(self.job, task, self._gang, mark, self._edition)
