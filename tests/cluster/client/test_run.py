@@ -84,7 +84,7 @@ class TestAJobThatIsOver:
 
     def test_its_events_are_those_of_the_job_and_its_pods(self, ran: Result, shell: Shell) -> None:
         said = shell("events", "trio").out
-        assert "SchedulerReplaced" in said
+        assert "Completed: 3 of 3 pods succeeded" in said
         assert "pod trio-master-0: " in said
 
     def test_run_again_it_starts_anew_and_deleted_it_is_gone(self, ran: Result, shell: Shell) -> None:
