@@ -63,7 +63,7 @@ class FollowedJob:
             self._show_notes()
         if self._follower.has_trouble() and not self._trouble_shown:
             self._trouble_shown = True
-            self._screen.note(self.job.trouble())
+            self._screen.note(self._screen.clean(self.job.trouble()))
         suspended = self._follower.status.suspended
         if suspended and not self._suspended:
             self._screen.note(

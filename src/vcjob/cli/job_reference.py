@@ -1,4 +1,7 @@
-"""How a printed command names a job, so that a user can copy it: the name and the options that find it again."""
+"""How a printed command names a job, so that a user can copy it: the name and the options that find it again.
+
+The SDK knows nothing of command lines; this is the only place where one is put together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Log lines as they are printed: with the rank in front, and safe for a terminal where there is one."""
+"""Log lines as they are printed: with the rank in front, and safe for a terminal where there is one.
+
+`vcjob logs` and the screens of `vcjob run` use it. It works on whole chunks, because there may be many lines.
+"""
 
 from __future__ import annotations
 

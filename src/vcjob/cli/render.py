@@ -46,7 +46,7 @@ def command(
     allow_unknown: bool,
     output: str,
 ) -> None:
-    """Print the objects that a Job becomes on a cluster, in the order of creation.
+    """Print the objects that a Job creates on a cluster, in the order of creation.
 
     ConfigMap, Service, NetworkPolicy, PodGroup and volume claims come first, then the pods by task and
     index. `-` reads standard input.

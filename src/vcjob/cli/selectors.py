@@ -1,4 +1,7 @@
-"""Label selectors as kubectl takes them with `-l`: `team=vision,tier!=test,gpu,!old`."""
+"""Label selectors as kubectl takes them with `-l`: `team=vision,tier!=test,gpu,!old`.
+
+A selector is parsed once and then applied to the labels of each job. Set-based selectors (`in`, `notin`) are rejected.
+"""
 
 from __future__ import annotations
 

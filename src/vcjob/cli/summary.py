@@ -1,4 +1,7 @@
-"""The result of a job in a few lines: its phase, and where it failed, the failure first."""
+"""The result of a job in a few lines: its phase, and where it failed, the failure first.
+
+`run` prints it at the end, `status` for a job that is over. Text that ranks wrote is cleaned for a terminal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Jobs and pods as rows of tables: columns, durations, states."""
+"""Jobs and pods as rows of tables: columns, durations, states.
+
+Plain text without colours or escaping: the caller cleans and paints it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`vcjob.find()` and `vcjob.jobs()`: the handle of one job by its name, or of all jobs."""
+"""`vcjob.find()` and `vcjob.jobs()`: the handle of one job by its name, or of all jobs.
+
+They only choose the backend; how jobs are found is its business.
+"""
 
 from __future__ import annotations
 

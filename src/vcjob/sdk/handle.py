@@ -72,7 +72,10 @@ class Follower(Protocol):
 
 
 class Handle(ABC):
-    """A job, running or over."""
+    """A job on either backend, running or over. Created by `run`, `find` and `jobs`.
+
+    It may be used from any thread, and after a fork. A job that was deleted raises NoSuchJob.
+    """
 
     name: str
     namespace: str
@@ -93,17 +96,18 @@ class Handle(ABC):
 
     @property
     def phase(self) -> str:
+        """The current phase: Pending, Running, Completed, Failed, ..."""
         return str(self.status().phase)
 
     @property
     @abstractmethod
     def created(self) -> float:
-        """When it was made (epoch seconds)."""
+        """When it was created (epoch seconds)."""
 
     @property
     @abstractmethod
     def done(self) -> bool:
-        """Has it ended? A suspended job has not."""
+        """Whether it is over. A suspended job is not."""
 
     @abstractmethod
     def status(self) -> Status:
@@ -111,10 +115,12 @@ class Handle(ABC):
 
     @property
     def replicas(self) -> int:
+        """The number of its pods."""
         return sum(self.replicas_by_task().values())
 
     @abstractmethod
-    def replicas_by_task(self) -> dict[str, int]: ...
+    def replicas_by_task(self) -> dict[str, int]:
+        """The number of pods of each task."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -245,6 +251,7 @@ class Handle(ABC):
         self._act("suspend")
 
     def resume(self) -> None:
+        """Start the pods of a suspended job again; costs no retry."""
         self._act("resume")
 
     def restart(self) -> None:

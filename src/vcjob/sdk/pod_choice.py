@@ -1,4 +1,7 @@
-"""Which container a command is run in: by rank, or by task and index; by default the rank's own container."""
+"""Which container a command is run in: by rank, or by task and index; by default the rank's own container.
+
+Used by `Handle.exec` of both backends. A choice that does not name exactly one running pod is an error that lists them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob.run()`: start a Job and return its handle."""
+"""`vcjob.run()`: start a Job and return its handle.
+
+It reads and checks the source and chooses the backend; starting the Job is the backend's business. Raises InvalidJob
+with every problem, JobExists, or BackendError where the Job cannot run there.
+"""
 
 from __future__ import annotations
 

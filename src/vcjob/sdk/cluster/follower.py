@@ -1,4 +1,8 @@
-"""A job of a cluster while it runs: its logs, pods and status, read by a `JobFollower` on the loop's thread."""
+"""A job of a cluster while it runs: log lines, pods and status. Created by `ClusterHandle.follow`.
+
+A `JobFollower` reads on the loop's thread; this object hands what it has seen to the caller's thread. A Job that is
+deleted while it is followed is JobFailed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ class ClusterFollower:
         notes: list[str],
         pods: dict[str, PodState],
     ) -> None:
-        """`notes` and `pods` (by uid) are the handle's, to be filled."""
+        """`notes` and `pods` (by uid) belong to the handle and are filled here."""
         job = handle.to_dict()
         self.status = status_of(job)
         self.pods: list[PodState] = []
@@ -87,7 +91,7 @@ class ClusterFollower:
 
 
 def _gone(pod: PodState) -> PodState:
-    """A pod that is there no more: what it was doing has ended."""
+    """A pod that no longer exists: its containers have ended."""
     if pod.finished:
         return pod
     return msgspec.structs.replace(

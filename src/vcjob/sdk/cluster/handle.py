@@ -1,4 +1,8 @@
-"""A job on a cluster. Created by `cluster_backend`; every request goes through its `ClusterConnection`."""
+"""The handle of a job on a cluster. Created by `cluster_backend`.
+
+It holds the Job object as last read and its uid; every request goes through the shared `ClusterConnection`. Errors of
+the API server arrive as BackendError or UserError with a hint; a deleted Job is NoSuchJob.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +74,7 @@ class ClusterHandle(Handle):
             self._job = self._connection.loop.call(
                 self._connection.jobs.job(self.name, self.namespace, self.uid)
             )
-        self._fresh_until = 0.0  # what has just been read is not read again, but only once
+        self._fresh_until = 0.0  # a list or a wait saves the next read, and only that
         return self._job
 
     def read(self) -> tuple[Status, dict[str, Any]]:
@@ -78,7 +82,7 @@ class ClusterHandle(Handle):
         return status_of(job), job
 
     def pods(self) -> list[PodState]:
-        """Every pod that is there, and those that were there while it was followed, as last seen."""
+        """Every existing pod, and those that existed while the job was followed, as last seen."""
         there = {
             pod.uid: pod_state(pod)
             for pod in self._connection.loop.call(self._connection.jobs.pods(self._key))
@@ -86,7 +90,7 @@ class ClusterHandle(Handle):
         return list({**self._followed, **there}.values())
 
     def events(self) -> list[dict[str, Any]]:
-        """What happened to the Job and to its pods, as long as the cluster keeps it (an hour, as a rule)."""
+        """The events of the Job and its pods, as long as the cluster keeps them (usually an hour)."""
         found = self._connection.loop.call(self._connection.jobs.events(self._key))
         return [{"apiVersion": "v1", "kind": "Event", **event} for event in found]
 
@@ -114,10 +118,12 @@ class ClusterHandle(Handle):
                     continue
                 for chunk in step:
                     if chunk.origin.index == culprit.index:
-                        lines += chunk.data.splitlines()
+                        lines += chunk.data.split(b"\n")[:-1]
         except VcjobError:
-            return []  # the pod is gone, or its logs are not ours to read
-        return [line.decode(errors="replace").rsplit("\r", 1)[-1] for line in lines][-LAST_LINES:]
+            return []  # the pod is deleted, or we may not read its logs
+        return [line.rstrip(b"\r").decode(errors="replace").rsplit("\r", 1)[-1] for line in lines][
+            -LAST_LINES:
+        ]
 
     # Logs
 
@@ -135,7 +141,8 @@ class ClusterHandle(Handle):
         start = None if since is None else moment_of(since)
         if follow and chosen.previous:
             raise UserError(
-                "an earlier try does not go on: it cannot be followed", hint="leave -f or --previous out"
+                "a previous instance of a container has ended and cannot be followed",
+                hint="leave -f or --previous out",
             )
         work: JobFollower | LogReader
         if follow:
@@ -196,9 +203,9 @@ class ClusterHandle(Handle):
     # Actions
 
     def stop(self, *, now: bool = False) -> None:
-        """End it: its pods get their grace period, or a second with `now`."""
+        """End it: its pods get their grace period, or one second with `now`."""
         if now and not self.status().over:
-            # Before the controller does it: a kubelet that has begun to wait may not be hurried any more.
+            # Before the controller deletes the pods: a kubelet that waits already may not shorten the period.
             self._kill()
         self._act("stop")
 
@@ -232,7 +239,7 @@ class ClusterHandle(Handle):
         return self._connection.loop.call(self._connection.jobs.delete_unserved(self._key))
 
     def delete(self) -> None:
-        """Have it go, with its pods and their logs."""
+        """Delete it, with its pods and their logs, and wait until they are deleted."""
         self._connection.loop.call(self._connection.jobs.delete(self._key))
 
     def _send(self, verb: str) -> None:

@@ -1,4 +1,7 @@
-"""Pods of a cluster in the data types that the SDK uses for both backends (`report`)."""
+"""Pods and failures of a cluster in the data types that both backends use (`report`).
+
+Plain functions: they translate what the API server and the controller recorded, and ask nobody.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The status of a Job object of a cluster, and which of its events are notes for the user."""
+"""The status of a Job object of a cluster, and which of its events are notes for the user.
+
+Plain functions on documents. A Job that no controller has picked up gets a reason that says so.
+"""
 
 from __future__ import annotations
 

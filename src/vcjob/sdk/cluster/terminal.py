@@ -1,4 +1,7 @@
-"""The terminal of this program while a remote command uses it: raw input, and its size."""
+"""The terminal of this program while a remote command uses it: raw input, and its size.
+
+Used by `ClusterHandle.exec`. Without a terminal nothing is changed, and the streams are passed on as they are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a local run in the form of Kubernetes Events."""
+"""Events of a local run in the form of Kubernetes Events, so that both backends return the same documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A job on this machine, as the job store has it. Created by `local_backend` and `local.start`."""
+"""The handle of a job on this machine. Created by `local_backend` and `local.start`.
+
+It holds nothing but the folder of the run: every method reads the job store again, and first settles a run whose
+supervisor was killed. A run that another process deleted is NoSuchJob, an unreadable one RunDamaged.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +52,12 @@ class LocalHandle(Handle):
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """The folder with its files."""
         return self._run.folder
 
     @property
     def supervised(self) -> bool:
-        """Does its supervisor live?"""
+        """Whether its supervisor is running."""
         return self._run.supervised()
 
     # State
@@ -64,7 +68,7 @@ class LocalHandle(Handle):
 
     @property
     def done(self) -> bool:
-        """Has it ended, with none of its processes left?"""
+        """Whether it is over and none of its processes is left."""
         return settle(self._run).over and not self._run.supervised()
 
     def status(self) -> Status:
@@ -90,7 +94,7 @@ class LocalHandle(Handle):
         return [as_event(self, number, event) for number, event in enumerate(self._run.events())]
 
     def notes(self) -> list[str]:
-        """What of the Job means something else here than on a cluster."""
+        """What in the Job has another meaning here than on a cluster, and other things to know."""
         return [event.message for event in self._run.events() if event.reason in _NOTED]
 
     def failure(self) -> FailureReport:
@@ -198,7 +202,7 @@ class LocalHandle(Handle):
         request(self._run, "Kill")
 
     def _supervise(self) -> None:
-        """A suspended job has no supervisor; what is asked of it now needs one."""
+        """Start a supervisor for the request if there is none: a suspended job has none."""
         for _ in range(100):
             if not self._run.commands():
                 return
@@ -207,5 +211,5 @@ class LocalHandle(Handle):
                 start_supervisor(self._run, lock)
                 return
             if (self._run.status() or Status()).phase is not Phase.ABORTED:
-                return  # its supervisor is there and will see the request
+                return  # its supervisor will see the request
             time.sleep(0.02)  # it may be about to end
