@@ -171,7 +171,7 @@ class Plan:
 
     def _free_marks(self) -> Iterator[str]:
         text = msgspec.json.encode(self.job.doc)
-        return (sign for sign in map(mark, count()) if sign.encode() not in text)
+        yield from (sign for sign in map(mark, count()) if sign.encode() not in text)
 
     def _shaped(self, task: Task, mark: str) -> PodDraft:
         draft = draft_pod(self.job, task, self._gang, mark, self._edition)
