@@ -1,4 +1,4 @@
-"""A ground that exists only in memory: it does the steps it is given and plays the pods."""
+"""A backend in memory: it executes the steps of decisions, and tests decide what happens to its pods."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def policy(event: str | None = None, action: str = "TerminateJob", **fields: Any
 
 
 class Simulation:
-    """Pods by (task, index, attempt); every pod that ever was is remembered, so that none comes twice."""
+    """Pods by (task, index, attempt); every pod that was ever created is recorded, so that none is created twice."""
 
     def __init__(self, the_job: Job | None = None) -> None:
         self.job = the_job or job()
@@ -62,7 +62,7 @@ class Simulation:
         self.asked = 0
         self.wake_at: float | None = None
 
-    # What the ground does.
+    # What the backend does.
 
     @property
     def status(self) -> Status:
@@ -101,7 +101,7 @@ class Simulation:
         return decision
 
     def settle(self) -> Status:
-        """Decide until nothing is left to do; pods that were told to go are gone at once."""
+        """Decide until nothing is left to do; terminating pods are removed at once."""
         for _ in range(50):
             before = (self.stored, dict(self.observed.pods))
             self.tick()

@@ -58,7 +58,7 @@ def test_a_dependency_needs_its_min_available() -> None:
     assert created(world) == {"a", "b"}
 
 
-def test_waiting_alone_is_said_as_the_reason() -> None:
+def test_waiting_for_dependencies_is_the_pending_reason() -> None:
     tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]})
     world = Simulation(job(*tasks))
     world.settle()
@@ -104,7 +104,7 @@ def test_a_job_whose_dependency_failed_for_good_ends() -> None:
     assert "b-0 failed" in world.status.state.message
 
 
-def test_any_of_two_dependencies_is_enough_to_go_on() -> None:
+def test_one_available_dependency_is_enough_with_iteration_any() -> None:
     world = chain("any")
     world.settle()
     world.set_pod("b", 0, "Failed", 5)
@@ -113,7 +113,7 @@ def test_any_of_two_dependencies_is_enough_to_go_on() -> None:
     assert created(world) == {"a", "b", "c"}
 
 
-def test_a_chain_behind_a_failed_dependency_ends_too() -> None:
+def test_a_chain_of_tasks_after_a_failed_dependency_fails_the_job() -> None:
     tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]}), task("c", 1, dependsOn={"name": ["b"]})
     world = Simulation(job(*tasks))
     world.settle()
@@ -122,7 +122,7 @@ def test_a_chain_behind_a_failed_dependency_ends_too() -> None:
     assert world.status.state.reason == "DependencyFailed"
 
 
-def test_scaling_up_creates_the_new_indexes_alone() -> None:
+def test_scaling_up_creates_only_the_new_indexes() -> None:
     world = Simulation(job(task("worker", 2))).running()
     world.scale(worker=4)
     decision = world.tick()
@@ -148,7 +148,7 @@ def test_scaling_down_kills_the_highest_indexes_and_a_later_scale_up_is_their_ne
     assert world.status.retry_count == 0
 
 
-def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then() -> None:
+def test_scaling_while_suspended_takes_effect_at_the_resume_without_a_job_updated_event() -> None:
     policies = [{"event": "JobUpdated", "action": "TerminateJob"}]
     world = Simulation(job(task("worker", 3), policies=policies)).running()
     world.command("AbortJob")
@@ -160,7 +160,7 @@ def test_scaling_while_suspended_is_seen_at_the_resume_and_is_no_update_then() -
     assert (world.phase, set(world.attempts())) == ("Pending", {"worker-0", "worker-1"})
 
 
-def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_on() -> None:
+def test_a_pod_with_an_index_beyond_the_replicas_is_deleted() -> None:
     """It was being created while the job was scaled down."""
     world = Simulation(job(task("worker", 2))).running()
     world.do(CreatePods("worker", IndexSet.of([2]), 0, 0, 0))
@@ -174,7 +174,7 @@ def test_a_pod_that_turns_up_beyond_the_replicas_is_killed_and_its_index_moves_o
     assert world.attempts() == {"worker-0": 0, "worker-1": 0, "worker-2": 1}
 
 
-def test_a_dependency_that_did_its_least_lets_the_next_task_begin() -> None:
+def test_a_dependency_with_min_available_successes_lets_the_next_task_start() -> None:
     tasks = task("a", 2, minAvailable=1), task("b", 1, dependsOn={"name": ["a"]})
     world = Simulation(job(*tasks))
     world.settle()

@@ -13,7 +13,7 @@ from vcjob.lifecycle.step import CreatePods, DeleteJob, KillPods
 
 
 def finished(world: Simulation, *endings: str) -> Simulation:
-    """The workers end so, in turn."""
+    """The workers end with these phases, one after the other."""
     for index, ending in enumerate(endings):
         world.set_pod("worker", index, ending, 1 if ending == "Failed" else None)
     world.settle()
@@ -33,7 +33,7 @@ def test_min_success_ends_the_job_early_and_kills_the_rest() -> None:
     assert (world.status.succeeded, world.status.running, world.live()) == (2, 0, set())
 
 
-def test_min_success_goes_before_a_policy_that_would_undo_it() -> None:
+def test_min_success_is_evaluated_before_policies() -> None:
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
     world = Simulation(job(minSuccess=2, policies=policies)).running()
     assert finished(world, "Succeeded", "Succeeded", "Failed").phase == "Completed"
@@ -81,7 +81,7 @@ def test_all_finished_completes_when_min_available_pods_succeeded(endings: Any, 
     assert world.status.version == 0, "nothing had to be killed"
 
 
-def test_pods_that_end_before_anyone_saw_them_run_still_end_the_job() -> None:
+def test_pods_that_end_before_they_were_seen_running_still_end_the_job() -> None:
     world = Simulation(job())
     world.settle()
     assert finished(world, "Succeeded", "Succeeded", "Succeeded").phase == "Completed"
@@ -214,7 +214,7 @@ def torch_failed(**spec: Any) -> Simulation:
     return world
 
 
-def test_a_job_that_its_spec_suspends_is_kept_however_long() -> None:
+def test_a_job_that_its_spec_suspends_is_not_deleted_by_its_ttl() -> None:
     world = Simulation(job(ttlSecondsAfterFinished=0, suspend=True))
     world.settle()
     world.now += 10_000
@@ -251,7 +251,7 @@ def test_counters_stay_true_when_finished_pods_are_removed_after_the_end() -> No
     assert not [s for s in world.decide().steps if isinstance(s, CreatePods)]
 
 
-def test_a_second_restart_cannot_slip_in_behind_the_last_one() -> None:
+def test_a_restart_after_the_last_run_fails_the_job() -> None:
     world = Simulation(job(maxRetry=1)).running()
     world.command("RestartJob")
     world.command("RestartJob")

@@ -1,4 +1,4 @@
-"""Evictions, lost pods and what is never run again."""
+"""Evictions, lost pods, and successes that are never run again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def terminating(world: Simulation, name: str, index: int, **fields: Any) -> None
 
 
 @pytest.mark.parametrize("evicted", [True, False])
-def test_improvement_16_an_eviction_and_a_failure_are_told_apart(evicted: bool) -> None:
+def test_improvement_16_an_eviction_and_a_failure_are_distinguished(evicted: bool) -> None:
     policies = [
         {"event": "PodEvicted", "action": "RestartJob"},
         {"event": "PodFailed", "action": "TerminateJob"},
@@ -34,7 +34,7 @@ def test_improvement_16_an_eviction_and_a_failure_are_told_apart(evicted: bool) 
     assert decision.status.state.reason == ("PodEvicted" if evicted else "PodFailed")
 
 
-def test_improvement_16_the_exit_code_of_an_evicted_pod_answers_no_exit_code_policy() -> None:
+def test_improvement_16_the_exit_code_of_an_evicted_pod_matches_no_policy() -> None:
     world = Simulation(job(policies=[{"exitCode": 137, "action": "TerminateJob"}])).running()
     world.set_pod("worker", 0, "Failed", 137, evicted=True)
     assert world.settle().phase is Phase.RUNNING
@@ -68,7 +68,7 @@ def test_improvement_22_a_pod_that_was_seen_and_is_gone_was_evicted_and_is_repla
     )
 
 
-def test_improvement_14_a_pod_lost_while_nobody_watched_still_answers_its_policy() -> None:
+def test_improvement_14_a_pod_lost_while_no_controller_ran_still_fires_its_policy() -> None:
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "AbortJob"}])).running()
     world.vanish("worker", 2)
     assert world.settle().phase is Phase.ABORTED
@@ -86,7 +86,7 @@ def test_a_replacement_waits_until_the_old_pod_is_gone() -> None:
     assert world.attempts()["worker-1"] == 1
 
 
-def test_a_pod_that_succeeds_while_it_is_going_has_succeeded() -> None:
+def test_a_pod_that_succeeds_while_it_terminates_has_succeeded() -> None:
     world = Simulation(job()).running()
     terminating(world, "worker", 1)
     world.tick()
@@ -142,7 +142,7 @@ def test_an_eviction_with_a_timeout_acts_only_if_the_replacement_does_not_run_in
     assert world.settle().phase is Phase.TERMINATED
 
 
-def test_improvement_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_that_goes_is_replaced() -> (
+def test_improvement_26_an_evicted_rank_that_stays_failed_fails_the_job_and_a_terminating_one_is_replaced() -> (
     None
 ):
     world = Simulation(torch_job()).running()
@@ -155,7 +155,7 @@ def test_improvement_26_an_evicted_rank_that_stays_failed_fails_the_job_and_one_
     assert other.attempts()["worker-1"] == 1
 
 
-def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_one() -> None:
+def test_a_pod_of_a_later_attempt_than_recorded_is_the_current_one() -> None:
     """The status was lost or restored from an old copy; the pods were not."""
     world = Simulation(job(task("worker", 2)))
     world.do(CreatePods("worker", IndexSet.of([0]), 3, 2, 2))
@@ -165,7 +165,7 @@ def test_a_pod_of_a_later_attempt_than_the_status_knows_is_taken_as_the_current_
     assert world.attempts() == {"worker-0": 3, "worker-1": 0}
 
 
-def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event() -> None:
+def test_the_deletion_of_a_jobs_pods_with_the_job_is_no_event() -> None:
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
     status = world.status
     world.job = Job(
@@ -179,7 +179,7 @@ def test_the_pods_of_a_job_that_is_being_deleted_go_without_an_event() -> None:
     assert (decision.status, decision.steps, decision.wake_at) == (status, (), None)
 
 
-def test_improvement_26_a_rank_that_stays_failed_is_not_hidden_by_one_that_is_just_going() -> None:
+def test_improvement_26_a_failed_rank_is_not_hidden_by_a_terminating_one() -> None:
     world = Simulation(torch_job()).running()
     terminating(world, "worker", 0)
     world.now += 5
@@ -202,7 +202,7 @@ def test_a_finished_pod_that_is_deleted_or_drained_is_not_evicted(decided_betwee
     assert world.settle().phase is Phase.COMPLETED
 
 
-def test_a_recorded_success_outlives_a_restart_of_the_caller_that_sees_the_pod_terminating() -> None:
+def test_a_recorded_success_survives_a_restart_of_the_backend() -> None:
     world = Simulation(job(policies=[{"event": "PodEvicted", "action": "RestartJob"}])).running()
     world.set_pod("worker", 0, "Succeeded")
     world.settle()

@@ -1,4 +1,4 @@
-"""Index sets, attempts and the earliest of many."""
+"""Index sets, attempts and the earliest index."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_attempts_count_up_for_each_index_on_its_own(
     st.sets(st.integers(0, 20)),
 )
 @settings(deadline=None)
-def test_the_earliest_is_that_of_a_plain_search(
+def test_the_earliest_index_is_that_of_a_linear_search(
     changes: list[tuple[int, int | None]], among: set[int]
 ) -> None:
     earliest, expected = EarliestIndex(), dict[int, int]()

@@ -1,4 +1,4 @@
-"""The sums a ground keeps: the same however the news came in."""
+"""The aggregates of a backend's pods: the same in whatever order reports arrive."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SETS = (
     )
 )
 @settings(deadline=None)
-def test_the_sums_are_those_of_the_pods_that_are_left(news: list[Any]) -> None:
+def test_the_aggregates_depend_only_on_the_pods_that_exist(news: list[Any]) -> None:
     observed, pods = Observed(), dict[str, PodFact]()
     for item in news:
         if isinstance(item, tuple):
@@ -94,7 +94,7 @@ def test_the_sums_are_those_of_the_pods_that_are_left(news: list[Any]) -> None:
     assert {uid: (p.task, p.index, p.attempt) for uid, p in pods.items()} == observed._keys
 
 
-def test_every_phase_lands_in_its_own_set() -> None:
+def test_every_phase_has_its_own_set() -> None:
     observed = Observed()
     for index, phase in enumerate(get_args(PodPhase)):
         observed.put(PodFact("a", index, f"u{index}", phase=phase, ready=phase == "Running"))
@@ -116,7 +116,7 @@ def test_every_phase_lands_in_its_own_set() -> None:
     assert group.failures[None].indexes == IndexSet.of([3])
 
 
-def test_what_has_ended_does_not_live_again_in_an_older_report() -> None:
+def test_an_older_report_does_not_revive_a_finished_pod() -> None:
     observed = Observed()
     observed.put(PodFact("a", 0, "u", phase="Failed"))
     observed.put(PodFact("a", 0, "u", phase="Running"))
@@ -138,7 +138,7 @@ def test_restarts_are_not_forgotten() -> None:
     assert observed.groups["a"][0].restarts == {}
 
 
-def test_nobody_takes_a_deletion_back() -> None:
+def test_a_deletion_is_never_taken_back() -> None:
     observed = Observed()
     observed.put(PodFact("a", 0, "u", phase="Running", terminating=True, since=5.0))
     observed.put(PodFact("a", 0, "u", phase="Running", since=1.0, restarts=1))
@@ -147,15 +147,15 @@ def test_nobody_takes_a_deletion_back() -> None:
     )
 
 
-def test_a_wait_in_vain_stays_the_cause_where_only_the_next_try_of_it_is_shown() -> None:
-    """As when the kubelet clears the earlier try away: the later one was ended by our own order."""
+def test_a_wait_timeout_stays_the_cause_when_the_kubelet_reports_only_the_next_try() -> None:
+    """The kubelet may report only the later try, which our own request ended."""
     observed = Observed()
     pod = PodFact(task="a", index=0, uid="u", phase="Pending", restarts=1)
     in_vain = Failure("wait-for-master", 91, init=True)
     observed.put(msgspec.structs.replace(pod, failure=in_vain))
     ended = msgspec.structs.replace(pod, phase="Failed")
-    told = msgspec.structs.replace(ended, failure=Failure("wait-for-master", 143, signal=15, init=True))
-    observed.put(told)
+    deleted = msgspec.structs.replace(ended, failure=Failure("wait-for-master", 143, signal=15, init=True))
+    observed.put(deleted)
     assert observed.pods["a", 0, 0].failure == in_vain
     own = Failure("main", 1)
     observed.put(msgspec.structs.replace(ended, failure=own))

@@ -20,7 +20,7 @@ def steps_of(decision: Decision, kind: type[StepType]) -> list[StepType]:
 
 
 def world_in(phase: Phase) -> Simulation:
-    """Three workers, one of them succeeded where the phase allows it, in the phase asked for."""
+    """Three workers, one of them succeeded where the phase allows it, in the given phase."""
     world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=3, maxRetry=3))
     world.settle()
     if phase is Phase.PENDING:
@@ -186,7 +186,7 @@ def test_resume_of_a_job_that_is_not_suspended_changes_nothing(phase: Phase) -> 
     assert world.observed.commands == {}
 
 
-def test_restarting_waits_until_enough_old_pods_are_gone() -> None:
+def test_restarting_waits_until_enough_old_pods_no_longer_exist() -> None:
     world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     world.command("RestartJob")
     world.tick()
@@ -199,7 +199,7 @@ def test_restarting_waits_until_enough_old_pods_are_gone() -> None:
     assert steps_of(decision, CreatePods) == [CreatePods("worker", IndexSet.of([0, 1]), 1, 1, 1)]
 
 
-def test_restart_job_upgrades_a_restart_of_one_pod_and_is_refused_by_one_of_the_whole_job() -> None:
+def test_restart_job_replaces_a_restart_of_one_pod_and_is_rejected_during_one_of_the_whole_job() -> None:
     policies = [{"event": "PodFailed", "action": "RestartPod"}]
     world = Simulation(job(task("worker", 3, policies=policies), maxRetry=5)).running()
     world.set_pod("worker", 1, "Failed", 1)
@@ -256,7 +256,7 @@ def test_a_suspended_job_can_be_stopped(phase: Phase, action: str, end: str) -> 
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETING, Phase.TERMINATING])
 @pytest.mark.parametrize("action", ["RestartJob", "AbortJob", "TerminateJob", "CompleteJob", "ResumeJob"])
-def test_a_job_that_is_ending_ends_whatever_is_asked_for(phase: Phase, action: str) -> None:
+def test_a_job_that_is_ending_ignores_every_action(phase: Phase, action: str) -> None:
     world = world_in(phase)
     world.command(action)
     assert world.decide().status.phase is phase
@@ -279,7 +279,7 @@ def test_a_finished_job_stays_finished(phase: Phase, action: str) -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED, Phase.ABORTED])
-def test_a_pod_that_turns_up_after_the_end_is_killed_and_finished_ones_stay(phase: Phase) -> None:
+def test_a_pod_that_appears_after_the_end_is_deleted_and_finished_ones_stay(phase: Phase) -> None:
     world = world_in(phase)
     succeeded = world.status.succeeded
     stray = CreatePods("worker", IndexSet.of([7]), 0, 0, 0)
@@ -290,7 +290,7 @@ def test_a_pod_that_turns_up_after_the_end_is_killed_and_finished_ones_stay(phas
     assert decision.status.succeeded == succeeded == 1
 
 
-def test_a_pod_of_a_task_that_the_job_does_not_have_is_killed_and_holds_up_the_end() -> None:
+def test_a_pod_of_an_unknown_task_is_deleted_and_delays_the_end() -> None:
     world = Simulation(job()).running()
     world.do(CreatePods("stranger", IndexSet.of([0]), 0, 0, 0))
     world.command("TerminateJob")
@@ -303,7 +303,7 @@ def test_a_pod_of_a_task_that_the_job_does_not_have_is_killed_and_holds_up_the_e
     assert world.tick().status.phase is Phase.TERMINATED
 
 
-def test_a_terminating_pod_holds_up_the_end_although_it_has_failed() -> None:
+def test_a_terminating_pod_delays_the_end_although_it_has_failed() -> None:
     world = Simulation(job(task("worker", 1))).running()
     world.command("AbortJob")
     world.tick()

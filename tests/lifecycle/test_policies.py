@@ -1,4 +1,4 @@
-"""Policies: which one answers, what it does, and who is blamed."""
+"""Policies: which one applies, what it does, and which pod is the culprit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import KillPods
 
 
-def test_a_policy_of_the_task_goes_before_one_of_the_job() -> None:
+def test_a_policy_of_the_task_comes_before_one_of_the_job() -> None:
     world = world_with(policy("PodFailed", "CompleteJob"), task_policies=[policy("PodFailed", "AbortJob")])
     world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.ABORTED
@@ -19,14 +19,14 @@ def test_a_policy_of_the_task_goes_before_one_of_the_job() -> None:
     assert world.status.suspended_by == "policy"
 
 
-def test_a_policy_of_the_job_answers_where_the_task_has_none_that_matches() -> None:
+def test_a_policy_of_the_job_applies_where_the_task_has_none_that_matches() -> None:
     world = world_with(policy("PodFailed", "CompleteJob"), task_policies=[policy("PodEvicted", "AbortJob")])
     world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.COMPLETED
     assert "policy of the job: CompleteJob" in world.status.state.message
 
 
-def test_a_policy_of_another_task_does_not_answer() -> None:
+def test_a_policy_of_another_task_does_not_apply() -> None:
     world = world_with(task_policies=[policy("PodFailed")])
     world.set_pod("other", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
@@ -112,7 +112,7 @@ def test_pods_that_failed_together_are_restarted_together_for_one_retry() -> Non
     ]
 
 
-def test_an_action_on_the_whole_job_is_recorded_as_such_and_one_on_a_target_with_it() -> None:
+def test_the_history_records_what_an_action_restarted() -> None:
     world = world_with(policy("PodFailed", "RestartJob"), maxRetry=9)
     world.set_pod("worker", 0, "Failed", 1)
     world.settle()
@@ -123,14 +123,14 @@ def test_an_action_on_the_whole_job_is_recorded_as_such_and_one_on_a_target_with
     assert (world.status.history[-1].task, world.status.history[-1].indexes) == ("worker", "1")
 
 
-def test_a_policy_whose_action_nobody_knows_does_nothing() -> None:
+def test_a_policy_with_an_unknown_action_does_nothing() -> None:
     world = world_with(policy("PodFailed", "EnqueueJob"))
     world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
     assert world.status.retry_count == 0
 
 
-def test_only_the_pod_that_decided_the_end_is_blamed() -> None:
+def test_only_the_pod_that_caused_the_end_is_the_culprit() -> None:
     world = world_with(policy("PodFailed", "RestartJob"), maxRetry=9)
     world.set_pod("worker", 0, "Failed", 1)
     world.settle()
@@ -158,13 +158,13 @@ def test_restart_partition_of_a_task_without_partitions_restarts_the_pod() -> No
 
 
 @pytest.mark.parametrize("source", ["policy", "command"])
-def test_an_action_is_told_of_by_volcanos_word_and_its_name(source: str) -> None:
+def test_the_event_of_an_action_has_volcanos_reason_and_names_the_action(source: str) -> None:
     world = world_with(policy("PodFailed", "TerminateJob"))
     if source == "policy":
         world.set_pod("worker", 0, "Failed", 1)
     else:
         world.command("TerminateJob")
     world.tick()
-    told = [event.message for event in world.events if event.reason == "ExecuteAction"]
-    assert len(told) == 1
-    assert told[0].startswith("Terminating: ") and "TerminateJob" in told[0]
+    messages = [event.message for event in world.events if event.reason == "ExecuteAction"]
+    assert len(messages) == 1
+    assert messages[0].startswith("Terminating: ") and "TerminateJob" in messages[0]

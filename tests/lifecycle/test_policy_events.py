@@ -1,4 +1,4 @@
-"""Events of tasks, updates and gangs: when they count, and that each is answered once."""
+"""Events of tasks, updates and gangs: when they hold, and that each is acted on once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_task_completed_needs_every_replica() -> None:
     assert world.status.succeeded == 3
 
 
-def test_task_completed_goes_before_failures_of_the_same_second() -> None:
+def test_task_completed_comes_before_failures_of_the_same_second() -> None:
     """A worker that loses its master because the master is done is no failure of the job."""
     tasks = task("master", 1, policies=[policy("TaskCompleted", "CompleteJob")]), task("worker", 2)
     world = Simulation(torch_job(tasks=tasks)).running()
@@ -29,7 +29,7 @@ def test_task_completed_goes_before_failures_of_the_same_second() -> None:
     assert world.settle().phase is Phase.COMPLETED
 
 
-def test_a_failure_of_an_earlier_second_goes_before_task_completed() -> None:
+def test_a_failure_of_an_earlier_second_comes_before_task_completed() -> None:
     tasks = task("master", 1, policies=[policy("TaskCompleted", "CompleteJob")]), task("worker", 2)
     world = Simulation(torch_job(tasks=tasks)).running()
     world.set_pod("worker", 1, "Failed", 1, since=START + 29.0)
@@ -66,7 +66,7 @@ def test_job_updated_fires_once_per_change_of_replicas_or_min_available() -> Non
     assert world.status.state.reason == "JobUpdated"
 
 
-def test_what_made_the_job_abort_does_not_abort_it_again_after_a_resume() -> None:
+def test_an_event_that_aborted_the_job_does_not_abort_it_again_after_a_resume() -> None:
     world = world_with(policy("TaskCompleted", "AbortJob"))
     world.set_pod("other", 0, "Succeeded")
     assert world.settle().phase is Phase.ABORTED
@@ -100,7 +100,7 @@ def test_events_of_an_earlier_attempt_do_not_count() -> None:
     assert (world.status.retry_count, world.status.version) == (1, 1)
 
 
-def test_an_event_that_a_resume_set_aside_fires_again_once_its_task_was_restarted() -> None:
+def test_an_event_handled_at_a_resume_fires_again_after_its_task_was_restarted() -> None:
     policies = [policy("TaskCompleted", "AbortJob"), policy("PodFailed", "RestartTask")]
     tasks = task("worker", 2, minAvailable=1, policies=policies), task("other", 1)
     world = Simulation(job(*tasks, maxRetry=9)).running()
@@ -118,7 +118,7 @@ def test_an_event_that_a_resume_set_aside_fires_again_once_its_task_was_restarte
     assert world.settle().phase is Phase.ABORTED
 
 
-def test_resume_as_the_answer_to_an_update_takes_it_as_dealt_with() -> None:
+def test_a_resume_policy_for_job_updated_accepts_the_update() -> None:
     world = world_with(policy("JobUpdated", "ResumeJob"))
     before = world.status.shape
     world.scale(other=2)
@@ -138,13 +138,13 @@ def test_restarts_that_made_the_job_abort_do_not_abort_it_again_after_a_resume()
     assert world.status.handled == ("TaskCompleted/worker",)
 
 
-def test_an_update_that_no_policy_answers_is_taken_over() -> None:
+def test_an_update_without_a_matching_policy_is_accepted() -> None:
     world = world_with()
     world.scale(other=2)
     assert world.settle().shape == "5,worker=3/3,other=2/2"
 
 
-def test_a_gang_that_the_scheduler_gave_up_on_is_an_unknown_event_of_the_job() -> None:
+def test_a_gang_that_the_scheduler_cannot_place_is_an_unknown_event_of_the_job() -> None:
     world = world_with(policy("Unknown", "RestartJob"))
     world.vanish("worker", 0)
     world.settle()
@@ -154,7 +154,7 @@ def test_a_gang_that_the_scheduler_gave_up_on_is_an_unknown_event_of_the_job() -
     assert "the scheduler finds no place for the rest" in world.status.state.message
 
 
-def test_after_a_restart_the_scheduler_has_to_give_up_anew() -> None:
+def test_after_a_restart_a_broken_gang_counts_only_while_pods_run() -> None:
     world = world_with(policy("Unknown", "RestartJob"))
     world.observed.gang_broken = True
     world.settle()

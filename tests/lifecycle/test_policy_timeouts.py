@@ -1,4 +1,4 @@
-"""Policies that wait: from when they count, and what cancels them."""
+"""Policies with a timeout: when it starts, what cancels it, and that it delays the end of the Job."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_pod_pending_is_cancelled_when_the_pod_runs() -> None:
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_any_event_without_a_timeout_does_not_answer_pending_pods() -> None:
+def test_a_wildcard_policy_without_a_timeout_does_not_match_pod_pending() -> None:
     world = Simulation(job(policies=[policy("*", "TerminateJob")]))
     assert world.settle().phase is Phase.PENDING
     world.all("Unknown")
@@ -41,7 +41,7 @@ def test_any_event_without_a_timeout_does_not_answer_pending_pods() -> None:
     assert world.status.state.reason == "Unknown"
 
 
-def test_each_pending_pod_has_its_own_time() -> None:
+def test_each_pending_pod_has_its_own_timeout() -> None:
     world = Simulation(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9,
                       policies=[policy("PodPending", "RestartPod", timeout="60s")]))  # fmt: skip
     world.settle()
@@ -58,7 +58,7 @@ def test_each_pending_pod_has_its_own_time() -> None:
 
 
 @pytest.mark.parametrize("event", ["PodFailed", "PodEvicted", "Unknown"])
-def test_a_timeout_delays_the_action_from_the_moment_the_pod_shows(event: str) -> None:
+def test_a_timeout_counts_from_the_time_that_the_pod_reports(event: str) -> None:
     world = world_with(policy(event, timeout="10s"))
     world.now += 2
     phase = "Unknown" if event == "Unknown" else "Failed"
@@ -70,7 +70,7 @@ def test_a_timeout_delays_the_action_from_the_moment_the_pod_shows(event: str) -
     assert world.settle().phase is Phase.TERMINATED
 
 
-def test_a_pod_that_answers_again_cancels_the_timeout() -> None:
+def test_a_pod_whose_node_responds_again_cancels_the_timeout() -> None:
     world = world_with(policy("Unknown", timeout="10s"))
     world.set_pod("worker", 0, "Unknown")
     world.settle()
@@ -80,7 +80,7 @@ def test_a_pod_that_answers_again_cancels_the_timeout() -> None:
     assert world.wake_at is None
 
 
-def test_improvement_14_a_timeout_goes_on_across_a_restart_of_the_caller() -> None:
+def test_improvement_14_a_timeout_continues_across_a_restart_of_the_backend() -> None:
     worker = task("worker", 2, policies=[policy("TaskFailed", timeout="1m")])
     world = Simulation(job(worker)).running()
     world.set_pod("worker", 0, "Running", restarts=3)
@@ -95,7 +95,7 @@ def test_improvement_14_a_timeout_goes_on_across_a_restart_of_the_caller() -> No
     assert world.settle().phase is Phase.TERMINATED
 
 
-def test_a_held_event_that_ends_is_forgotten() -> None:
+def test_an_event_that_ends_cancels_its_timeout() -> None:
     world = world_with(policy("JobUpdated", timeout="1m"))
     world.scale(other=2)
     world.settle()
@@ -107,7 +107,7 @@ def test_a_held_event_that_ends_is_forgotten() -> None:
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told() -> None:
+def test_a_pod_that_is_to_be_deleted_does_not_fire_its_policy_again() -> None:
     policies = [policy("PodPending", "RestartPod", timeout="1m")]
     world = Simulation(job(task("worker", 2, minAvailable=1), minAvailable=1, maxRetry=9, policies=policies))
     world.settle()
@@ -120,7 +120,7 @@ def test_a_pod_that_is_to_go_does_not_answer_its_policy_again_before_it_is_told(
     assert world.status.phase is Phase.RUNNING
 
 
-def test_a_gang_that_comes_together_again_cancels_the_timeout() -> None:
+def test_a_gang_that_is_complete_again_cancels_the_timeout() -> None:
     world = world_with(policy("Unknown", timeout="1m"))
     world.observed.gang_broken = True
     world.settle()

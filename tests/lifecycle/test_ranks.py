@@ -1,4 +1,4 @@
-"""A rank that has failed for good, and the worker that waits in vain."""
+"""A rank that has failed for good, and a worker whose wait for the master timed out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vcjob.plugins.wait import WAIT_EXIT_CODES, WAIT_TIMEOUT_EXIT_CODE
 IGNORE = {"vcjob.io/on-rank-failure": "ignore"}
 
 
-def test_improvement_26_a_failed_rank_fails_the_job_at_once_soft_and_the_reason_names_it() -> None:
+def test_improvement_26_a_failed_rank_fails_the_job_at_once_and_the_reason_names_it() -> None:
     world = Simulation(torch_job(workers=3)).running()
     world.set_pod("master", 0, "Succeeded")
     world.settle()
@@ -58,14 +58,14 @@ def test_improvement_26_in_a_homogeneous_job_the_index_is_the_rank() -> None:
     assert world.culprit.rank == 2
 
 
-def test_improvement_26_does_not_touch_a_job_without_the_plugin() -> None:
+def test_improvement_26_does_not_apply_to_a_job_without_the_plugin() -> None:
     world = Simulation(job()).running()
     world.set_pod("worker", 0, "Failed", 1)
     assert world.settle().phase is Phase.RUNNING
     assert world.status.failed == 1
 
 
-def test_improvement_26_the_annotation_keeps_volcanos_way() -> None:
+def test_improvement_26_the_annotation_restores_volcanos_behavior() -> None:
     world = Simulation(torch_job(annotations=IGNORE)).running()
     world.set_pod("worker", 0, "Failed", 1)
     world.set_pod("worker", 1, "Running", restarts=10)
@@ -73,7 +73,7 @@ def test_improvement_26_the_annotation_keeps_volcanos_way() -> None:
 
 
 @pytest.mark.parametrize("timeout", [None, "1h"])
-def test_improvement_26_gives_way_to_any_matching_policy(timeout: str | None) -> None:
+def test_improvement_26_does_not_apply_where_a_policy_matches(timeout: str | None) -> None:
     policy = {"event": "PodFailed", "action": "RestartJob", **({"timeout": timeout} if timeout else {})}
     world = Simulation(torch_job(policies=[policy])).running()
     world.set_pod("worker", 0, "Failed", 1)
@@ -113,7 +113,7 @@ def test_improvement_26_a_rank_that_succeeded_in_the_end_has_not_failed() -> Non
     assert world.settle().phase is Phase.RUNNING
 
 
-def test_improvement_26_gives_way_to_a_policy_for_task_failed() -> None:
+def test_improvement_26_does_not_apply_where_a_policy_for_task_failed_matches() -> None:
     tasks = task("master", 1), task("worker", 1, policies=[{"event": "TaskFailed", "action": "RestartTask"}])
     world = Simulation(torch_job(tasks=tasks)).running()
     world.set_pod("worker", 0, "Running", restarts=3)
@@ -122,7 +122,7 @@ def test_improvement_26_gives_way_to_a_policy_for_task_failed() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(WAIT_EXIT_CODES))
-def test_improvement_10_a_worker_that_gave_up_waiting_is_ended_although_its_pod_would_try_again(
+def test_improvement_10_a_worker_whose_wait_timed_out_fails_although_its_pod_would_restart_it(
     code: int,
 ) -> None:
     world = Simulation(torch_job())

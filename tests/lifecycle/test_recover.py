@@ -1,4 +1,4 @@
-"""Taking over from a ground that died between any two of its steps."""
+"""Taking over from a backend that was killed between any two of its steps."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def created(status: Status, observed: Observed) -> list[CreatePods]:
     return [step for step in decide(job(), status, observed, START).steps if isinstance(step, CreatePods)]
 
 
-def test_what_may_be_made_is_written_down_before_the_first_is() -> None:
+def test_the_pods_to_create_are_recorded_before_the_first_is_created() -> None:
     decision = decide(job(), Status(), Observed(), START)
     assert decision.status.memory("worker").begun == IndexSet.span(0, 3)
     assert Status.from_kube(decision.status.to_kube()).memory("worker").begun == IndexSet.span(0, 3)
 
 
-def test_nothing_has_begun_while_the_gang_is_held() -> None:
+def test_no_pod_is_recorded_as_begun_while_creation_is_held() -> None:
     observed = Observed()
     observed.held = Blocked("WaitingInQueue", "not yet")
     status = decide(job(), Status(), observed, START).status
@@ -32,14 +32,14 @@ def test_nothing_has_begun_while_the_gang_is_held() -> None:
     assert recover(status, Observed()) == status
 
 
-def test_a_pod_that_nobody_saw_goes_on_with_the_next_attempt() -> None:
+def test_a_pod_that_was_never_seen_continues_with_the_next_attempt() -> None:
     status = decide(job(), Status(), Observed(), START).status
     taken_over = recover(status, Observed())
     assert [(step.attempt, str(step.indexes)) for step in created(taken_over, Observed())] == [(1, "0-2")]
     assert taken_over.retry_count == 0
 
 
-def test_where_nothing_is_written_but_the_job_has_begun_every_pod_may_have_been_made() -> None:
+def test_without_a_status_every_pod_of_a_started_job_may_have_been_created() -> None:
     world = Simulation(job())
     world.tick()
     assert recover(Status(), Observed()) == Status()
@@ -49,14 +49,14 @@ def test_where_nothing_is_written_but_the_job_has_begun_every_pod_may_have_been_
     assert not created(recover(assume_created(Status(), job()), world.observed), world.observed)
 
 
-def test_pods_in_view_stay_as_they_are() -> None:
+def test_pods_that_exist_keep_their_attempt() -> None:
     world = Simulation(job(task("worker", 3)))
     world.settle()
     status = Status.from_kube(world.status.to_kube())
     assert recover(status, world.observed) == status
 
 
-def test_a_job_that_is_new_or_over_has_nothing_to_recover() -> None:
+def test_a_new_or_ended_job_needs_no_recovery() -> None:
     assert recover(Status(), Observed()) == Status()
     world = Simulation(job(task("worker", 3)))
     world.tick()
@@ -67,8 +67,8 @@ def test_a_job_that_is_new_or_over_has_nothing_to_recover() -> None:
 
 
 @given(st.sets(st.integers(0, 5)), st.integers(1, 4))
-def test_however_often_one_takes_over_no_attempt_is_begun_twice(made: set[int], times: int) -> None:
-    """The pods of `made` were made and are gone at once; each controller dies before it writes that down."""
+def test_no_attempt_is_created_twice_however_often_a_backend_restarts(made: set[int], times: int) -> None:
+    """The pods of `made` were created and deleted at once; each controller is killed before it records that."""
     born: set[tuple[int, int]] = set()
     status, the_job = Status(), job(task("worker", 6))
     for _ in range(times):

@@ -67,7 +67,7 @@ def jobs_with_one_policy(draw: st.DrawFn) -> Job:
 
 
 class Semantics(RuleBasedStateMachine):
-    """`pods` holds how each pod is; `world.observed` holds what its reports show. A decision follows on `tick`."""
+    """`world.observed` holds what the pods report. Decisions are made on `tick`."""
 
     #: Called at the start of each life, by tests that take a fix out.
     on_begin: Callable[[], None] = staticmethod(lambda: None)

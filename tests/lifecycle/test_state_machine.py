@@ -43,7 +43,7 @@ USERS_ACTIONS = [
 
 
 class Life(RuleBasedStateMachine):
-    """`world.observed` is what the ground sees; `truth` is what is. Own writes are seen at once, the rest late."""
+    """`world.observed` is what the backend sees; `truth` is the real state. Own writes are seen at once, others late."""
 
     @initialize(the_job=jobs())
     def begin(self, the_job: Any) -> None:
@@ -54,7 +54,7 @@ class Life(RuleBasedStateMachine):
         self.scaled = 0
         self.tick(limit=100, conflict=False, crash=False)
 
-    # The ground.
+    # The backend
 
     @rule(limit=st.sampled_from([100, 100, 100, 0, 1, 2]), conflict=SELDOM, crash=SELDOM)
     def tick(self, limit: int, conflict: bool, crash: bool) -> None:
@@ -72,7 +72,7 @@ class Life(RuleBasedStateMachine):
             self.crash()
 
     def crash(self) -> None:
-        """A new process: it lists what is there and goes on."""
+        """A new process lists the pods and continues."""
         commands = self.world.observed.commands
         self.world.observed = Observed()
         self.world.observed.commands = commands
@@ -82,7 +82,7 @@ class Life(RuleBasedStateMachine):
     def do(self, step: Any, status: Status) -> None:
         world = self.world
         if isinstance(step, CreatePods):
-            # The API server would refuse a second pod of one name, whatever the ground has seen.
+            # The API server rejects a second pod of one name, whatever the backend has seen.
             taken = {(pod.task, pod.index) for pod in self.truth.values()}
             free = [index for index in step.indexes if (step.task, index) not in taken]
             for index in free:
@@ -164,7 +164,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, 20), node_lost=st.booleans())
     def goes(self, place: int, node_lost: bool) -> None:
-        """A pod is gone. One that the status never saw cannot be told from one that never was: left out."""
+        """A pod no longer exists. Only pods that a status has recorded: `recover` covers the others."""
         uid = self.pick(place, done=True)
         if uid is None:
             return
@@ -173,7 +173,7 @@ class Life(RuleBasedStateMachine):
         if known and (pod.terminating or node_lost):
             del self.truth[uid]
 
-    # What the ground gets to see.
+    # What the backend sees
 
     @rule(choice=st.randoms(use_true_random=False), portion=st.sampled_from([1.0, 1.0, 0.3]))
     def hear(self, choice: Any, portion: float) -> None:
@@ -226,7 +226,7 @@ class Life(RuleBasedStateMachine):
         world, status = self.world, decision.status
         assert Status.from_kube(json.loads(json.dumps(status.to_kube()))) == status
         again = decide(world.job, status, world.observed, world.now)
-        assert again.status is status, "the same pods at the same time decide anew"
+        assert again.status is status, "the same pods at the same time lead to another decision"
         effects = [step for step in decision.steps if not isinstance(step, EmitEvent)]
         assert [step for step in again.steps if not isinstance(step, EmitEvent)] == effects
         assert again.wake_at == decision.wake_at
@@ -286,7 +286,7 @@ class Life(RuleBasedStateMachine):
                     self.done_at[name, index] = (after.retry_count, self.scaled)
 
     def follow_kills(self, before: Status, after: Status, steps: list[Phase]) -> None:
-        """A phase that says that nothing lives is true, and a restart renews what it hits."""
+        """In a phase that means that no pod lives, none does; and a restart starts the next attempt of its pods."""
         quiet = {Phase.ABORTED, Phase.TERMINATED} & set(steps)
         if quiet or (Phase.COMPLETING in self.path[-len(steps) - 1 :] and after.phase is Phase.COMPLETED):
             pods = self.world.observed.pods.values()
@@ -302,7 +302,7 @@ class Life(RuleBasedStateMachine):
                     assert after.attempt(entry.name, index) > before.attempt(entry.name, index)
 
     def may_history_entry(self, step: CreatePods, index: int, status: Status) -> None:
-        """What succeeded runs again only by a restart that was paid for, or after the job was scaled."""
+        """A success is run again only by a restart that counted as a retry, or after the Job was scaled."""
         done = self.done_at.pop((step.task, index), None)
         if done is not None:
             assert status.retry_count > done[0] or self.scaled > done[1], f"{step.task}-{index} runs again"
@@ -313,7 +313,7 @@ class Life(RuleBasedStateMachine):
         assert len(places) == len(set(places))
 
     def teardown(self) -> None:
-        """From here on all goes well and every pod ends: then so does the job."""
+        """If from now on every pod succeeds, the Job ends."""
         if not hasattr(self, "world"):
             return
         world = self.world

@@ -1,4 +1,4 @@
-"""The status: its words, its counters, its form in Kubernetes."""
+"""The status: its reasons and messages, its counters, its form in Kubernetes, its size."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _disjoint(groups: list[IndexSet]) -> list[IndexSet]:
 
 @given(statuses)
 @settings(deadline=None)
-def test_the_way_to_kubernetes_and_back_is_exact(status: Status) -> None:
+def test_a_status_survives_encoding_and_decoding(status: Status) -> None:
     assume(status.finished is not None or status.phase not in (*FINAL, Phase.ABORTED))
     assert Status.from_kube(json.loads(json.dumps(status.to_kube()))) == status
 
@@ -131,7 +131,7 @@ def test_a_status_of_kubernetes_form() -> None:
     assert json.loads(own)["tasks"]["worker"] == {"begun": "0-1", "seen": "0-1", "succeeded": "1"}
 
 
-def test_a_status_that_volcano_wrote_can_be_read_and_carried_on() -> None:
+def test_a_status_that_volcano_wrote_can_be_read_and_continued() -> None:
     status = Status.from_kube(
         {
             "state": {"phase": "Running", "lastTransitionTime": "2023-11-14T22:13:20Z"},
@@ -176,7 +176,7 @@ def test_improvement_18_counters_are_true_after_a_kill() -> None:
     ("action", "phase"),
     [("AbortJob", "Aborting"), ("TerminateJob", "Terminating"), ("CompleteJob", "Completing")],
 )
-def test_pods_that_are_to_go_count_as_terminating_at_once(action: str, phase: str) -> None:
+def test_pods_to_be_deleted_count_as_terminating_at_once(action: str, phase: str) -> None:
     world = Simulation(job(task("worker", 3))).running()
     world.set_pod("worker", 0, "Succeeded")
     world.command(action)
@@ -184,7 +184,7 @@ def test_pods_that_are_to_go_count_as_terminating_at_once(action: str, phase: st
     assert (str(status.phase), status.running, status.terminating, status.succeeded) == (phase, 0, 2, 1)
 
 
-def test_improvement_18_the_transition_time_changes_with_the_phase_alone() -> None:
+def test_improvement_18_the_transition_time_changes_only_with_the_phase() -> None:
     world = Simulation(job())
     world.settle()
     world.now += 10
@@ -208,7 +208,7 @@ def test_improvement_18_every_phase_has_a_reason_and_a_message() -> None:
             world.all("Running")
 
 
-def test_improvement_20_a_refusal_is_the_pending_reason_and_the_creation_is_asked_for_again() -> None:
+def test_improvement_20_a_rejected_creation_is_the_pending_reason_and_is_retried() -> None:
     world = Simulation(job())
     world.observed.blocked = Blocked("QuotaExceeded", "exceeded quota: gpus, used 8 of 8")
     for _ in range(20):
@@ -222,7 +222,7 @@ def test_improvement_20_a_refusal_is_the_pending_reason_and_the_creation_is_aske
     assert world.settle().state.reason == "PodsPending"
 
 
-def test_pods_are_held_back_while_the_gang_waits_in_its_queue() -> None:
+def test_no_pods_are_created_while_the_gang_waits_in_its_queue() -> None:
     world = Simulation(job())
     world.observed.held = Blocked("PodGroupPending", "queue default is full")
     world.settle()
@@ -232,7 +232,7 @@ def test_pods_are_held_back_while_the_gang_waits_in_its_queue() -> None:
     assert len(world.born) == 3
 
 
-def test_nothing_new_gives_the_same_status_object_and_no_event() -> None:
+def test_an_unchanged_job_gives_the_same_status_object_and_no_event() -> None:
     world = Simulation(job()).running()
     status = world.status
     from vcjob.lifecycle.decide import decide
@@ -242,7 +242,7 @@ def test_nothing_new_gives_the_same_status_object_and_no_event() -> None:
     assert decision.steps == ()
 
 
-def test_users_are_told_of_every_phase_once() -> None:
+def test_every_phase_emits_one_event() -> None:
     world = Simulation(
         job(task("worker", 1), maxRetry=2, policies=[{"event": "PodFailed", "action": "RestartJob"}])
     )
@@ -250,8 +250,8 @@ def test_users_are_told_of_every_phase_once() -> None:
         world.running()
         world.set_pod("worker", 0, "Failed", 1)
         world.settle()
-    told = [(event.type, event.reason, event.message.split(":")[0]) for event in world.events]
-    assert told == [
+    events = [(event.type, event.reason, event.message.split(":")[0]) for event in world.events]
+    assert events == [
         ("Normal", "MinAvailableReached", "Running"),
         ("Warning", "ExecuteAction", "Restarting"),
         ("Normal", "Restarted", "Pending"),
@@ -262,7 +262,7 @@ def test_users_are_told_of_every_phase_once() -> None:
     assert world.events[2].message == "Pending: starting run 2 of at most 2"
 
 
-def test_the_history_tells_of_a_resume() -> None:
+def test_the_history_records_a_resume() -> None:
     world = Simulation(job()).running()
     world.command("AbortJob")
     world.settle()

@@ -59,7 +59,7 @@ def test_a_resume_command_is_refused_while_the_spec_suspends() -> None:
     assert world.events[-1].message == "ResumeJob was rejected: spec.suspend is true"
 
 
-def test_resume_while_pods_are_still_ending_waits_for_them() -> None:
+def test_a_resume_waits_for_pods_that_are_still_terminating() -> None:
     world = Simulation(job()).running()
     world.command("AbortJob")
     world.tick()
@@ -71,7 +71,7 @@ def test_resume_while_pods_are_still_ending_waits_for_them() -> None:
     assert set(world.attempts().values()) == {1}
 
 
-def test_a_command_is_recorded_before_it_is_deleted_and_done_once() -> None:
+def test_a_command_is_recorded_before_it_is_deleted_and_executed_once() -> None:
     world = Simulation(job()).running()
     world.command("RestartJob", "c-1")
     decision = world.decide()
@@ -89,7 +89,7 @@ def test_a_command_is_recorded_before_it_is_deleted_and_done_once() -> None:
     assert world.status.retry_count == 1, "an old view shows it again"
 
 
-def test_commands_are_carried_out_in_the_order_they_came() -> None:
+def test_commands_are_executed_in_the_order_of_their_creation() -> None:
     world = Simulation(job(maxRetry=9)).running()
     world.command("AbortJob", "a")
     world.command("ResumeJob", "b")
@@ -103,7 +103,7 @@ def test_commands_are_carried_out_in_the_order_they_came() -> None:
     assert world.observed.commands == {}
 
 
-def test_a_command_without_a_meaning_is_refused_and_deleted() -> None:
+def test_a_command_with_an_invalid_action_is_rejected_and_deleted() -> None:
     world = Simulation(job()).running()
     for action, why in (("RestartPod", "it needs a pod"), ("Dance", "there is no such action")):
         world.command(action)
@@ -112,7 +112,7 @@ def test_a_command_without_a_meaning_is_refused_and_deleted() -> None:
     assert (world.phase, world.observed.commands) == ("Running", {})
 
 
-def test_the_record_of_commands_is_bounded_but_keeps_those_still_there() -> None:
+def test_the_record_of_commands_is_bounded_but_keeps_those_that_still_exist() -> None:
     world = Simulation(job(task("worker", 1))).running()
     world.command("ResumeJob", "first")
     decision = world.decide()
@@ -133,7 +133,7 @@ def test_the_record_of_commands_is_bounded_but_keeps_those_still_there() -> None
 @pytest.mark.parametrize(
     "actions", [("RestartJob",), ("AbortJob", "ResumeJob"), ("TerminateJob",), ("CompleteJob",)]
 )
-def test_a_command_that_is_carried_out_is_not_called_refused(actions: tuple[str, ...]) -> None:
+def test_a_command_that_is_executed_is_not_reported_as_rejected(actions: tuple[str, ...]) -> None:
     world = Simulation(job()).running()
     for action in actions:
         world.command(action)
