@@ -92,8 +92,8 @@ class LogReader:
         except (BadRequest, NotFound):
             pass  # just deleted, or not started yet
         except KubeError as error:
-            words = error.server_message if isinstance(error, ApiError) else error.message
-            self._sink.note(f"the log of {source.who} cannot be read: {words or error.message}")
+            reason = error.server_message if isinstance(error, ApiError) else ""
+            self._sink.note(f"the log of {source.who} cannot be read: {reason or error.message}")
         finally:
             await lines.aclose()
 

@@ -1,4 +1,4 @@
-"""What this machine can run, and what is missing."""
+"""Checks what this machine can run and what is missing. Used by `vcjob doctor`; changes nothing."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ def examine(env: Mapping[str, str] = os.environ) -> Iterator[Check]:
 
 def _platform() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    platform: str = sys.platform  # a plain string: the type checker would see this machine's alone
+    platform: str = (
+        sys.platform
+    )  # a plain string, so that the type checker does not narrow it to its own platform
     if platform == "linux":
         return ok("machine", f"Linux, Python {version}, {os.cpu_count()} processors")
     if platform == "darwin":
         return note(
             "machine",
-            f"macOS, Python {version}: jobs run, but processes that hide from their pod may survive it",
-            "use Linux for what must not leave anything behind",
+            f"macOS, Python {version}: jobs run, but processes that leave the session of their pod may survive it",
+            "use Linux where no process may be left behind",
         )
     return missing("machine", f"{platform} cannot run jobs", "use WSL on Windows, or a cluster")
 
@@ -99,7 +101,7 @@ def _gpus(env: Mapping[str, str]) -> Check:
     if not found:
         return missing(
             "GPUs",
-            "nvidia-smi is there but shows none that may be used",
+            "nvidia-smi exists but lists no GPU that may be used",
             "`nvidia-smi -L` and CUDA_VISIBLE_DEVICES say why",
         )
     return ok("GPUs", f"{len(found)} can be used")
@@ -110,4 +112,4 @@ def _limits() -> Check:
     if {"cpu", "memory"} <= held:
         return ok("limits", "cpu and memory limits of containers are enforced")
     left = " and ".join(sorted({"cpu", "memory"} - held))
-    return note("limits", f"{left} limits of containers are not enforced: no cgroup can be made by this user")
+    return note("limits", f"{left} limits of containers are not enforced: this user may not create cgroups")

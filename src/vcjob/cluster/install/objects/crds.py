@@ -1,7 +1,7 @@
-"""The kinds that a Job's life needs, under Volcano's groups, versions, names and columns.
+"""The CustomResourceDefinitions of Jobs, Commands, PodGroups and Queues, with Volcano's groups, names and columns.
 
-The Job's spec is the very schema that `validate` checks; the rest is what Volcano's own clients and
-schedulers read and write.
+The Job's spec has the schema that `validate` uses; the rest is what Volcano's own clients and schedulers read and
+write. Used by install, by the chart and by the tests; pure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def job_spec() -> Schema:
     """The structural schema of a Job's `spec`."""
     whole = schema.job_schema()
     spec = structural(whole["properties"]["spec"], whole["$defs"])
-    # As in Volcano's definition, so that a Job shows them where no webhook runs.
+    # As in Volcano's definition, so that a Job has them without a webhook too.
     spec["properties"]["queue"] |= {"default": "default"}
     spec["properties"]["maxRetry"] |= {"default": 3}
     return spec
@@ -130,7 +130,7 @@ def _pod_groups() -> Document:
         _QUEUE_COLUMN,
     ]
     fields = {"spec": spec, "status": status}
-    # Volcano's scheduler writes the status with the rest, so there is no subresource.
+    # Volcano's scheduler updates the status with the whole object, so there is no status subresource.
     return _definition(
         POD_GROUPS, "v1beta1", "PodGroup", fields, columns=columns, short=["pg", "podgroup-v1beta1"]
     )

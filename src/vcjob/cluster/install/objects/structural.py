@@ -1,7 +1,7 @@
-"""JSON Schema as we write it, in the "structural" form that a CustomResourceDefinition wants.
+"""Converts vcjob's JSON Schema into the "structural" form that a CustomResourceDefinition requires. Pure.
 
-There are no references there, a type has one name, null is a property of its own, and unknown fields are
-not refused but dropped (kubectl, which asks for strict checks, shows them to its user all the same).
+That form has no references, one type per field and a separate `nullable`; the API server drops unknown fields instead
+of refusing them (kubectl requests strict checks and reports them). `fields` lists what a structural schema knows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 Schema = dict[str, Any]
 
 _KEPT = ("minimum", "maximum", "maxLength", "minLength", "minItems", "maxItems", "required", "description")
-#: The API server keeps bounds as floating point numbers: beyond this they are no longer what was written, and
-#: "at most the largest of 64 bits" becomes "at most the smallest".
+#: The API server stores bounds as floating point numbers. Larger ones lose digits, and the largest 64-bit number even
+#: becomes the smallest.
 _EXACT = 2**53
-#: Go's regular expressions look neither ahead nor behind.
-_LOOKING = ("(?=", "(?!", "(?<")
+#: Go's regular expressions have no lookahead and no lookbehind.
+_LOOKAROUND = ("(?=", "(?!", "(?<")
 
 
 def structural(schema: Schema, definitions: dict[str, Schema]) -> Schema:
@@ -33,7 +33,7 @@ def structural(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     result["type"] = wanted[0]
     if "enum" in schema and None not in schema["enum"]:  # kubectl cannot read a list with null in it
         result["enum"] = schema["enum"]
-    if "pattern" in schema and not any(mark in schema["pattern"] for mark in _LOOKING):
+    if "pattern" in schema and not any(mark in schema["pattern"] for mark in _LOOKAROUND):
         result["pattern"] = schema["pattern"]
     if "properties" in schema:
         result["properties"] = {
@@ -42,7 +42,7 @@ def structural(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     elif isinstance(schema.get("additionalProperties"), dict):
         result["additionalProperties"] = structural(schema["additionalProperties"], definitions)
     elif wanted == ["object"]:
-        result["x-kubernetes-preserve-unknown-fields"] = True  # free by its nature: no field of it is known
+        result["x-kubernetes-preserve-unknown-fields"] = True  # a free-form object
     if "items" in schema:
         result["items"] = structural(schema["items"], definitions)
     return result
@@ -54,8 +54,8 @@ def _is_exact(value: object) -> bool:
 
 def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     while "$ref" in schema:
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **beside}
+        own = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **own}
     return schema
 
 
