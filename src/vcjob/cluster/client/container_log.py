@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-from vcjob.cluster.client.log_source import Moment, Sink, Source, Watermark, since_time, split
+from vcjob.cluster.client.log_source import Moment, Sink, Source, Watermark, read_lines
 from vcjob.cluster.client.pod_view import PodView, newest_instance
 from vcjob.kube.api.client import Client
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
@@ -109,20 +109,22 @@ class ContainerLog:
         begun = self._mark.moment is not None
         start = self._mark.moment or self._since
         self._mark.resume()
-        lines = self._client.logs(
-            pod.name,
+        lines = read_lines(
+            self._client,
+            source,
             pod.metadata.namespace,
-            container=self._container,
+            self._sink,
             follow=not previous,
             previous=previous,
-            since_time=None if start is None else since_time(start),
+            start=start,
+            since=self._since,
             tail=None if begun else self._tail,
-            timestamps=True,
         )
         try:
             async with aclosing(lines):
-                async for line in lines:
-                    await self._put_line(source, line)
+                async for moment, text in lines:
+                    if self._mark.takes(moment):
+                        await self._sink.add(source, text, moment)
         except (Unauthorized, Forbidden):
             raise
         except (BadRequest, NotFound):
@@ -131,17 +133,6 @@ class ContainerLog:
             self._note_error(source, error)
             return False
         return True
-
-    async def _put_line(self, source: Source, line: bytes) -> None:
-        stamped = split(line)
-        if stamped is None:
-            self._sink.note(f"the kubelet reports about {source.who}: {line.decode(errors='replace')}")
-            return
-        moment, text = stamped
-        if (self._since is None or moment >= self._since) and self._mark.takes(moment):
-            self._sink.put(source, text, moment)
-            if self._sink.full:
-                await self._sink.room()
 
     def _note_error(self, source: Source, error: KubeError) -> None:
         """Only once: a node that does not respond stays so for a while."""

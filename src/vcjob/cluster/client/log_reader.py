@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 from vcjob.cluster.client.error_messages import translate_api_errors
 from vcjob.cluster.client.jobs import JobClient, JobKey
-from vcjob.cluster.client.log_source import Moment, Sink, Source, containers_of, since_time, split
+from vcjob.cluster.client.log_source import Moment, Sink, Source, containers_of, read_lines
 from vcjob.cluster.client.pod_view import PodView, newest_instance
 from vcjob.errors import UserError
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFound, Unauthorized
@@ -56,9 +56,7 @@ class LogReader:
                 heapq.heapify(heap)
                 while heap:
                     moment, place, text = heap[0]
-                    self._sink.put(sources[place], text, moment)
-                    if self._sink.full:
-                        await self._sink.room()
+                    await self._sink.add(sources[place], text, moment)
                     following = await anext(logs[place], None)
                     if following is None:
                         heapq.heappop(heap)
@@ -69,24 +67,19 @@ class LogReader:
                 await log.aclose()
 
     async def _lines(self, source: Source) -> AsyncGenerator[_Line, None]:
-        lines = self._jobs.client.logs(
-            source.pod,
+        lines = read_lines(
+            self._jobs.client,
+            source,
             self._key.namespace,
-            container=source.container,
+            self._sink,
             previous=self._choice.previous,
-            since_time=None if self._since is None else since_time(self._since),
+            start=self._since,
+            since=self._since,
             tail=self._tail,
-            timestamps=True,
         )
         try:
             async for line in lines:
-                stamped = split(line)
-                if stamped is None:
-                    self._sink.note(
-                        f"the kubelet reports about {source.who}: {line.decode(errors='replace')}"
-                    )
-                elif self._since is None or stamped[0] >= self._since:
-                    yield stamped
+                yield line
         except (Unauthorized, Forbidden):
             raise
         except (BadRequest, NotFound):

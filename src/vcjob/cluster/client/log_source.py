@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from datetime import datetime
 from functools import lru_cache
 
 from vcjob.cluster.client.pod_view import PodView
+from vcjob.kube.api.client import Client
 from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 
 #: A slow reader makes the cluster wait; memory does not grow.
@@ -72,7 +74,9 @@ class Sink:
     def full(self) -> bool:
         return self._size > _MOST_WAITING
 
-    async def room(self) -> None:
+    async def add(self, source: Source, line: bytes, moment: Moment) -> None:
+        """`put`, and wait while the caller is slower than the cluster."""
+        self.put(source, line, moment)
         while self.full:  # noqa: ASYNC110 - emptied by another thread
             await asyncio.sleep(0.01)
 
@@ -106,6 +110,41 @@ class Sink:
         with self._lock:
             notes, self._notes = self._notes, []
         return notes
+
+
+async def read_lines(
+    client: Client,
+    source: Source,
+    namespace: str,
+    sink: Sink,
+    *,
+    follow: bool = False,
+    previous: bool = False,
+    start: Moment | None = None,
+    since: Moment | None = None,
+    tail: int | None = None,
+) -> AsyncGenerator[tuple[Moment, bytes], None]:
+    """The lines of one log with their times, requested from `start` on; none is older than `since`.
+
+    What the kubelet reports instead of a line becomes a note.
+    """
+    lines = client.logs(
+        source.pod,
+        namespace,
+        container=source.container,
+        follow=follow,
+        previous=previous,
+        since_time=None if start is None else since_time(start),
+        tail=tail,
+        timestamps=True,
+    )
+    async with aclosing(lines):
+        async for line in lines:
+            stamped = split(line)
+            if stamped is None:
+                sink.note(f"the kubelet reports about {source.who}: {line.decode(errors='replace')}")
+            elif since is None or stamped[0] >= since:
+                yield stamped
 
 
 def split(line: bytes) -> tuple[Moment, bytes] | None:
