@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.plugins.jobs import Pod, job, problems, task
 from vcjob.plugins import svc
@@ -284,3 +286,30 @@ def test_an_argument_that_env_does_not_have_is_refused() -> None:
     assert problems(job(task("a"), env=["--index"])) == [
         ("error", "spec.plugins.env[0]", "there is no argument `--index`", "the arguments are --attempt")
     ]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0, 1, 2, 9, 10, 11, 99, 100, 101, 1234]), st.sampled_from(["", "own"])),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(1, 60_000),
+    st.integers(1, 60_000),
+)
+def test_the_size_of_the_host_lists_is_worked_out_exactly(
+    tasks: list[tuple[int, str]], most: int, longest: int
+) -> None:
+    made = train(*(task(f"t-{i}", count, hostname=name) for i, (count, name) in enumerate(tasks)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(svc, "MAX_VARIABLE", longest)
+        full = svc.host_data(made)
+        too_long = {
+            name
+            for name, value in full.items()
+            if name.endswith("_HOSTS") and len(f"{name}={value}") + 1 > longest
+        }
+        assert svc.oversized(made) == too_long
+        patch.setattr(svc, "MAX_CONFIG_MAP", most)
+        size = sum(len(key) + len(value) for key, value in svc.host_data(made).items())
+        assert any("can hold" in message for _, _, message, _ in problems(made)) == (size > most)

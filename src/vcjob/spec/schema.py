@@ -17,7 +17,7 @@ import msgspec
 from vcjob.spec.document import Document
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Path, Problem, error
-from vcjob.spec.wording import Failure, say, show
+from vcjob.spec.wording import Failure, problems_of, show
 
 _OTHER_JOB = "batch/v1"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -74,7 +74,7 @@ def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Exam
             continue  # a value of the wrong type breaks the other rules too; one problem is enough
         if failure.keyword == "required":
             unreadable[*failure.where, failure.detail.property] = "null"
-        problems += islice(say(failure, schema), MAX_FAILURES)
+        problems += islice(problems_of(failure, schema), MAX_FAILURES)
     return Examined(problems, unreadable, complete)
 
 

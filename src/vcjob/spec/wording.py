@@ -1,6 +1,6 @@
 """Messages for failed schema rules: what is wrong, and what to write instead.
 
-`schema` calls `say` for each failure. Other checks use `show`, `describe` and `listed` to quote values that
+`schema` calls `problems_of` for each failure. Other checks use `show`, `describe` and `listed` to quote values that
 the author of a Job wrote: on one line, and never longer than a line.
 """
 
@@ -56,7 +56,7 @@ class Failure(msgspec.Struct, frozen=True):
         return name
 
 
-def say(failure: Failure, schema: dict[str, Any]) -> Iterator[Problem]:
+def problems_of(failure: Failure, schema: dict[str, Any]) -> Iterator[Problem]:
     """The problems of one broken rule, which may concern several names."""
     where, keyword, detail = failure.where, failure.keyword, failure.detail
     if keyword == "additionalProperties":
