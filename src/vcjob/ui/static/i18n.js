@@ -1,0 +1,67 @@
+// Both languages of the page. English is the key, so that a missing translation is still readable.
+
+const CHINESE = {
+  "Jobs": "任务", "Run a Job": "提交任务", "Search": "搜索", "Search jobs": "搜索任务", "All": "全部", "Name": "名称",
+  "Phase": "状态", "Reason": "原因", "Ranks": "Rank", "Age": "时长", "Duration": "运行时间", "Restarts": "重启次数",
+  "No jobs yet": "还没有任务", "No job matches": "没有符合条件的任务", "Start one with": "可以用下面的命令启动一个任务：",
+  "Dark theme": "深色主题", "Light theme": "浅色主题", "Keyboard shortcuts": "键盘快捷键", "Close": "关闭",
+  "this machine": "本机", "cluster": "集群", "read-only": "只读", "Back to the list": "返回列表", "Logs": "日志",
+  "Events": "事件", "Timeline": "时间线", "Job": "Job", "Objects": "生成的对象", "Suspend": "挂起", "Resume": "恢复",
+  "Restart": "重启", "Complete": "标记完成", "Stop": "停止", "Delete": "删除", "Cancel": "取消", "Follow": "跟随",
+  "Regex": "正则", "First error": "第一个错误", "Download": "下载", "All ranks": "全部 rank", "lines": "行",
+  "Filter lines": "过滤日志", "Why it failed": "失败原因", "What it waits for": "等待原因", "Last lines": "最后的输出",
+  "Ended because of it": "因此结束的 rank", "Check": "检查", "Run": "运行", "Job file": "Job 文件",
+  "Paste a Job, or drop a file here": "粘贴 Job 内容，或把文件拖到这里", "The Job is valid": "Job 有效",
+  "started": "已启动", "The connection was lost; trying again …": "连接中断，正在重试……", "Time": "时间", "Type": "类型",
+  "Message": "说明", "Earlier runs": "以前的运行", "Attempt": "尝试", "newest": "最新", "pending": "等待",
+  "running": "运行中", "succeeded": "成功", "failed": "失败", "Language": "语言", "Node": "节点", "Container": "容器",
+  "Exit code": "退出码", "Show its logs": "查看日志", "Focus the search": "聚焦搜索框", "Next and previous job": "下一个/上一个任务",
+  "Open the job": "打开任务", "Back, or close": "返回或关闭", "Show this help": "显示本帮助", "No events": "没有事件",
+  "No output yet": "还没有输出", "older lines were dropped": "较早的行已丢弃", "of": "/", "Confirm": "确认",
+  "Its pods end; the job is kept and can be resumed.": "结束所有 Pod，任务保留，之后可以恢复。",
+  "All pods end and start again; this uses one retry.": "结束并重新启动所有 Pod，消耗一次重试。",
+  "Its pods end and the job counts as Completed.": "结束所有 Pod，任务记为 Completed。",
+  "The job ends.": "任务将结束。", "The job ends, and its logs and history are removed.": "任务将结束，日志和历史记录会被删除。",
+  "The pods of the job start again.": "重新启动任务的 Pod。", "Skip to the content": "跳到正文", "Wrap": "换行",
+};
+
+/** @type {Record<string, string>} */
+const table = CHINESE;
+const KEY = "vcjob-language";
+
+/** @returns {"en" | "zh"} */
+export function language() {
+  const chosen = localStorage.getItem(KEY);
+  if (chosen === "en" || chosen === "zh") return chosen;
+  return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+}
+
+/** @param {"en" | "zh"} chosen */
+export function setLanguage(chosen) {
+  localStorage.setItem(KEY, chosen);
+}
+
+/** The text in the chosen language. @param {string} english */
+export function t(english) {
+  return language() === "zh" ? (table[english] ?? english) : english;
+}
+
+/** A duration in its two largest units. @param {number} seconds */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const units = /** @type {[number, string][]} */ ([[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]]);
+  const first = units.findIndex(([size]) => whole >= size);
+  if (first < 0) return "0s";
+  const [size, name] = units[first];
+  const text = `${Math.floor(whole / size)}${name}`;
+  const next = units[first + 1];
+  const rest = next ? Math.floor((whole % size) / next[0]) : 0;
+  return rest ? `${text}${rest}${next[1]}` : text;
+}
+
+/** @param {number | string | null | undefined} moment seconds since the epoch, or RFC 3339 */
+export function clock(moment) {
+  if (moment === null || moment === undefined) return "";
+  const date = typeof moment === "number" ? new Date(moment * 1000) : new Date(moment);
+  return date.toLocaleTimeString(language() === "zh" ? "zh-CN" : "en-GB");
+}

@@ -1,0 +1,217 @@
+// The page of one job: why it fails or waits first, then ranks, logs, events, timeline and the objects.
+
+import { ApiError, get, jobPath, post, stream } from "./api.js";
+import { fill, h, perFrame } from "./dom.js";
+import { clock, duration, t } from "./i18n.js";
+import { showLogs } from "./logs.js";
+import { chip, kind, podBar } from "./phases.js";
+import { name as podName, rankGrid } from "./ranks.js";
+
+/** @type {[string, string, string][]} */
+const ACTIONS = [
+  ["suspend", "Suspend", "Its pods end; the job is kept and can be resumed."],
+  ["resume", "Resume", "The pods of the job start again."],
+  ["restart", "Restart", "All pods end and start again; this uses one retry."],
+  ["complete", "Complete", "Its pods end and the job counts as Completed."],
+  ["stop", "Stop", "The job ends."],
+  ["delete", "Delete", "The job ends, and its logs and history are removed."],
+];
+const TABS = ["Logs", "Events", "Timeline", "Job", "Objects"];
+const BARS = 200;
+
+/**
+ * @param {HTMLElement} root
+ * @param {{namespace: string, name: string}} which
+ * @param {{back: () => void, banner: (text: string) => void, readOnly: boolean, confirm: (title: string, text: string, action: string) => Promise<boolean>}} page
+ */
+export function showJob(root, which, page) {
+  /** @type {any} */
+  const parts = {};
+  let tab = "Logs";
+  const head = h("div");
+  const why = h("div");
+  const ranks = h("div");
+  const tabs = h("div", { class: "tabs", role: "tablist" });
+  const body = h("div", { role: "tabpanel" });
+  fill(root, head, why, ranks, tabs, body);
+  const grid = rankGrid(ranks, (pod) => {
+    if (tab !== "Logs") openTab("Logs");
+    logs?.choose(pod?.rank ?? null);
+  });
+  /** @type {ReturnType<typeof showLogs> | null} */
+  let logs = null;
+
+  const draw = perFrame(() => {
+    if (parts.job) fill(head, heading(parts.job));
+    fill(why, ...findings());
+    if (tab === "Events") fill(body, eventTable(parts.events ?? []));
+    if (tab === "Timeline") fill(body, timeline(grid.pods(), parts.job));
+  });
+
+  /** @param {any} job */
+  function heading(job) {
+    const ended = job.finished ?? Date.now() / 1000;
+    const took = job.started ? ` · ${t("Duration")}: ${duration(ended - job.started)}` : "";
+    const earlier = (parts.earlier ?? []).length ? ` · ${t("Earlier runs")}: ${parts.earlier.length}` : "";
+    return [
+      h("p", null, h("a", { href: "#/" }, `← ${t("Back to the list")}`)),
+      h(
+        "div",
+        { class: "row" },
+        h("h1", { class: "grow" }, job.name),
+        chip(job.phase),
+        page.readOnly ? null : ACTIONS.filter(([verb]) => possible(verb, job)).map(([verb, label, text]) =>
+          h("button", { class: verb === "delete" || verb === "stop" ? "danger" : "", onclick: () => act(verb, label, text) }, t(label)),
+        ),
+      ),
+      h("p", { class: "dim" }, `${job.namespace} · ${job.pods.running + job.pods.succeeded}/${job.replicas} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`, podBar(job)),
+    ];
+  }
+
+  /** @param {string} verb @param {any} job */
+  function possible(verb, job) {
+    const suspended = job.phase === "Aborted" || job.phase === "Aborting";
+    if (verb === "delete") return true;
+    if (job.done) return false;
+    return verb === "resume" ? suspended : verb === "suspend" ? !suspended : true;
+  }
+
+  /** @param {string} verb @param {string} label @param {string} text */
+  async function act(verb, label, text) {
+    if (!(await page.confirm(`${t(label)}: ${which.name}`, t(text), t(label)))) return;
+    try {
+      await post(`${jobPath(which)}/actions/${verb}`);
+      if (verb === "delete") page.back();
+    } catch (error) {
+      page.banner(error instanceof ApiError ? [error.message, error.hint].filter(Boolean).join(" — ") : String(error));
+    }
+  }
+
+  function findings() {
+    const shown = [];
+    for (const finding of parts.findings ?? []) {
+      shown.push(
+        h(
+          "section",
+          { class: `panel ${parts.job?.phase === "Failed" ? "bad" : "wait"}` },
+          h("h2", null, finding.cause, " ", h("span", { class: "chip" }, finding.confidence)),
+          h("p", null, finding.message),
+          finding.hint ? h("p", null, finding.hint) : null,
+          finding.evidence?.length ? h("pre", null, finding.evidence.map((/** @type {any} */ each) => `${each.source}: ${each.text}`).join("\n")) : null,
+        ),
+      );
+    }
+    const culprit = parts.failure?.culprit;
+    if (culprit) shown.push(failure(parts.failure, culprit));
+    else if (parts.job && !shown.length && ["wait", "bad"].includes(kind(parts.job.phase)) && parts.job.reason) {
+      const title = kind(parts.job.phase) === "bad" ? "Why it failed" : "What it waits for";
+      shown.push(h("section", { class: `panel ${kind(parts.job.phase)}` }, h("h2", null, t(title)), h("p", null, h("b", null, parts.job.reason), " ", parts.job.message)));
+    }
+    for (const note of parts.notes ?? []) shown.push(h("p", { class: "dim" }, note));
+    return shown;
+  }
+
+  /** @param {any} report @param {any} culprit */
+  function failure(report, culprit) {
+    const who = culprit.rank === null || culprit.rank === undefined ? `${culprit.task}-${culprit.index}` : `rank ${culprit.rank} (${culprit.task}-${culprit.index})`;
+    return h(
+      "section",
+      { class: "panel bad" },
+      h("h2", null, t("Why it failed")),
+      h("p", null, h("b", null, who), `: ${culprit.signal ?? `${t("Exit code")} ${culprit.exitCode}`}, ${t("Container")} ${culprit.container}`),
+      culprit.exception ? h("p", { class: "mono" }, culprit.exception) : null,
+      culprit.frame ? h("p", { class: "mono dim" }, culprit.frame) : null,
+      culprit.stderr?.length ? h("details", { open: true }, h("summary", null, t("Last lines")), h("pre", { tabindex: "0" }, culprit.stderr.slice(-12).join("\n"))) : null,
+      report.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${report.victims.join(", ")}`) : null,
+    );
+  }
+
+  /** @param {string} chosen */
+  async function openTab(chosen) {
+    tab = chosen;
+    logs?.close();
+    logs = null;
+    fill(
+      tabs,
+      TABS.map((each) => h("button", { role: "tab", "aria-selected": String(each === tab), onclick: () => openTab(each) }, t(each))),
+    );
+    fill(body);
+    if (tab === "Logs") logs = showLogs(body, which, page);
+    else if (tab === "Job" || tab === "Objects") {
+      try {
+        const { text } = await get(`${jobPath(which)}/manifest/${tab.toLowerCase()}`);
+        if (tab === chosen) fill(body, h("pre", { tabindex: "0" }, text));
+      } catch (error) {
+        fill(body, h("p", null, error instanceof Error ? error.message : String(error)));
+      }
+    } else draw();
+  }
+
+  const stop = stream(
+    `${jobPath(which)}/stream`,
+    (event, data) => {
+      if (event === "pods") grid.update(data);
+      else if (event === "gone") page.banner(data.message);
+      else parts[event] = data;
+      draw();
+    },
+    (state) => page.banner(state === "open" ? "" : state === "lost" ? t("The connection was lost; trying again …") : state.message),
+  );
+  const tick = setInterval(draw, 5000);
+  openTab("Logs");
+  return {
+    close: () => { stop(); clearInterval(tick); logs?.close(); },
+    /** @param {string} key */
+    key(key) {
+      if (key === "/") { if (tab !== "Logs") openTab("Logs"); logs?.focus(); }
+      else if (key === "Escape") page.back();
+      else return false;
+      return true;
+    },
+  };
+}
+
+/** @param {any[]} events */
+function eventTable(events) {
+  if (!events.length) return h("p", { class: "empty" }, t("No events"));
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      null,
+      h("thead", null, h("tr", null, ["Time", "Type", "Reason", "Message"].map((each) => h("th", { scope: "col" }, t(each))))),
+      h(
+        "tbody",
+        null,
+        [...events].reverse().map((event) =>
+          h("tr", null, h("td", { class: "dim" }, clock(event.time)), h("td", null, h("span", { class: `chip ${event.type === "Warning" ? "bad" : ""}` }, event.type)), h("td", null, event.reason), h("td", { class: "message" }, event.message)),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Bars from creation to the end of each pod. @param {any[]} pods @param {any} job */
+function timeline(pods, job) {
+  const known = pods.filter((pod) => pod.createdAt);
+  if (!known.length || !job) return h("p", { class: "empty" }, t("No events"));
+  const now = Date.now() / 1000;
+  const first = Math.min(...known.map((pod) => pod.createdAt));
+  const last = Math.max(...known.map((pod) => pod.finishedAt ?? (job.done ? (job.finished ?? now) : now)), first + 0.001);
+  const place = (/** @type {number} */ moment) => `${(100 * (moment - first)) / (last - first)}%`;
+  const rows = h("div", { class: "times" });
+  for (const pod of known.slice(0, BARS)) {
+    const track = h("div", { class: "track", role: "img", "aria-label": `${podName(pod)}: ${duration((pod.finishedAt ?? now) - pod.createdAt)}` });
+    const begun = pod.startedAt ?? pod.finishedAt ?? last;
+    for (const [from, to, look] of [[pod.createdAt, begun, "wait"], [begun, pod.finishedAt ?? last, kind(pod.phase)]]) {
+      const bar = h("i", { class: String(look) });
+      bar.style.left = place(Number(from));
+      bar.style.width = `calc(${place(Number(to))} - ${place(Number(from))})`;
+      track.append(bar);
+    }
+    rows.append(h("span", null, podName(pod)), track);
+  }
+  const more = known.length > BARS ? h("p", { class: "dim" }, `${BARS} ${t("of")} ${known.length}`) : null;
+  return h("div", null, h("p", { class: "dim" }, `${clock(first)} – ${clock(last)} (${duration(last - first)})`), rows, more);
+}

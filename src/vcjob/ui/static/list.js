@@ -1,0 +1,119 @@
+// The list of jobs: filter, sort, search; j and k move, Enter opens.
+
+import { ApiError, stream } from "./api.js";
+import { fill, h, perFrame } from "./dom.js";
+import { duration, t } from "./i18n.js";
+import { chip, kind, podBar } from "./phases.js";
+
+/** @type {[string, string, (job: any) => any][]} */
+const COLUMNS = [
+  ["Phase", "phase", (job) => job.phase],
+  ["Name", "name", (job) => `${job.namespace}/${job.name}`],
+  ["Reason", "reason", (job) => job.reason],
+  ["Ranks", "replicas", (job) => job.replicas],
+  ["Age", "created", (job) => -job.created],
+];
+/** @type {[string, (job: any) => boolean][]} */
+const FILTERS = [
+  ["All", () => true],
+  ["running", (job) => ["run", "wait"].includes(kind(job.phase)) && !job.done],
+  ["succeeded", (job) => job.phase === "Completed"],
+  ["failed", (job) => job.phase === "Failed"],
+];
+
+/**
+ * Shows the list in an element; returns what the page needs to know of it.
+ * @param {HTMLElement} root
+ * @param {{open: (job: any) => void, banner: (text: string) => void}} page
+ */
+export function showList(root, page) {
+  /** @type {any[] | null} */
+  let jobs = null;
+  let filter = 0;
+  let sort = 4;
+  let down = false;
+  let chosen = -1;
+  const search = /** @type {HTMLInputElement} */ (
+    h("input", { type: "search", class: "grow", placeholder: t("Search jobs"), "aria-label": t("Search jobs"), oninput: () => draw() })
+  );
+  const filters = h("div", { class: "row", role: "group", "aria-label": t("Phase") });
+  const body = h("tbody");
+  const head = h("tr");
+  const table = h("div", { class: "scroll" }, h("table", null, h("thead", null, head), body));
+  const empty = h("div", { class: "empty" });
+  fill(root, h("h1", null, t("Jobs")), h("div", { class: "row" }, search, filters), table, empty);
+
+  const shown = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = (/** @type {any} */ job) => {
+      const text = `${job.namespace}/${job.name} ${job.phase} ${job.reason} ${job.message}`.toLowerCase();
+      return FILTERS[filter][1](job) && words.every((word) => text.includes(word));
+    };
+    const key = COLUMNS[sort][2];
+    const found = (jobs ?? []).filter(matches).sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
+    return down ? found.reverse() : found;
+  };
+
+  const draw = perFrame(() => {
+    fill(
+      filters,
+      FILTERS.map(([name], place) =>
+        h("button", { "aria-pressed": String(place === filter), onclick: () => { filter = place; draw(); } }, t(name)),
+      ),
+    );
+    fill(
+      head,
+      COLUMNS.map(([name], place) =>
+        h(
+          "th",
+          { scope: "col", "aria-sort": place === sort ? (down ? "descending" : "ascending") : "none", class: name === "Reason" ? "wide" : "" },
+          h("button", { onclick: () => { down = place === sort ? !down : false; sort = place; draw(); } }, t(name), place === sort ? (down ? " ↓" : " ↑") : ""),
+        ),
+      ),
+    );
+    const rows = shown();
+    chosen = Math.min(chosen, rows.length - 1);
+    fill(body, rows.map((job, place) => row(job, place === chosen, page.open)));
+    table.hidden = rows.length === 0;
+    empty.hidden = rows.length > 0 || jobs === null;
+    if (jobs !== null && jobs.length === 0) {
+      fill(empty, h("p", null, t("No jobs yet")), h("p", null, t("Start one with"), " ", h("code", { class: "mono" }, "vcjob run job.yaml")));
+    } else fill(empty, t("No job matches"));
+  });
+
+  const stop = stream(
+    "/api/stream",
+    (event, data) => { if (event === "jobs") { jobs = data; draw(); } },
+    (state) => page.banner(state === "open" ? "" : state === "lost" ? t("The connection was lost; trying again …") : state.message),
+  );
+  const tick = setInterval(draw, 10_000);
+  draw();
+  return {
+    close: () => { stop(); clearInterval(tick); },
+    /** @param {string} key */
+    key(key) {
+      if (key === "/") search.focus();
+      else if (key === "j" || key === "k") { chosen = Math.max(0, Math.min(shown().length - 1, chosen + (key === "j" ? 1 : -1))); draw(); }
+      else if (key === "Enter" && chosen >= 0) page.open(shown()[chosen]);
+      else if (key === "Escape") { search.value = ""; search.blur(); draw(); }
+      else return false;
+      return true;
+    },
+  };
+}
+
+/** @param {any} job @param {boolean} chosen @param {(job: any) => void} open */
+function row(job, chosen, open) {
+  const up = job.pods.running + job.pods.succeeded;
+  return h(
+    "tr",
+    { class: `open ${chosen ? "chosen" : ""}`, onclick: (/** @type {MouseEvent} */ event) => { if (!(event.target instanceof HTMLAnchorElement)) open(job); } },
+    h("td", null, chip(job.phase)),
+    h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace)),
+    h("td", { class: "message wide" }, h("b", null, job.reason), " ", job.message),
+    h("td", null, `${up}/${job.replicas}`, podBar(job)),
+    h("td", { class: "dim" }, duration(Date.now() / 1000 - job.created)),
+  );
+}
+
+export { ApiError };

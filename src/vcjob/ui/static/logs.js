@@ -1,0 +1,175 @@
+// Live logs: a window of lines over a bounded buffer, so that a job that prints without end costs the same as a quiet one.
+
+import { ApiError, download, jobPath, stream } from "./api.js";
+import { fill, h, perFrame } from "./dom.js";
+import { t } from "./i18n.js";
+
+const HEIGHT = 18;
+const MOST = 50_000;
+const ERROR = /\b(Traceback|[A-Z]\w*(Error|Exception)\b|FATAL|CUDA error|Segmentation fault|Killed)/;
+// eslint-disable-next-line no-control-regex
+const CONTROL = /\x1b\[[0-9;?]*[ -\/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
+
+/**
+ * @typedef {{who: string, stream: string, text: string}} Line
+ * @param {HTMLElement} root
+ * @param {any} job
+ * @param {{banner: (text: string) => void}} page
+ */
+export function showLogs(root, job, page) {
+  /** @type {Line[]} */
+  let lines = [];
+  /** @type {number[] | null} */
+  let hits = null;
+  let dropped = 0;
+  let follow = true;
+  /** @type {number | null} */
+  let rank = null;
+  let stop = () => {};
+
+  const search = /** @type {HTMLInputElement} */ (
+    h("input", { type: "search", class: "grow", placeholder: t("Filter lines"), "aria-label": t("Filter lines"), oninput: () => { filter(); draw(); } })
+  );
+  const regex = toggle(t("Regex"), false, () => { filter(); draw(); });
+  const following = toggle(t("Follow"), true, (on) => { follow = on; draw(); });
+  const which = h("span", { class: "chip" }, t("All ranks"));
+  const count = h("span", { class: "dim" });
+  const shown = h("div", { class: "window" });
+  const all = h("div", { class: "all" }, shown);
+  const view = h("div", { class: "logs", role: "log", tabindex: "0", "aria-label": t("Logs"), "aria-live": "off" }, all);
+  fill(
+    root,
+    h(
+      "div",
+      { class: "row" },
+      search,
+      regex.element,
+      following.element,
+      h("button", { onclick: firstError }, t("First error")),
+      h("button", { onclick: save }, t("Download")),
+      which,
+      count,
+    ),
+    view,
+  );
+  view.addEventListener("scroll", () => {
+    const bottom = view.scrollTop + view.clientHeight >= view.scrollHeight - 2 * HEIGHT;
+    if (follow !== bottom) following.set((follow = bottom));
+    draw();
+  });
+
+  const total = () => (hits ? hits.length : lines.length);
+  const draw = perFrame(() => {
+    all.style.height = `${Math.max(1, total()) * HEIGHT}px`;
+    if (follow) view.scrollTop = view.scrollHeight;
+    const first = Math.max(0, Math.floor(view.scrollTop / HEIGHT) - 10);
+    const last = Math.min(total(), first + Math.ceil(view.clientHeight / HEIGHT) + 20);
+    shown.style.top = `${first * HEIGHT}px`;
+    const rows = [];
+    for (let place = first; place < last; place++) {
+      const line = lines[hits ? hits[place] : place];
+      const row = h("div", { class: `line ${line.stream === "stderr" && ERROR.test(line.text) ? "err" : ""}` });
+      row.append(h("span", { class: "who" }, `${line.who} `), line.text);
+      rows.push(row);
+    }
+    shown.replaceChildren(...rows);
+    const more = dropped ? ` (${dropped} ${t("older lines were dropped")})` : "";
+    count.textContent = total() ? `${total()} ${t("lines")}${more}` : t("No output yet");
+  });
+
+  /** @returns {((line: Line) => boolean) | null} */
+  function test() {
+    const wanted = search.value;
+    if (!wanted) return null;
+    if (!regex.on()) {
+      const lower = wanted.toLowerCase();
+      return (line) => line.text.toLowerCase().includes(lower) || line.who.includes(lower);
+    }
+    try {
+      const pattern = new RegExp(wanted, "i");
+      search.setCustomValidity("");
+      return (line) => pattern.test(line.text.slice(0, 2000));
+    } catch {
+      search.setCustomValidity("invalid");
+      return () => false;
+    }
+  }
+
+  function filter() {
+    const matches = test();
+    hits = matches ? lines.flatMap((line, place) => (matches(line) ? [place] : [])) : null;
+  }
+
+  /** @param {any[][]} news */
+  function add(news) {
+    for (const [ofRank, pod, container, streamName, text] of news) {
+      const who = ofRank === null ? `[${pod}]` : `[rank ${ofRank}]`;
+      lines.push({ who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, stream: streamName, text: text.replace(CONTROL, "") });
+    }
+    if (lines.length > MOST) {
+      const surplus = lines.length - MOST + MOST / 10;
+      lines = lines.slice(surplus);
+      dropped += surplus;
+      filter();
+    } else if (hits) {
+      const matches = test();
+      for (let place = lines.length - news.length; place < lines.length; place++) if (matches?.(lines[place])) hits.push(place);
+    }
+    draw();
+  }
+
+  function open() {
+    stop();
+    const query = rank === null ? "tail=5000" : `tail=20000&rank=${rank}`;
+    stop = stream(
+      `${jobPath(job)}/logs?${query}`,
+      (event, data) => { if (event === "lines") add(data); },
+      (state) => {
+        if (state === "open") { lines = []; hits = null; dropped = 0; filter(); draw(); page.banner(""); }
+        else page.banner(state instanceof ApiError ? state.message : t("The connection was lost; trying again …"));
+      },
+    );
+  }
+
+  function firstError() {
+    const at = lines.findIndex((line) => ERROR.test(line.text));
+    if (at < 0) return;
+    search.value = "";
+    filter();
+    following.set((follow = false));
+    all.style.height = `${lines.length * HEIGHT}px`;
+    view.scrollTop = Math.max(0, (at - 2) * HEIGHT);
+    draw();
+  }
+
+  async function save() {
+    const blob = await download(`${jobPath(job)}/logs.txt${rank === null ? "" : `?rank=${rank}`}`);
+    const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(blob), download: `${job.name}.log` }));
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  open();
+  return {
+    close: () => stop(),
+    focus: () => search.focus(),
+    /** Shows one rank, or all. @param {number | null} chosen */
+    choose(chosen) {
+      if (chosen === rank) return;
+      rank = chosen;
+      which.textContent = rank === null ? t("All ranks") : `rank ${rank}`;
+      open();
+    },
+  };
+}
+
+/** @param {string} label @param {boolean} on @param {(on: boolean) => void} changed */
+function toggle(label, on, changed) {
+  const element = h("button", { "aria-pressed": String(on), onclick: () => { set(!on); changed(on); } }, label);
+  /** @param {boolean} value */
+  function set(value) {
+    on = value;
+    element.setAttribute("aria-pressed", String(on));
+  }
+  return { element, set, on: () => on };
+}

@@ -1,0 +1,110 @@
+// The grid of ranks: one square each, readable at a thousand; arrow keys move, Enter shows a rank's logs.
+
+import { fill, h, perFrame } from "./dom.js";
+import { t } from "./i18n.js";
+import { kind } from "./phases.js";
+
+const MANY = 150;
+
+/**
+ * @param {HTMLElement} root
+ * @param {(pod: any | null) => void} choose
+ */
+export function rankGrid(root, choose) {
+  /** @type {Map<string, any>} */
+  const pods = new Map();
+  /** @type {Map<string, HTMLElement>} */
+  const squares = new Map();
+  /** @type {Set<string>} */
+  const stale = new Set();
+  let chosen = "";
+  const list = h("ul", { class: "ranks", "aria-label": t("Ranks") });
+  const about = h("p", { class: "dim" });
+  fill(root, list, about);
+
+  list.addEventListener("click", (event) => {
+    const uid = /** @type {HTMLElement} */ (event.target).dataset?.uid;
+    if (uid) select(uid === chosen ? "" : uid);
+  });
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 10, ArrowUp: -10 }[event.key];
+    if (!step) return;
+    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]);
+    const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    const next = all[Math.max(0, Math.min(all.length - 1, at + step))];
+    all[at]?.setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+    event.preventDefault();
+  });
+
+  /** @param {string} uid */
+  function select(uid) {
+    squares.get(chosen)?.setAttribute("aria-pressed", "false");
+    chosen = uid;
+    squares.get(chosen)?.setAttribute("aria-pressed", "true");
+    describe();
+    choose(chosen ? pods.get(chosen) : null);
+  }
+
+  function describe() {
+    const pod = pods.get(chosen);
+    if (!pod) { about.textContent = ""; return; }
+    const ended = pod.containers?.map((/** @type {any} */ each) => each.ended).find(Boolean);
+    const parts = [name(pod), pod.phase, pod.node && `${t("Node")}: ${pod.node}`, `${t("Restarts")}: ${restarts(pod)}`];
+    if (ended) parts.push(`${t("Exit code")}: ${ended.exitCode}`);
+    if (pod.reason) parts.push(pod.reason);
+    if (pod.message) parts.push(pod.message);
+    about.textContent = parts.filter(Boolean).join(" · ");
+  }
+
+  const draw = perFrame(() => {
+    list.classList.toggle("many", pods.size > MANY);
+    let added = false;
+    for (const uid of stale) {
+      const pod = pods.get(uid);
+      let square = squares.get(uid);
+      if (!pod) { square?.parentElement?.remove(); squares.delete(uid); continue; }
+      if (!square) {
+        square = h("button", { tabindex: squares.size ? "-1" : "0", "aria-pressed": "false", dataset: { uid } });
+        squares.set(uid, square);
+        list.append(h("li", null, square));
+        added = true;
+      }
+      square.className = kind(pod.phase);
+      square.textContent = pod.rank ?? "·";
+      const label = `${name(pod)}: ${pod.phase}${pod.message ? `, ${pod.message}` : ""}`;
+      square.setAttribute("aria-label", label);
+      square.title = label;
+    }
+    stale.clear();
+    if (added) order();
+    describe();
+  });
+
+  function order() {
+    const sorted = [...pods.values()].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : 1));
+    list.append(...sorted.flatMap((pod) => squares.get(pod.uid)?.parentElement ?? []));
+  }
+
+  return {
+    /** @param {{changed: any[], gone: string[], all: boolean}} news */
+    update(news) {
+      if (news.all) for (const uid of pods.keys()) { pods.delete(uid); stale.add(uid); }
+      for (const pod of news.changed) { pods.set(pod.uid, pod); stale.add(pod.uid); }
+      for (const uid of news.gone) { pods.delete(uid); stale.add(uid); }
+      draw();
+    },
+    pods: () => [...pods.values()],
+  };
+}
+
+/** @param {any} pod */
+export function name(pod) {
+  return pod.rank === undefined || pod.rank === null ? `${pod.task}-${pod.index}` : `rank ${pod.rank} (${pod.task}-${pod.index})`;
+}
+
+/** @param {any} pod */
+function restarts(pod) {
+  return (pod.containers ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + (each.restarts ?? 0), 0);
+}

@@ -1,0 +1,94 @@
+// Submit a Job: paste or drop a file, see every problem at its line, run it.
+
+import { ApiError, post } from "./api.js";
+import { fill, h } from "./dom.js";
+import { t } from "./i18n.js";
+
+const MOST = 3 * 1024 * 1024;
+
+/**
+ * @param {HTMLElement} root
+ * @param {{open: (job: any) => void, back: () => void, banner: (text: string) => void}} page
+ */
+export function showSubmit(root, page) {
+  const text = /** @type {HTMLTextAreaElement} */ (
+    h("textarea", { class: "file", spellcheck: "false", "aria-label": t("Job file"), placeholder: t("Paste a Job, or drop a file here"), oninput: () => soon() })
+  );
+  const problems = h("ul", { class: "problems", "aria-live": "polite" });
+  const run = /** @type {HTMLButtonElement} */ (h("button", { class: "primary", onclick: start }, t("Run")));
+  fill(
+    root,
+    h("p", null, h("a", { href: "#/" }, `← ${t("Back to the list")}`)),
+    h("h1", null, t("Run a Job")),
+    text,
+    h("div", { class: "row" }, run, h("button", { onclick: check }, t("Check")), h("input", { type: "file", accept: ".yaml,.yml,.json", "aria-label": t("Job file"), onchange: (/** @type {Event} */ event) => take(/** @type {HTMLInputElement} */ (event.target).files) })),
+    problems,
+  );
+  text.addEventListener("dragover", (event) => { event.preventDefault(); text.classList.add("drop"); });
+  text.addEventListener("dragleave", () => text.classList.remove("drop"));
+  text.addEventListener("drop", (event) => { event.preventDefault(); text.classList.remove("drop"); take(event.dataTransfer?.files ?? null); });
+
+  /** @param {FileList | null} files */
+  async function take(files) {
+    const file = files?.[0];
+    if (!file || file.size > MOST) return;
+    text.value = await file.text();
+    await check();
+  }
+
+  let timer = 0;
+  function soon() {
+    clearTimeout(timer);
+    timer = window.setTimeout(check, 500);
+  }
+
+  async function check() {
+    if (!text.value.trim()) { fill(problems); return; }
+    try {
+      const found = (await post("/api/validate", { text: text.value })).problems;
+      fill(problems, found.length ? found.map(item) : h("li", { class: "warning" }, t("The Job is valid")));
+    } catch (error) {
+      page.banner(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  async function start() {
+    run.disabled = true;
+    try {
+      const { job } = await post("/api/run", { text: text.value });
+      page.open(job);
+    } catch (error) {
+      const wrong = error instanceof ApiError ? error.problems : [];
+      if (wrong.length) fill(problems, wrong.map(item));
+      page.banner(error instanceof ApiError ? [error.message, error.hint].filter(Boolean).join(" — ") : String(error));
+    } finally {
+      run.disabled = false;
+    }
+  }
+
+  /** @param {any} problem */
+  function item(problem) {
+    const place = problem.line ? h("button", { onclick: () => goTo(problem.line) }, `${problem.line}:${problem.column ?? 1}`) : null;
+    return h("li", { class: problem.severity }, place, " ", h("b", null, problem.path ?? ""), ` ${problem.message}`, problem.hint ? h("div", { class: "dim" }, problem.hint) : null);
+  }
+
+  /** @param {number} line */
+  function goTo(line) {
+    const before = text.value.split("\n").slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+    const length = text.value.split("\n")[line - 1]?.length ?? 0;
+    text.focus();
+    text.setSelectionRange(before, before + length);
+    text.scrollTop = (line - 5) * 18;
+  }
+
+  text.focus();
+  return {
+    close: () => clearTimeout(timer),
+    /** @param {string} key */
+    key(key) {
+      if (key !== "Escape") return false;
+      page.back();
+      return true;
+    },
+  };
+}
