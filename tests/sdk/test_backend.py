@@ -82,3 +82,28 @@ def test_opening_this_machine_loads_neither_a_cluster_s_code_nor_the_reader_of_j
     assert {"asyncio", "aiohttp", "yaml", "msgspec", "vcjob.local.jobs.store", "vcjob.kube"}.isdisjoint(
         loaded
     )
+
+
+def test_run_starts_the_supervisor_before_it_loads_what_reads_the_job() -> None:
+    """Both take about as long, so they run at the same time."""
+    code = """
+import sys
+from vcjob.local.supervisor import prestart
+class Recorder:
+    def __init__(self, **options):
+        print(*sys.modules)
+        raise SystemExit
+prestart.PrestartedSupervisor = Recorder
+from vcjob.cli.main import main
+main(["run", "job.yaml"])
+"""
+    loaded = run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "vcjob.cli.run" in loaded
+    assert {
+        "yaml",
+        "msgspec",
+        "jsonschema_rs",
+        "asyncio",
+        "vcjob.sdk.loading",
+        "vcjob.sdk.handle",
+    }.isdisjoint(loaded)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,17 +21,13 @@ def action_command(verb: str, help_text: str, done: str) -> click.Command:
     @job_argument
     @output_option(("table", "json", "yaml"))
     def command(name: str, where: Where, output: str) -> None:
+        from vcjob.cli.objects import write_result
         from vcjob.sdk.finding import find
 
         job = find(name, **where)
         act: Callable[[], None] = getattr(job, verb)
         act()
         job.wait_for_command()
-        if output == "table":
-            sys.stdout.write(f"{job.name}: {done.format(job=job_reference(job, where))}\n")
-        else:
-            from vcjob.cli.objects import write_object
-
-            write_object(job.to_dict(), output)
+        write_result(job, f"{job.name}: {done.format(job=job_reference(job, where))}", output)
 
     return command

@@ -1,9 +1,12 @@
-"""Kubernetes objects on standard output, as JSON or YAML."""
+"""The result of a verb on standard output: Kubernetes objects as JSON or YAML, or a line of text."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vcjob.sdk.handle import Handle
 
 
 def write_object(value: dict[str, Any], output: str) -> None:
@@ -15,6 +18,14 @@ def write_object(value: dict[str, Any], output: str) -> None:
         from vcjob.sdk import to_yaml
 
         sys.stdout.write(to_yaml(value))
+
+
+def write_result(job: Handle, text: str, output: str) -> None:
+    """What a verb has done: a line of text, or the Job object with `-o json` and `-o yaml`."""
+    if output == "table":
+        sys.stdout.write(f"{text}\n")
+    else:
+        write_object(job.to_dict(), output)
 
 
 def write_objects(values: list[dict[str, Any]], output: str) -> None:

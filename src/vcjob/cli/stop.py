@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, now: bool, no_wait: bool, output: str) -> None:
     """End a job (TerminateJob) and wait until all of its processes have ended."""
+    from vcjob.cli.objects import write_result
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
@@ -28,9 +28,4 @@ def command(name: str, where: Where, now: bool, no_wait: bool, output: str) -> N
         job.wait_for_command()
     else:
         job.wait()
-    if output == "table":
-        sys.stdout.write(f"{job.name}: {job.phase}\n")
-    else:
-        from vcjob.cli.objects import write_object
-
-        write_object(job.to_dict(), output)
+    write_result(job, f"{job.name}: {job.phase}", output)

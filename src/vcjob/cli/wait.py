@@ -20,17 +20,15 @@ if TYPE_CHECKING:
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, timeout: str | None, output: str) -> None:
     """Wait until a job is over: exit code 0 if it is Completed, 1 if it is not."""
+    from vcjob.cli.objects import write_result
+    from vcjob.cli.style import Style
+    from vcjob.cli.summary import state_message
     from vcjob.cli.times import seconds_of
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
     phase = job.wait(None if timeout is None else seconds_of(timeout))
-    if output == "table":
-        reason = job.status().state.message
-        sys.stdout.write(f"{job.name}: {phase}{f' ({reason})' if reason else ''}\n")
-    else:
-        from vcjob.cli.objects import write_object
-
-        write_object(job.to_dict(), output)
+    reason = Style(sys.stdout).clean(state_message(job.status()))
+    write_result(job, f"{job.name}: {phase}{f' ({reason})' if reason else ''}", output)
     if phase != "Completed":
         raise click.exceptions.Exit(JobFailed.exit_code)
