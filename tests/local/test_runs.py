@@ -194,7 +194,7 @@ def test_jobs_are_listed_by_namespace(finish: Start) -> None:
     finish(job(task("a", "true"), name="two"), namespace="team")
     assert [handle.name for handle in vcjob.jobs()] == ["one", "two"]
     assert [handle.name for handle in vcjob.jobs("team")] == ["two"]
-    with pytest.raises(vcjob.NoSuchJob, match="there is one in team"):
+    with pytest.raises(vcjob.NoSuchJob, match="it exists in team"):
         vcjob.find("two")
 
 

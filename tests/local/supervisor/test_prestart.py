@@ -10,22 +10,22 @@ from vcjob.local.machine import process
 from vcjob.local.supervisor.prestart import PrestartedSupervisor
 
 
-def waiting(seat: PrestartedSupervisor) -> list[int]:
-    return process.marked(process.MARK_RUN, seat.uid)
+def waiting(prestarted: PrestartedSupervisor) -> list[int]:
+    return process.marked(process.MARK_RUN, prestarted.uid)
 
 
-def test_a_seat_that_is_never_taken_ends_by_itself() -> None:
-    seat = PrestartedSupervisor()
-    assert waiting(seat)
-    seat.close()
+def test_a_supervisor_that_gets_no_run_ends_on_its_own() -> None:
+    prestarted = PrestartedSupervisor()
+    assert waiting(prestarted)
+    prestarted.close()
     deadline = time.monotonic() + 20
-    while waiting(seat):
+    while waiting(prestarted):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    seat.close()  # a second time is no harm
+    prestarted.close()  # a second time does no harm
 
 
-def test_a_seat_ends_with_the_command_that_made_it() -> None:
+def test_a_supervisor_without_a_run_ends_with_the_command_that_made_it() -> None:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -40,9 +40,9 @@ def test_a_seat_ends_with_the_command_that_made_it() -> None:
 
 
 def test_the_uid_of_a_run_is_a_random_uuid() -> None:
-    seats = [PrestartedSupervisor() for _ in range(2)]
-    uids = [uuid.UUID(seat.uid) for seat in seats]
-    for seat in seats:
-        seat.close()
+    several = [PrestartedSupervisor() for _ in range(2)]
+    uids = [uuid.UUID(prestarted.uid) for prestarted in several]
+    for prestarted in several:
+        prestarted.close()
     assert {(uid.version, uid.variant) for uid in uids} == {(4, uuid.RFC_4122)}
     assert len(set(uids)) == 2

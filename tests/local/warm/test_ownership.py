@@ -51,7 +51,7 @@ def gone(pids: list[int], seconds: float = 5) -> bool:
 
 
 def family(running: Running) -> list[int]:
-    """The pids of the rank, its nest and its descendants."""
+    """The pids of the rank, its rank parent and its descendants."""
     return [int(pid) for pid in running.line().split()]
 
 
@@ -64,7 +64,7 @@ def test_a_rank_that_ends_leaves_nothing_behind(own: Starter) -> None:
     running = own.start(PYTHON, "family.py", "4")
     assert running.wait().code == 4
     pids = [int(pid) for pid in running.out.read_text().split()]
-    # Told only when all is gone, but for the nest that tells it.
+    # Reported only when all processes have ended but the rank parent that reports it.
     assert gone(pids[2:], 0)
     assert gone(pids)
 

@@ -1,4 +1,9 @@
-"""The truth about a run whose supervisor was killed: told, and written, by the next verb from any shell."""
+"""Settles runs whose supervisor was killed: ends what is left of them and writes the result.
+
+Every verb that reads a status calls `settle` first, from any shell; the first one to find the loss writes the result,
+and the others read it. `pods_of` is for showing runs whose record of pods is damaged. Where the store can only be read,
+the result is returned without being written.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 
 
 def settle(run: RunDir) -> Status:
-    """The status of a run, true now. Where its supervisor has vanished, the rest of it is ended first."""
+    """The status of a run at present. If its supervisor has been killed, what is left of the run is ended first."""
     try:
         status = run.observed_status()
         if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
@@ -28,9 +33,7 @@ def settle(run: RunDir) -> Status:
         try:
             with run.settling():
                 return _settle(run, status)
-        except (
-            StoreError
-        ):  # a store that we may only read: the result is returned, and written by whoever may
+        except StoreError:  # we may only read this store
             return _after_loss(run, run.status() or status, run.pods())
     except RunDamaged as error:
         return _with_damaged_status(run, error)
@@ -79,7 +82,7 @@ def _settle(run: RunDir, status: Status) -> Status:
 
 
 def sweep(run_uid: str, pods: list[PodState]) -> list[int]:
-    """Kill every process of the run that is left; returns those that the kernel does not let go.
+    """Kill every process of the run that is left; returns those that cannot be killed.
 
     By the marks in their environments, and by pid and start time for those that lost them (a warm rank has
     the environment of the server it was forked from).
@@ -104,7 +107,7 @@ def sweep(run_uid: str, pods: list[PodState]) -> list[int]:
 
 
 def _after_loss(run: RunDir, status: Status, pods: list[PodState]) -> Status:
-    # Loaded only here: every verb asks for the status, and hardly ever is anything lost.
+    # Loaded only here: every verb reads the status, and hardly ever is a supervisor lost.
     from vcjob.lifecycle.decide import decide
     from vcjob.lifecycle.observed import Observed
     from vcjob.local.jobs import unrecorded_pods
@@ -138,7 +141,7 @@ def _after_loss(run: RunDir, status: Status, pods: list[PodState]) -> Status:
 
 
 def why_lost(run: RunDir) -> str:
-    """What the supervisor itself could still say: trouble with the store, or an error of its own."""
+    """What the supervisor itself recorded: a store that cannot be written, or an error of its own."""
     trouble = run.trouble()
     if trouble:
         return trouble

@@ -22,7 +22,7 @@ from vcjob.local.machine import files
 from vcjob.local.run import home, locks
 from vcjob.local.run.run_dir import RunConfig, RunDir
 
-#: A removed run gets this ending before its files go: whoever looks for it sees all of it or nothing.
+#: A removed run is renamed with this suffix before its files are removed: other processes see all of it or nothing.
 _REMOVED = ".removed"
 _LOCK_WAIT = 2.0
 
@@ -144,7 +144,7 @@ class Store:
                 return False
         except NoSuchJob:  # another process has just removed it
             return True
-        except RunDamaged:  # whoever uses it says so
+        except RunDamaged:  # reading it gives the reason
             return False
         with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
             if run.exists():
@@ -188,7 +188,7 @@ class Store:
                 return run
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EINVAL):
-                return RunDir(os.path.join(folder, "current"))  # whoever uses it gets the reason
+                return RunDir(os.path.join(folder, "current"))  # reading it gives the reason
         return max(self._runs(folder), key=RunDir.created, default=None)
 
     def _point(self, folder: str, uid: str) -> None:
@@ -224,7 +224,7 @@ class Store:
     def _unknown(self, name: str, namespace: str) -> str:
         elsewhere = sorted(space for space, known in self._names() if known == name and space != namespace)
         if elsewhere:
-            return f"no job {name!r} in the namespace {namespace!r} (there is one in {', '.join(elsewhere)})"
+            return f"no job {name!r} in the namespace {namespace!r} (it exists in {', '.join(elsewhere)})"
         return f"no job {name!r} here"
 
 

@@ -1,7 +1,7 @@
-"""What the folder of a run tells beyond its record of pods.
+"""Finds the pods and containers of a run that have logs and are not in its record of pods.
 
-A supervisor writes the record a few times a second; containers write their logs at once. When it is killed in between,
-the logs are there and the record does not know of them yet.
+A supervisor writes the record a few times a second, while logs are written at once. If it is killed in between, or if
+the record is damaged, the logs show more than the record. `recovery` calls it.
 """
 
 from __future__ import annotations

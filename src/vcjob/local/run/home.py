@@ -1,4 +1,4 @@
-"""Where jobs live on this machine.
+"""The home folder: where jobs are kept on this machine.
 
 ::
 
@@ -8,7 +8,7 @@
     └── jobs/NAMESPACE/NAME/
         ├── lock                   held while a run is created or removed
         ├── current                symbolic link to the newest run's folder
-        └── UID/                   one run; see store.RunDir
+        └── UID/                   one run; see run_dir.RunDir
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@
     ├── pods.json       every pod of every attempt, as last seen
     ├── events          one JSON line per event
     ├── commands/       requests of other verbs, one file each, until they are recorded in the status
-    ├── wake            a FIFO: a byte in it makes the supervisor look at once
+    ├── wake            a FIFO: a byte in it makes the supervisor read the commands at once
     ├── lock            held by the supervisor as long as it lives
     ├── settling        held by a verb while it writes what became of a run whose supervisor was killed
-    ├── watched         held, shared, by whoever follows the run or waits for it: it does not expire meanwhile
+    ├── watched         a shared lock of those who follow the run or wait for it: it does not expire meanwhile
     ├── reserve         room that is given up when the disk is full, so that the end of the job can still be written
-    ├── trouble         room made in advance to say why the store cannot be written
-    ├── supervisor.log  what the supervisor itself had to say (normally empty)
+    ├── trouble         room reserved for the reason why the store cannot be written
+    ├── supervisor.log  errors of the supervisor itself (normally empty)
     └── pods/POD/ATTEMPT/CONTAINER.out .err and their time indexes
 """
 
@@ -52,7 +52,7 @@ class RunConfig(msgspec.Struct, omit_defaults=True):
 
     env: dict[str, str] = {}
     cwd: str = "/"
-    #: ConfigMaps, Secrets and PersistentVolumeClaims that stood beside the Job.
+    #: ConfigMaps, Secrets and PersistentVolumeClaims from the same file as the Job.
     bundle: list[dict[str, Any]] = []
     images: dict[str, list[str]] = {}
     warm: bool = False
@@ -173,7 +173,7 @@ class RunDir:
             return []
 
     def write_pods(self, pods: list[PodState], *, durable: bool = False) -> None:
-        """Record the pods; `durable` when the supervisor ends, because then nobody will write them again."""
+        """Record the pods; `durable` when the supervisor ends, because they are not written again."""
         self._write(lambda: files.write_json(self.path("pods.json"), pods, durable=durable))
 
     # Events and commands
@@ -227,7 +227,7 @@ class RunDir:
         try:
             descriptor = os.open(self.path("wake"), os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
-            return  # nobody listens; a supervisor without a FIFO looks every second
+            return  # no supervisor, or one without a FIFO, which reads the commands every second
         try:
             os.write(descriptor, b".")
         except OSError:

@@ -1,4 +1,4 @@
-"""The GPUs of pods that start together: all of them or none, and the wait until they are free."""
+"""Allocates GPUs to pods that start together, all of them or none, and waits until they are free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _RETRY = 0.5
 
 
 class GpuAllocator:
-    """While GPUs are missing, `observed.held` says why no pod is created; `changed` is called when they are there."""
+    """Used by the supervisor before it creates pods.
+
+    While GPUs are missing, `observed.held` has the reason; `changed` is called when they have become free.
+    """
 
     def __init__(
         self, job: Job, env: Mapping[str, str], observed: Observed, loop: Loop, changed: Callable[[], None]
@@ -30,23 +33,28 @@ class GpuAllocator:
         self.of = self._pool.of
         self.give_back = self._pool.give_back
 
-    def have(self, creations: Sequence[CreatePods], uid_of: Callable[[tuple[str, int, int]], str]) -> bool:
-        """Have these pods what they need? If not, they are given it as soon as it is free."""
-        wishes: dict[str, int] = {}
+    def allocate(
+        self, creations: Sequence[CreatePods], uid_of: Callable[[tuple[str, int, int]], str]
+    ) -> bool:
+        """Allocate what these pods need. False if it is not free: it is allocated as soon as it is."""
+        requests: dict[str, int] = {}
         for step in creations:
             task = self._job.task(step.task)
             count = gpus.gpus_of(task.pod_spec) if task else 0
             for index in step.indexes:
-                wishes[uid_of((step.task, index, step.attempt))] = count
-        for stale in self._waiting.keys() - wishes.keys():
-            self._pool.give_back(stale)  # the job was restarted while it waited: those pods will never be
-        self._waiting = wishes
-        if self._pool.take(wishes):
+                requests[uid_of((step.task, index, step.attempt))] = count
+        for stale in self._waiting.keys() - requests.keys():
+            self._pool.give_back(
+                stale
+            )  # the job was restarted while it waited: those pods will never be created
+        self._waiting = requests
+        if self._pool.take(requests):
             return True
-        needed, there = sum(wishes.values()), len(self._pool.devices)
+        needed, existing = sum(requests.values()), len(self._pool.devices)
+        plural = "GPU" if needed == 1 else "GPUs"
         self._observed.held = Blocked(
             reasons.INSUFFICIENT_GPUS,
-            f"the pods need {needed} GPUs at once; of the {there} here others hold some",
+            f"the pods need {needed} {plural} at once, and other jobs use some of the {existing} on this machine",
         )
         if self._retry is None or not self._retry.waiting:
             self._retry = self._loop.after(_RETRY, self._again)

@@ -1,4 +1,4 @@
-"""What the local ground sees of its pods, in the words of the lifecycle."""
+"""Translates the local backend's pod states into the pod facts of the lifecycle, for the supervisor and for recovery."""
 
 from __future__ import annotations
 

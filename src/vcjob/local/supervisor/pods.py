@@ -1,4 +1,8 @@
-"""The pods of a run, living and gone: starts them, ends them, keeps their record."""
+"""The pods of a run: starts and ends them through their shims, and keeps the record of all of them.
+
+The supervisor calls it for the steps of a decision. It knows nothing of policies; reports of the shims change
+`Observed` and call `changed`.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ class Pods:
         self._changed = changed
         self._noted = noted
         self._output_lost = output_lost
-        #: Children of this process that are no shims and yet its own.
+        #: Children of this process that are not shims (zygotes): they are not orphans of a lost pod.
         self.other_children: Callable[[], set[int]] = set
         self._pod_gone = gone
         self._close_in_shim = close_in_shim
@@ -80,7 +84,7 @@ class Pods:
                 self._create(key, step, gpus(self.uid_of(key)))
 
     def uid_of(self, key: Key) -> str:
-        """The same pod has the same uid, also for a supervisor that starts anew."""
+        """The same pod has the same uid, also for a supervisor that is started again."""
         return pod_uid(self._plan.job.uid, key)
 
     def planned(self, key: Key, step: CreatePods) -> dict[str, Any]:
@@ -116,7 +120,7 @@ class Pods:
         state.shim = shim.pid
         self._shims[key] = shim
         self.record[key] = state
-        self._loop.on_readable(shim, lambda: self._heard(key, shim))
+        self._loop.on_readable(shim, lambda: self._on_report(key, shim))
         self._put(state)
 
     def kill(self, step: KillPods) -> None:
@@ -138,13 +142,13 @@ class Pods:
                 self._shims[key].order(Order(fail=step.reason))
 
     def kill_now(self) -> None:
-        """No patience any more: the grace periods end here."""
+        """End all pods without their grace period."""
         for shim in self._shims.values():
             shim.order(Order(stop=True, grace=0.0))
         self._loop.after(_PATIENCE, self._kill_shims)
 
     def _kill_shims(self) -> None:
-        """A shim that does not apply_requests (somebody stopped it): its death ends the pod all the same."""
+        """Kill shims that do not react (stopped by SIGSTOP, for example): a pod ends with its shim."""
         for shim in self._shims.values():
             os.kill(shim.pid, signal.SIGKILL)
 
@@ -152,9 +156,9 @@ class Pods:
         keys = ((step.task, index, step.attempt) for index in step.indexes)
         return [key for key in keys if key in self.record]
 
-    # What shims report
+    # Reports of the shims
 
-    def _heard(self, key: Key, shim: ShimHandle) -> None:
+    def _on_report(self, key: Key, shim: ShimHandle) -> None:
         states, there = shim.receive()
         for state in states:
             known = self.record[key]
@@ -188,7 +192,7 @@ class Pods:
         """Its shim was killed. Its containers died with it; what they had detached is our child now."""
         ours = {handle.pid for handle in self._shims.values()} | self.other_children()
         process.kill_until_gone(lambda: process.children(os.getpid(), lambda pid: pid not in ours))
-        mark_lost(state, "the process that looked after this pod was killed")
+        mark_lost(state, "the process that supervised this pod was killed")
 
     def _put(self, state: PodState) -> None:
         self._observed.put(pod_facts.fact(state))

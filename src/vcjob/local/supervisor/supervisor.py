@@ -1,7 +1,8 @@
 """The supervisor: one small process per job, detached from the shell that started it.
 
-It observes the job's pods, asks `decide()` what follows, writes the status, then does the steps. It owns
-nothing that a crash could lose: what it knows stands in the run's folder, what it started ends with it.
+It observes the job's pods, calls `decide()`, writes the status, then executes the steps. A crash loses nothing: its
+state is in the run's folder, and the processes that it started end with it. Other processes talk to it through the
+run's folder (`RunDir.send`) and by signals.
 """
 
 from __future__ import annotations
@@ -41,16 +42,21 @@ if TYPE_CHECKING:
 
 PORT_RESOURCE = "vcjob.io/master-port"
 
-_LOOK_FOR_COMMANDS = 1.0
+_POLL_COMMANDS = 1.0
 _RETRY_STORE = 1.0
 _RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
+_SIGNAL = "signal"  # the uid of a request that came as a signal and could not be written
 #: Each of them ends the job as `vcjob stop` does; SIGQUIT without the grace period.
-_SIGNAL = "signal"  # stands for the uid of a request that came as a signal and could not be written
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 class Supervisor:
+    """Runs one job to its end: `serve` returns when the job is over or suspended and none of its processes is left.
+
+    While the store cannot be written, running pods continue and nothing is decided; a stop is carried out anyway.
+    """
+
     def __init__(self, run: RunDir, zygote: PrestartedZygote | None = None) -> None:
         self.run = run
         self.job = run.job()
@@ -102,11 +108,11 @@ class Supervisor:
     def serve(self) -> None:
         linux.become_subreaper()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        self.loop.on_signals((*_ENDING, signal.SIGCHLD), self._signalled)
+        self.loop.on_signals((*_ENDING, signal.SIGCHLD), self._on_signal)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # blocked since the process began; see __main__
         if self._wake_fd is not None:
-            self.loop.on_readable(self._wake_fd, self._woken)
-        self._look_for_commands()
+            self.loop.on_readable(self._wake_fd, self._on_wake)
+        self._poll_commands()
         self._check_log_size()
         self._decide_soon()
         self.loop.run()
@@ -125,7 +131,7 @@ class Supervisor:
         try:
             if decision.status is not self.status:
                 self._record(decision.status)
-            self._do(decision.steps)
+            self._execute(decision.steps)
             if self._done():
                 self._leave()
                 return
@@ -143,7 +149,7 @@ class Supervisor:
 
     def _record(self, status: Status) -> None:
         try:
-            self.pods.write()  # first: whoever reads how many pods run also reads which
+            self.pods.write()  # first, so that a reader of the counters finds the pods too
             self.run.write_status(status)
         except StoreError as error:
             if not self._must_end:
@@ -172,9 +178,9 @@ class Supervisor:
         ended = self.status.over or self.status.phase is Phase.ABORTED
         return ended and not self.pods.living and not self.observed.commands
 
-    def _do(self, steps: tuple[Step, ...]) -> None:
+    def _execute(self, steps: tuple[Step, ...]) -> None:
         creations = [step for step in steps if isinstance(step, CreatePods)]
-        may_create = self._gpus.have(creations, self.pods.uid_of)
+        may_create = self._gpus.allocate(creations, self.pods.uid_of)
         if not may_create:
             self._decide_soon()  # the next decision gives the missing GPUs as the reason
         for step in steps:
@@ -199,7 +205,7 @@ class Supervisor:
         try:
             self.pods.create(step, self._gpus.of)
             self.observed.blocked = None
-        except OSError as error:  # no process or memory to be had just now
+        except OSError as error:  # no process or memory available
             self.observed.blocked = Blocked(
                 reasons.CANNOT_START_PROCESS, f"a pod cannot be started: {error.strerror}"
             )
@@ -238,9 +244,9 @@ class Supervisor:
         else:
             self._clear_trouble()
 
-    # What comes from outside
+    # Commands and signals
 
-    def _woken(self) -> None:
+    def _on_wake(self) -> None:
         assert self._wake_fd is not None
         try:
             os.read(self._wake_fd, 4096)
@@ -248,12 +254,12 @@ class Supervisor:
             pass
         self._read_commands()
 
-    def _look_for_commands(self) -> None:
+    def _poll_commands(self) -> None:
         if not os.path.isdir(self.run.folder):
-            self.loop.stop()  # somebody removed the run: nobody will ever ask for it again, so all of it ends
+            self.loop.stop()  # the run was removed: end all of it
             return
         self._read_commands()
-        self.loop.after(_LOOK_FOR_COMMANDS, self._look_for_commands)
+        self.loop.after(_POLL_COMMANDS, self._poll_commands)
 
     def _read_commands(self) -> None:
         try:
@@ -269,13 +275,13 @@ class Supervisor:
                 self.observed.commands[command.uid] = Command(command.uid, command.action)
                 self._decide_soon()
 
-    def _signalled(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if number in _ENDING:
             try:
                 name = signal.Signals(number).name
                 self.run.send("TerminateJob", time.time(), by=f"{name} to the supervisor")
                 self._read_commands()
-            except StoreError:  # the disk is full, say: it is ended all the same
+            except StoreError:  # a full disk, for example: it is ended anyway
                 self._must_end = True
                 self.observed.commands[_SIGNAL] = Command(_SIGNAL, "TerminateJob")
                 self._decide_soon()
@@ -289,7 +295,7 @@ class Supervisor:
         if pause is not None:
             self.loop.after(pause, self._check_log_size)
 
-    # What users are told
+    # Events
 
     def _note(self, note: str) -> None:
         self._note_once(reasons.UNSUPPORTED_LOCALLY, note)

@@ -23,7 +23,7 @@ from vcjob.local.warm.environment import for_zygote, start_key
 from vcjob.local.warm.prestart import Key, PrestartedZygote
 from vcjob.local.warm.zygote import inheritance, protocol
 
-_LONGEST_IMPORT = 300.0  # seconds; whoever needs longer starts the plain way
+_LONGEST_IMPORT = 300.0  # seconds; a longer import means a plain start
 _Zygote = spawn.ZygoteHandle | str  # our own, or the socket of a kept one
 
 
@@ -108,7 +108,7 @@ class WarmLauncher:
 
     def give_up_unused(self) -> None:
         for zygote in self._unused.values():
-            zygote.end()  # it would continue to import, for nobody
+            zygote.end()  # its imports would be wasted
         self._unused.clear()
 
     def launch(self, request: LaunchRequest) -> Child:

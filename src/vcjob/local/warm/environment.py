@@ -36,7 +36,7 @@ def lasting(env: Mapping[str, str]) -> dict[str, str]:
 def for_zygote(env: Mapping[str, str]) -> dict[str, str]:
     """The environment a zygote is started with: the rank's, less what differs from rank to rank.
 
-    The mark of the run stays, so that whoever sweeps up after a crash finds the zygote too.
+    The mark of the run stays, so that recovery after a crash finds the zygote too.
     """
     return {name: value for name, value in env.items() if name == MARK_RUN or not INJECTED.fullmatch(name)}
 

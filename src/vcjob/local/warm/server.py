@@ -78,7 +78,7 @@ def socket_path(folder: str, interpreter: str, options: tuple[str, ...], env: Ma
 
 
 def start(folder: str, recipe: spawn.Recipe, *, idle: float = IDLE_SECONDS) -> ServerInfo:
-    """Start a server and wait until it has imported everything; the one that is there already if it is good.
+    """Start a server and wait until it has imported everything; a running one that fits is used instead.
 
     `recipe.env` is the environment of the shell.
     """
@@ -147,7 +147,7 @@ def server_env(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def stop(folder: str, info: ServerInfo) -> None:
-    """Have it end: at once where it serves nobody, else with the last rank that it serves."""
+    """End it: at once if it serves no rank, else after its last rank."""
     for ending in ("sock", "json"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, f"{info.key}.{ending}"))

@@ -73,7 +73,7 @@ class ZygoteHandle:
     def end(self) -> None:
         """Kill it, and with it whatever it still serves. Returns when it is about to go.
 
-        Its half gigabyte of memory takes the kernel a while, which nobody needs to wait for.
+        The kernel needs a while to free its half gigabyte of memory; there is no need to wait for that.
         """
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._end, signal.SIGKILL)

@@ -32,7 +32,7 @@ INJECTED = re.compile(
 
 
 class ReadNames(dict[bytes, bytes]):
-    """Stands in for the data of os.environ while modules are imported: remembers which names they asked for."""
+    """Stands in for the data of os.environ while modules are imported: records which names they read."""
 
     names: set[str]
 

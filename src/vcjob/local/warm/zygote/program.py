@@ -1,4 +1,4 @@
-"""Makes a forked process look as if it had just been started, and hands over the user's program."""
+"""Makes a forked process look like a freshly started interpreter, and prepares the user's program in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Rank(NamedTuple):
 
 
 class Refusal(Exception):
-    """This program must be started the plain way; the text says why."""
+    """The program must be started plainly; the text is the reason."""
 
 
 def check(rank: Rank, imported: ImportedModules, threads: int | None = None) -> Rank:
@@ -75,7 +75,7 @@ def _check_settings(rank: Rank, folder: str) -> None:
 
 
 def become(rank: Rank) -> None:
-    """Everything in this process that still speaks of the zygote."""
+    """Replace everything in this process that still belongs to the zygote."""
     _signals()
     os.environ.clear()
     os.environ.update(rank.env)
@@ -139,7 +139,7 @@ def _nothing() -> None:
 
 
 def _signals() -> None:
-    """As an interpreter has them at its start."""
+    """Set the signal handlers of a fresh interpreter."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -150,7 +150,7 @@ def _signals() -> None:
 def _reseed() -> None:
     """Every generator that has drawn its seed at import would give every rank the same numbers.
 
-    The `random` module does it by itself after a fork.
+    The `random` module does it on its own after a fork.
     """
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:

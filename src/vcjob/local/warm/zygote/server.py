@@ -74,7 +74,7 @@ def _close_others(ours: set[int]) -> None:
 def _settle() -> None:
     """Leave nothing running, nothing written twice, and as little as possible to be copied.
 
-    OpenBLAS starts threads when it is imported, ends them before every fork and starts them anew when it computes:
+    OpenBLAS starts threads when it is imported, ends them before every fork and starts them again when it computes:
     one fork for nothing leaves it without threads, here and in the ranks. What the imports left as garbage is
     kept: looking for it takes longer than a rank needs to start.
     """
