@@ -59,9 +59,10 @@ def variables(draw: st.DrawFn) -> list[dict[str, Any]]:
 @st.composite
 def ports(draw: st.DrawFn) -> list[dict[str, Any]]:
     numbers = draw(st.lists(st.sampled_from([80, 8080, 23456, 65535]), unique=True, max_size=2))
-    found = [{"containerPort": number} for number in numbers]
-    if found and draw(st.booleans()):
-        found[0]["name"] = draw(st.sampled_from(["http", "pytorchjob-port"]))  # type: ignore[assignment]
+    found: list[dict[str, Any]] = [{"containerPort": number} for number in numbers]
+    named = draw(st.booleans())
+    if found and named:
+        found[0]["name"] = draw(st.sampled_from(["http", "pytorchjob-port"]))
     return found
 
 
@@ -88,7 +89,8 @@ def containers(draw: st.DrawFn, names: list[str], volumes: list[str]) -> list[di
             value = draw(strategy) if draw(st.booleans()) else None
             if value:
                 container[key] = value
-        if volumes and draw(st.booleans()):
+        mounted = draw(st.booleans())
+        if volumes and mounted:
             container["volumeMounts"] = [{"name": name, "mountPath": f"/mnt/{name}"} for name in volumes]
         found.append(container)
     return found

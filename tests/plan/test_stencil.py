@@ -102,7 +102,7 @@ class Misused(Late):
 @pytest.mark.parametrize("text", ["MARK", "MARKnonsense:0MARK"])
 def test_a_plugin_that_misuses_slots_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vcjob.plan.plan.open_plugins", lambda job: [(Misused(text), "")])
-    with pytest.raises(UserError, match="the pods of task 'worker' cannot be told apart") as caught:
+    with pytest.raises(UserError, match="the pods of task 'worker' cannot be distinguished") as caught:
         Plan(job(task("worker"))).pod("worker", 0)
     assert "check these plugins: late;" in (caught.value.hint or "")
 

@@ -25,7 +25,7 @@ def task(
     return {"name": name, "replicas": replicas, "template": template}
 
 
-def job(*tasks: dict[str, Any], name: str = NAME, **plugins: list[str] | None) -> Job:
+def job(*tasks: dict[str, Any], name: str = NAME, **plugins: Any) -> Job:
     return Job(
         {"metadata": {"name": name}, "spec": {"tasks": list(tasks), "plugins": plugins or {"pytorch": []}}}
     )

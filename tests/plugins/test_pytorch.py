@@ -284,7 +284,7 @@ def test_improvement_29_the_sidecar_is_turned_off_on_request() -> None:
     "order", [("pytorch", "svc", "env"), ("env", "svc", "pytorch"), ("svc", "env", "pytorch")]
 )
 def test_improvement_1_the_order_in_the_file_does_not_matter(order: tuple[str, ...]) -> None:
-    arguments = {"pytorch": ["--wait-master-enabled"], "svc": [], "env": []}
+    arguments: dict[str, Any] = {"pytorch": ["--wait-master-enabled"], "svc": [], "env": []}
     pods = [
         Pod(job(task("master"), task("worker", 2), **{name: arguments[name] for name in names}), "worker", 1)
         for names in (order, ("pytorch", "svc", "env"))

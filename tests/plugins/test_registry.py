@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.plugins.jobs import job, problems, task
@@ -24,8 +26,9 @@ def test_our_own_three() -> None:
 
 @pytest.mark.parametrize("name", ["ssh", "mpi", "tensorflow", "ray", "hcclrank"])
 def test_volcanos_other_plugins_are_refused_with_a_sentence(name: str) -> None:
+    plugins: dict[str, Any] = {name: []}
     assert registry.find(name) is None
-    assert problems(job(task("a"), **{name: []})) == [
+    assert problems(job(task("a"), **plugins)) == [
         (
             "error",
             f"spec.plugins.{name}",
@@ -44,7 +47,8 @@ def test_volcanos_other_plugins_are_refused_with_a_sentence(name: str) -> None:
     ],
 )
 def test_an_unknown_plugin_is_refused_with_the_nearest(name: str, hint: str) -> None:
-    assert problems(job(task("a"), **{name: []})) == [
+    plugins: dict[str, Any] = {name: []}
+    assert problems(job(task("a"), **plugins)) == [
         ("error", f"spec.plugins.{name}", f"there is no plugin `{name}`", hint)
     ]
 

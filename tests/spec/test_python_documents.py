@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vcjob.spec.document import MAX_DEPTH, Document
-from vcjob.spec.problem import Problem, error, format_path, has_errors, warning
+from vcjob.spec.problem import Problem, Severity, error, format_path, has_errors, warning
 
 
 class Colour(str, enum.Enum):  # noqa: UP042 - its str() is not its value
@@ -115,9 +115,15 @@ def test_a_warning_is_a_problem_of_less_weight() -> None:
 
 
 def test_problems_without_a_place_come_first_and_errors_before_warnings() -> None:
+    order: list[tuple[Severity, int, int]] = [
+        ("warning", 2, 1),
+        ("error", 2, 1),
+        ("error", 1, 9),
+        ("error", 1, 2),
+    ]
     placed = [
         Problem(severity=severity, where=(), message=f"{line}:{column}", line=line, column=column)
-        for severity, line, column in (("warning", 2, 1), ("error", 2, 1), ("error", 1, 9), ("error", 1, 2))
+        for severity, line, column in order
     ]
     found = Document({}).locate([*placed, error((), "nowhere")])
     assert [(p.message, p.severity) for p in found] == [

@@ -116,7 +116,7 @@ def test_the_way_of_writing_is_remembered(text: str, form: str) -> None:
     assert parse("1").format == Quantity(NANO).format
 
 
-_SUFFIXES = {
+_SUFFIXES: dict[str, int | Fraction] = {
     "": 1,
     "k": 10**3,
     "M": 10**6,
@@ -130,7 +130,7 @@ _SUFFIXES = {
 
 @given(st.integers(0, 10**6), st.integers(0, 999), st.sampled_from(sorted(_SUFFIXES)))
 def test_parsing_is_exact_to_a_billionth(whole: int, thousandths: int, suffix: str) -> None:
-    exact = (whole + Fraction(thousandths, 1000)) * Fraction(_SUFFIXES[suffix]) * NANO
+    exact = (whole + Fraction(thousandths, 1000)) * _SUFFIXES[suffix] * NANO
     nano = parse(f"{whole}.{thousandths:03d}{suffix}").nano
     assert 0 <= nano - exact < 1
 

@@ -160,7 +160,7 @@ class Plan:
                 return Stencil(self._shaped(task, sign).pod, sign)
         opened = ", ".join(plugin.name for plugin, _ in self._plugins)
         raise UserError(
-            f"the pods of task {task.name!r} cannot be told apart, because a plugin does not write slots as text",
+            f"the pods of task {task.name!r} cannot be distinguished, because a plugin does not write slots as text",
             hint=f"check these plugins: {opened}; a slot is written with str(draft.index) or str(draft.attempt)",
         )
 

@@ -40,8 +40,8 @@ IMAGES: dict[str, tuple[Image, str | None]] = {
     "bash, no timeout, netcat-openbsd": (Image("bash", {"nc": "nc.openbsd", **plain("sleep")}), "nc -z"),
     "bash, no nc": (Image("bash", plain(*COREUTILS)), "/dev/tcp under timeout"),
     "bash, no nc, no timeout": (Image("bash", plain("sleep")), "/dev/tcp"),
-    "dash, no nc, a bash beside it": (Image("dash", plain(*COREUTILS, "bash")), "/dev/tcp under timeout"),
-    "dash, no nc, no timeout, a bash beside it": (Image("dash", plain("sleep", "bash")), "/dev/tcp"),
+    "dash, no nc, with bash": (Image("dash", plain(*COREUTILS, "bash")), "/dev/tcp under timeout"),
+    "dash, no nc, no timeout, with bash": (Image("dash", plain("sleep", "bash")), "/dev/tcp"),
     "dash, no nc, python3": (Image("dash", plain(*COREUTILS, "python3")), "python3"),
     "dash, busybox nc without -z, python3": (
         Image("dash", {"nc": "busybox", **plain(*COREUTILS, "python3")}),
@@ -51,7 +51,7 @@ IMAGES: dict[str, tuple[Image, str | None]] = {
     "busybox ash": (Image("busybox", {}), None),
     "busybox ash, netcat-openbsd": (Image("busybox", {"nc": "nc.openbsd"}), "nc -z"),
     "busybox ash, ncat": (Image("busybox", {"nc": "ncat"}), "nc -z"),
-    "busybox ash, a bash beside it": (Image("busybox", plain("bash")), "/dev/tcp under timeout"),
+    "busybox ash, with bash": (Image("busybox", plain("bash")), "/dev/tcp under timeout"),
 }
 
 

@@ -128,7 +128,7 @@ def test_a_line_after_ten_seconds_and_after_thirty_says_why(tmp_path: Path, path
 
 
 LOOKOUTS = {
-    "dash, no nc, a bash beside it": "BASH_VERSINFO",
+    "dash, no nc, with bash": "BASH_VERSINFO",
     "bash, no nc, no timeout": "BASH_VERSINFO",
     "busybox ash, netcat-openbsd": "until",
     "dash, no nc, python3": "while True",
