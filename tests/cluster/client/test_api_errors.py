@@ -41,7 +41,7 @@ def test_a_user_without_rights(api_server: Cluster, vcjob: Any) -> None:
     assert 'User "alice" cannot get resource "jobs"' in err
 
 
-def test_a_namespace_that_is_not_there(api_server: Cluster, tmp_path: Path, vcjob: Any) -> None:
+def test_a_namespace_that_does_not_exist(api_server: Cluster, tmp_path: Path, vcjob: Any) -> None:
     file = tmp_path / "job.json"
     file.write_text(json.dumps(job("lost", task("a", container("true")))))
     code, _, err = vcjob("run", str(file), "--kubeconfig", str(api_server.kubeconfig), "-n", "nowhere")
@@ -63,7 +63,7 @@ async def test_a_field_that_the_cluster_does_not_know_is_refused_not_lost(
         await verbs.close()
 
 
-async def test_kinds_that_are_not_there(api_server: Cluster, namespace: str) -> None:
+async def test_missing_definitions(api_server: Cluster, namespace: str) -> None:
     """As the server answers where a kind is missing, seen with one that nobody has."""
     verbs = JobClient(load(api_server.kubeconfig))
     missing = resource("nowhere.example", "v1", JOBS.plural, JOBS.kind)
@@ -77,7 +77,7 @@ async def test_kinds_that_are_not_there(api_server: Cluster, namespace: str) -> 
         await verbs.close()
 
 
-async def test_without_a_controller_a_request_is_not_taken_up(api_server: Cluster, namespace: str) -> None:
+async def test_without_a_controller_a_request_is_not_handled(api_server: Cluster, namespace: str) -> None:
     verbs = JobClient(load(api_server.kubeconfig))
     from vcjob.cluster.client.jobs import JobKey
 

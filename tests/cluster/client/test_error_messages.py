@@ -58,7 +58,7 @@ def test_no_kubeconfig(vcjob: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "hint: set KUBECONFIG, or name a file with --kubeconfig" in err
 
 
-def test_a_context_that_is_not_there_names_those_that_are(vcjob: Any, tmp_path: Path) -> None:
+def test_an_unknown_context_is_reported_with_the_known_ones(vcjob: Any, tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, "https://c:6443")
     code, _, err = vcjob("status", "j", "--kubeconfig", file, "--context", "nowhere")
     assert code == 3
@@ -78,7 +78,7 @@ def test_options_of_this_machine_are_refused_on_a_cluster(vcjob: Any, tmp_path: 
     assert "--warm is for jobs on this machine" in err
 
 
-def test_an_invalid_job_is_told_before_any_cluster_is_asked(vcjob: Any, tmp_path: Path) -> None:
+def test_an_invalid_job_is_reported_before_any_cluster_is_contacted(vcjob: Any, tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(
         "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: bad}\nspec: {taks: []}\n"
@@ -88,7 +88,7 @@ def test_an_invalid_job_is_told_before_any_cluster_is_asked(vcjob: Any, tmp_path
     assert "bad.yaml:4" in err
 
 
-def test_kinds_that_are_not_there_are_to_be_installed() -> None:
+def test_missing_definitions_are_to_be_installed() -> None:
     error = said(404, "404 page not found")
     assert error.exit_code == 3
     assert "does not know Jobs of batch.volcano.sh/v1alpha1" in error.message
@@ -105,7 +105,7 @@ def test_a_field_that_would_be_lost_is_refused() -> None:
     assert "vcjob install" in (error.hint or "")
 
 
-def test_a_right_that_is_missing_is_named_with_the_servers_words() -> None:
+def test_a_missing_right_is_named_with_the_servers_message() -> None:
     error = said(403, 'jobs.batch.volcano.sh is forbidden: User "alice" cannot create')
     assert error.exit_code == 3
     assert (
@@ -113,7 +113,7 @@ def test_a_right_that_is_missing_is_named_with_the_servers_words() -> None:
     )
 
 
-def test_what_a_webhook_denies_is_the_jobs_fault_and_not_the_grounds() -> None:
+def test_what_a_webhook_denies_is_an_error_of_the_job_and_not_of_the_backend() -> None:
     error = said(403, 'admission webhook "w" denied the request: no such queue')
     assert error.exit_code == 2
     assert "no such queue" in error.message
@@ -126,7 +126,7 @@ def test_an_expired_token_is_to_be_renewed() -> None:
     assert "log in again" in (error.hint or "")
 
 
-def test_a_namespace_that_is_not_there() -> None:
+def test_a_namespace_that_does_not_exist() -> None:
     error = said(404, 'namespaces "team" not found', kind="namespaces", name="team")
     assert error.exit_code == 2
     assert error.message == "the cluster has no namespace 'team'"

@@ -98,7 +98,7 @@ async def test_a_try_that_came_and_went_unseen_is_read_as_the_previous_one(
     assert written(sink) == ["first try", "second try"]
 
 
-async def test_a_log_that_the_kubelet_has_thrown_away_is_said_to_be(api: FakeApi, client: Client) -> None:
+async def test_a_log_that_the_kubelet_has_deleted_is_reported(api: FakeApi, client: Client) -> None:
     async def nothing(_: web.Request) -> web.StreamResponse:
         return web.Response(body=b"unable to retrieve container logs for containerd://4ad")
 

@@ -23,26 +23,26 @@ JOB: dict[str, Any] = {
 
 
 @pytest_asyncio.fixture
-async def ground(api: FakeApi) -> AsyncIterator[JobClient]:
+async def jobs(api: FakeApi) -> AsyncIterator[JobClient]:
     made = JobClient(ClusterConfig(server=api.url, source=Fixed()))
     yield made
     await made.close()
 
 
 async def test_a_job_whose_creation_was_not_acknowledged_is_found_again(
-    api: FakeApi, ground: JobClient
+    api: FakeApi, jobs: JobClient
 ) -> None:
     api.on_next("POST", "jobs", api.work_then_hang_up)
-    made = await ground.create(JOB, "default", (), strict=True)
+    made = await jobs.create(JOB, "default", (), strict=True)
     stored = api.objects["jobs", "default", "train"]
     assert made["metadata"]["uid"] == stored["metadata"]["uid"]
     assert made["metadata"]["annotations"]["mine"] == "yes"
     assert api.count("POST", "jobs") == 2
 
 
-async def test_a_second_run_of_the_same_file_is_refused(api: FakeApi, ground: JobClient) -> None:
-    await ground.create(JOB, "default", (), strict=True)
+async def test_a_second_run_of_the_same_file_is_refused(api: FakeApi, jobs: JobClient) -> None:
+    await jobs.create(JOB, "default", (), strict=True)
     api.on_next("POST", "jobs", api.work_then_hang_up)
     with pytest.raises(JobExists, match="already exists and is Pending"):
-        await ground.create(JOB, "default", (), strict=True)
+        await jobs.create(JOB, "default", (), strict=True)
     assert "annotations" in JOB["metadata"] and list(JOB["metadata"]["annotations"]) == ["mine"]

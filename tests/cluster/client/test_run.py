@@ -44,7 +44,7 @@ class TestAJobThatIsOver:
         shell = Shell(ground, tmp_path_factory.mktemp("trio"))
         return shell("run", shell.file(TRIO))
 
-    def test_it_was_told_of_as_it_happened(self, ran: Result) -> None:
+    def test_its_progress_was_shown_while_it_ran(self, ran: Result) -> None:
         assert ran.code == 0, ran
         assert sorted(line for line in ran.out.splitlines() if line.startswith("[")) == [
             "[0 master-0] rank 0 of 3",
@@ -87,7 +87,7 @@ class TestAJobThatIsOver:
         assert "Completed: 3 of 3 pods succeeded" in said
         assert "pod trio-master-0: " in said
 
-    def test_run_again_it_starts_anew_and_deleted_it_is_gone(self, ran: Result, shell: Shell) -> None:
+    def test_it_can_be_run_again_and_deleted(self, ran: Result, shell: Shell) -> None:
         before = shell.ground.job("trio")["metadata"]["uid"]
         again = shell("run", "--detach", shell.file(TRIO))
         assert again.code == 0, again
@@ -106,7 +106,7 @@ class TestAJobThatIsOver:
         assert "no job 'trio'" in gone.err
 
 
-def test_a_failing_rank_is_named_with_its_last_words_through_all_tries(shell: Shell) -> None:
+def test_a_failing_rank_is_named_with_its_last_lines_through_all_attempts(shell: Shell) -> None:
     """Its pods are made anew in between: what the first ones wrote is seen all the same."""
     script = (
         'echo "try of $HOSTNAME"; sleep 1; test "$RANK" = 1 && { echo "no more data"; exit 3; }; sleep 60'
@@ -159,7 +159,7 @@ def test_a_second_ctrl_c_does_not_wait_for_those_who_will_not_end(shell: Shell) 
     shell.ground.api.delete(f"{shell.ground.core}/pods/stubborn-a-0", gracePeriodSeconds=0)
 
 
-def test_what_stands_beside_the_job_is_made_too(shell: Shell, tmp_path: Path) -> None:
+def test_other_objects_of_the_file_are_created_too(shell: Shell, tmp_path: Path) -> None:
     with_env = container("echo $GREETING", envFrom=[{"configMapRef": {"name": "words"}}])
     words = {
         "apiVersion": "v1",

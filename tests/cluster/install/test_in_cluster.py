@@ -119,10 +119,10 @@ def test_its_rights_are_the_committed_ones(installed: InstalledCluster) -> None:
     assert "\n".join(shown) == RIGHTS.read_text()
 
 
-def _rights(ground: InstalledCluster, namespace: str) -> str:
+def _rights(cluster: InstalledCluster, namespace: str) -> str:
     """What `kubectl auth can-i --list` says, but for what every account may do."""
     account = "--as=system:serviceaccount:vcjob-system:vcjob-controller"
-    lines = ground.kubectl(
+    lines = cluster.kubectl(
         "auth", "can-i", "--list", "--no-headers", "-n", namespace, account
     ).stdout.splitlines()
     own = [line for line in lines if line.strip() and not line.startswith((" ", "selfsubject"))]
@@ -134,7 +134,7 @@ def _rights(ground: InstalledCluster, namespace: str) -> str:
     return "".join(sorted(found))
 
 
-def test_the_doctor_finds_it_well(installed: InstalledCluster) -> None:
+def test_doctor_finds_nothing_missing(installed: InstalledCluster) -> None:
     done = installed.vcjob("doctor", "--on", "cluster", "-o", "json")
     assert done.returncode == 0, done.stdout
     standings = {check["topic"]: check["standing"] for check in json.loads(done.stdout)["cluster"]}
@@ -175,8 +175,8 @@ def test_an_upgrade_keeps_running_jobs(installed: InstalledCluster) -> None:
     assert _pods_of(installed, "long") == before
 
 
-def _pods_of(ground: InstalledCluster, job: str) -> set[str]:
-    listed = ground.api.list(f"/api/v1/namespaces/default/pods?labelSelector=volcano.sh/job-name={job}")
+def _pods_of(cluster: InstalledCluster, job: str) -> set[str]:
+    listed = cluster.api.list(f"/api/v1/namespaces/default/pods?labelSelector=volcano.sh/job-name={job}")
     return {pod["metadata"]["uid"] for pod in listed}
 
 
@@ -207,7 +207,7 @@ def test_it_serves_only_the_namespaces_that_it_was_given(installed: InstalledClu
     assert "forbidden" not in installed.api.text(f"{HOME}/pods/{home}/log")
 
 
-def test_uninstalling_keeps_jobs_and_then_takes_them_if_told(installed: InstalledCluster) -> None:
+def test_uninstalling_keeps_jobs_unless_their_deletion_is_requested(installed: InstalledCluster) -> None:
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
     installed.api.create(f"{HOME}/configmaps", foreign)
     kept = installed.vcjob("uninstall")

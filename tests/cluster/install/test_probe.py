@@ -61,7 +61,7 @@ def test_it_is_tried_where_it_is_asked() -> None:
     assert server.tried == [("served", True)]
 
 
-def test_a_webhook_that_never_answers_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_that_never_answers_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_SECONDS", 0.0)
     (note,) = waited(Server(None))
     assert "port 8443" in note

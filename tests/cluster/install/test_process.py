@@ -31,14 +31,14 @@ def free_port() -> int:
 
 
 class Process:
-    def __init__(self, ground: InstalledCluster, log: Path, *arguments: str) -> None:
+    def __init__(self, cluster: InstalledCluster, log: Path, *arguments: str) -> None:
         self.ports = {name: free_port() for name in ("webhook", "health", "metrics")}
         self._log = log
         ports = [f"--{name}-port={port}" for name, port in self.ports.items()]
         command = [sys.executable, "-m", "vcjob.cli.main", "controller", "--host=127.0.0.1", *ports]
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [*command, f"--kubeconfig={ground.cluster.kubeconfig}", *arguments],
+                [*command, f"--kubeconfig={cluster.cluster.kubeconfig}", *arguments],
                 stdout=output,
                 stderr=output,
             )

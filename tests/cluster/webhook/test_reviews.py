@@ -43,7 +43,7 @@ def test_only_the_spec_is_patched() -> None:
 
 
 @pytest.mark.parametrize("purpose", ["mutate", "validate"])
-def test_every_problem_is_told_with_its_path(purpose: Purpose) -> None:
+def test_every_problem_is_reported_with_its_path(purpose: Purpose) -> None:
     job = guide()
     job["spec"]["plugins"]["pytorch"] = ["--port=abc"]
     job["spec"]["tasks"][1]["replicas"] = -1

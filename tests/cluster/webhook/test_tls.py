@@ -98,7 +98,7 @@ def test_new_names_get_a_new_certificate_of_the_same_authority() -> None:
     [b"", b"no pem", make_authority(NOW).certificate, make_authority(NOW).key],
     ids=["empty", "no pem", "another's certificate", "another's key"],
 )
-def test_a_damaged_state_is_made_good(part: str, broken: bytes) -> None:
+def test_a_damaged_state_is_replaced(part: str, broken: bytes) -> None:
     state = fresh()
     parts = {
         "bundle": state.bundle,
@@ -115,7 +115,7 @@ def test_a_damaged_state_is_made_good(part: str, broken: bytes) -> None:
     assert next_state(mended, NAMES, NOW) is None
 
 
-def test_a_clock_that_was_far_ahead_is_mended() -> None:
+def test_certificates_of_a_clock_that_was_far_ahead_are_replaced() -> None:
     state = fresh(NOW + timedelta(days=3000))
     mended = next_state(state, NAMES, NOW)
     assert mended is not None
