@@ -85,6 +85,26 @@ def test_an_unfinished_line_is_read_once_and_held_in_bounded_memory(
     assert peak < 4 * LONGEST_LINE
 
 
+def test_streams_that_alternate_are_read_in_large_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, real = 0, retention.read_next
+
+    def counted(descriptor: int, offset: int, most: int) -> tuple[bytes, int]:
+        nonlocal calls
+        calls += 1
+        return real(descriptor, offset, most)
+
+    monkeypatch.setattr(merger, "read_next", counted)
+    made = _Run(tmp_path)
+    made.write(*((100.0 + number / 1000, str(number)) for number in range(4000)))
+    files = [Cursor(_file(made.folder / f"main.0.{stream}")) for stream in ("out", "err")]
+    read = b"".join(chunk.data for chunk in LogMerger(files).read())
+    assert read == b"".join(b"%d\n" % number for number in range(4000))
+    assert calls <= 4
+    made.unlock()
+
+
 def test_the_last_lines_are_counted_by_line_breaks_only(tmp_path: Path, start: Start) -> None:
     handle = start(job(task("a", "printf 'one\\n10%%\\r20%%\\r30%%\\nthree\\vstill\\n'")))
     handle.wait()

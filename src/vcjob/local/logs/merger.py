@@ -19,6 +19,8 @@ from vcjob.local.logs.retention import read_next
 from vcjob.report.logs import Chunk, LogOrigin
 
 _PIECE = 1 << 18
+#: Bytes that are read ahead of all files together.
+_READ_AHEAD = 16 << 20
 #: A longer line is shown as several lines.
 LONGEST_LINE = 8 << 20
 #: With more files than these each is opened for every piece: a process may usually have 1,024 open.
@@ -188,21 +190,39 @@ def _segments(
 
 
 class _OpenFiles:
-    """The files that are read at present; with very many of them each is closed after every piece."""
+    """The files that one `read` reads, and the piece of each that was read ahead.
+
+    Streams that alternate have segments of single lines, which must not cost system calls each. With very many files
+    each is closed after every piece.
+    """
 
     def __init__(self, count: int) -> None:
         self._keep = count <= _MOST_OPEN
+        self._ahead = min(_PIECE, _READ_AHEAD // max(1, count))
         self._descriptors: dict[str, int] = {}
+        self._pieces: dict[str, tuple[int, bytes]] = {}
 
     def read(self, cursor: Cursor, most: int) -> tuple[bytes, int]:
-        path = cursor.file.path
+        """At most `most` bytes (or a line about a hole) and the offset after them; empty if the file was deleted."""
+        path, offset = cursor.file.path, cursor.offset
+        start, piece = self._pieces.get(path, (0, b""))
+        if not start <= offset < start + len(piece):
+            start, (piece, after) = offset, self._read_ahead(path, offset, most)
+            if after != offset + len(piece):
+                return piece, after  # a line in place of a hole
+            if self._keep:
+                self._pieces[path] = (start, piece)
+        data = piece[offset - start : offset - start + most]
+        return data, offset + len(data)
+
+    def _read_ahead(self, path: str, offset: int, most: int) -> tuple[bytes, int]:
         try:
             descriptor = self._descriptors.get(path)
             if descriptor is None:
                 descriptor = self._descriptors[path] = os.open(path, os.O_RDONLY)
-            return read_next(descriptor, cursor.offset, most)
+            return read_next(descriptor, offset, max(most, self._ahead) if self._keep else most)
         except FileNotFoundError:
-            return b"", cursor.offset  # the run was deleted meanwhile
+            return b"", offset
         finally:
             if not self._keep:
                 self.close()
