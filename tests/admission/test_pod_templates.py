@@ -165,7 +165,12 @@ def test_a_port_of_the_node_that_is_taken() -> None:
     doc = pod(container("a", ports=[port]), container("b", ports=[port]))
     refused(doc, f"{POD}.containers[1].ports[0].hostPort", "already used by container `a`")
     admitted(pod(container("a", ports=[port]), container("b", ports=[{**port, "protocol": "UDP"}])))
-    admitted(pod(container("a", ports=[port]), container("b", ports=[{**port, "hostIP": "10.0.0.1"}])))
+    one, other = {**port, "hostIP": "10.0.0.1"}, {**port, "hostIP": "10.0.0.2"}
+    admitted(pod(container("a", ports=[port]), container("b", ports=[one])))
+    admitted(pod(container("a", ports=[one]), container("b", ports=[other])))
+    for same in ([one, one], [port, {**port, "protocol": "TCP", "hostIP": ""}]):
+        doc = pod(container("a", ports=same[:1]), container("b", ports=same[1:]))
+        refused(doc, f"{POD}.containers[1].ports[0].hostPort", "already used by container `a`")
 
 
 def test_on_the_host_network_two_containers_cannot_share_a_port() -> None:

@@ -14,6 +14,7 @@ from tests.admission.cases import admitted, container, job, pytorch_job, task, t
 from tests.strategies import jobs
 from vcjob.admission import admit
 from vcjob.admission.update import check_update, frozen_spec
+from vcjob.spec.problem import format_path
 
 REFERENCE = [
     Path(__file__).parent.parent / "reference" / f"{name}.json"
@@ -100,7 +101,9 @@ def test_what_may_not_change(old: dict[str, Any], where: tuple[Any, ...], value:
     found = check_update(old, new)
     assert path in {problem.path for problem in found}
     assert frozen_spec(old) != frozen_spec(new)
-    assert "cannot change" in found[0].message
+    assert found[0].message.startswith(
+        f"`{format_path(found[0].where[-1:])}` cannot change: job updates may not"
+    )
     assert "delete the Job" in (found[0].hint or "")
     assert not admit(new, old=old).valid
 

@@ -101,12 +101,20 @@ def test_several_unknown_fields_of_one_mapping_are_all_found(job: dict[str, Any]
     assert {problem.where[-1] for problem in schema.check(job)} == {"imge", "comand"}
 
 
-def test_unknown_fields_pass_where_that_is_asked_for(job: dict[str, Any]) -> None:
+def test_unknown_fields_pass_with_allow_unknown(job: dict[str, Any]) -> None:
     put(job, (*CONTAINER, "futureField"), {"a": 1})
     put(job, ("spec", "futureField"), 1)
     assert schema.check(job, allow_unknown=True) == []
     put(job, (*CONTAINER, "image"), 5)
     assert found(job, allow_unknown=True).path.endswith("containers[0].image")
+
+
+@pytest.mark.parametrize("labels", [{"a": "bad value"}, {"bad key": "a"}, {"a": 5}])
+def test_keys_and_values_of_mappings_are_checked_also_where_unknown_fields_pass(
+    job: dict[str, Any], labels: dict[str, Any]
+) -> None:
+    put(job, ("metadata", "labels"), labels)
+    assert found(job, allow_unknown=True).where == ("metadata", "labels", *labels)
 
 
 def test_line_and_column_are_those_of_the_field() -> None:
