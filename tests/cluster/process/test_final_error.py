@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from pathlib import Path
@@ -30,8 +31,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise BackendError("Volcano's own job controller is running", hint="switch it off")
 
     monkeypatch.setattr(main, "serve", refuse)
-    monkeypatch.setattr(main.gc, "freeze", lambda: None)
-    monkeypatch.setattr(main.gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
     for name in ("logThreads", "logProcesses", "logMultiprocessing"):
         monkeypatch.setattr(logging, name, getattr(logging, name))
     root = logging.getLogger()

@@ -20,6 +20,7 @@ from tests.cluster.webhook.reviews import guide, long_job, response, review
 from vcjob.cluster.http_server import HttpServer, Limits
 from vcjob.cluster.webhook import server
 from vcjob.cluster.webhook.certificates import issue, make_authority
+from vcjob.cluster.webhook.review import answer
 from vcjob.cluster.webhook.server import LARGEST_BODY, serve_webhook
 from vcjob.errors import BackendError
 from vcjob.kube.config.tls import load_pair
@@ -219,13 +220,12 @@ async def test_a_review_that_may_take_long_runs_off_the_event_loop(
     webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[tuple[int, bool]] = []
-    real = server.answer
 
-    def answer(body: bytes, *rest: Any, **options: Any) -> bytes:
+    def observed(body: bytes, *rest: Any, **options: Any) -> bytes:
         threads.append((len(body), threading.current_thread() is threading.main_thread()))
-        return real(body, *rest, **options)
+        return answer(body, *rest, **options)
 
-    monkeypatch.setattr(server, "answer", answer)
+    monkeypatch.setattr(server, "answer", observed)
     for tasks in (1, 40, 600):
         assert (await webhook.post("/validate", review(long_job(tasks=tasks, containers=1))))[0] == 200
     assert [in_loop for size, in_loop in threads] == [size <= server.INLINE_BYTES for size, _ in threads]
