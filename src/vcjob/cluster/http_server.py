@@ -8,6 +8,7 @@ the server is full, so it cannot keep others out. Fails with `BackendError` wher
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -23,8 +24,9 @@ from vcjob.errors import BackendError
 log = logging.getLogger(__name__)
 _SHUTDOWN_SECONDS = 5.0
 _BACKLOG = 128
-#: Pause after a failed accept (no file descriptors left).
-_ACCEPT_RETRY_SECONDS = 0.1
+_ACCEPT_RETRY_SECONDS = 0.05
+#: Errors of accept that mean that file descriptors or memory have run out.
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -211,8 +213,9 @@ class HttpServer:
                 try:
                     accepted, peer = await loop.sock_accept(listener)
                 except OSError as error:
-                    log.warning("cannot accept a connection: %s", error)
-                    self._drop_one()
+                    if error.errno in _EXHAUSTED:
+                        log.warning("cannot accept a connection: %s", error)
+                        self._drop_one()
                     await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
                     continue
                 if len(self._open) >= self.limits.connections and not self._drop_one():
