@@ -31,6 +31,8 @@ _NOTHING = msgspec.Raw(b"null")
 
 
 class JobMeta(Meta, rename="camel", gc=False):
+    """The metadata of a Job that the controller reads."""
+
     generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
@@ -51,6 +53,8 @@ class PartialJob(msgspec.Struct, gc=False):
 
 
 class CommandMeta(Meta, rename="camel", gc=False):
+    """The metadata of a Command; its creation decides which Job it is for."""
+
     creation_timestamp: str | None = None
 
 
@@ -75,6 +79,8 @@ class PodMarks(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodMeta(Meta, rename="camel", gc=False):
+    """The metadata of a pod, with the annotations that identify it within its Job."""
+
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
@@ -83,6 +89,8 @@ class PodMeta(Meta, rename="camel", gc=False):
 
 
 class PodCondition(msgspec.Struct, rename="camel", gc=False):
+    """One condition of a pod, as the kubelet or a scheduler wrote it."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -91,15 +99,21 @@ class PodCondition(msgspec.Struct, rename="camel", gc=False):
 
 
 class Waiting(msgspec.Struct, gc=False):
+    """A container that has not started, and why."""
+
     reason: str = ""
     message: str = ""
 
 
 class Running(msgspec.Struct, rename="camel", gc=False):
+    """A container that runs."""
+
     started_at: datetime | None = None
 
 
 class Terminated(msgspec.Struct, rename="camel", gc=False):
+    """How a container ended."""
+
     exit_code: int = 0
     reason: str = ""
     message: str = ""
@@ -108,12 +122,16 @@ class Terminated(msgspec.Struct, rename="camel", gc=False):
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    """At most one of the three is set."""
+
     waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", gc=False):
+    """A container of a pod: how it is now and how its previous instance ended."""
+
     name: str = ""
     restart_count: int = 0
     state: ContainerState = ContainerState()
@@ -121,12 +139,16 @@ class ContainerStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """The fields of a pod spec that explain where and how the pod runs."""
+
     node_name: str = ""
     scheduler_name: str = ""
     termination_grace_period_seconds: int = 30
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """What the kubelet and the schedulers report about a pod."""
+
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
@@ -137,6 +159,8 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class PartialPod(msgspec.Struct, gc=False):
+    """A pod with the fields that the lifecycle and the pending reasons need."""
+
     metadata: PodMeta = msgspec.field(default_factory=PodMeta)
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -146,6 +170,8 @@ class PartialPod(msgspec.Struct, gc=False):
 
 
 class OwnedMeta(Meta, rename="camel", gc=False):
+    """The metadata of an object that a Job may own."""
+
     deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
@@ -166,6 +192,8 @@ class PartialSpecced(PartialOwned, gc=False):
 
 
 class GroupCondition(msgspec.Struct, gc=False):
+    """One condition of a PodGroup, whose message explains a wait."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -173,26 +201,36 @@ class GroupCondition(msgspec.Struct, gc=False):
 
 
 class GroupStatus(msgspec.Struct, gc=False):
+    """A PodGroup's phase as its scheduler wrote it."""
+
     phase: str = ""
     conditions: tuple[GroupCondition, ...] | None = ()
 
 
 class PartialGroup(PartialSpecced, gc=False):
+    """A PodGroup of Volcano or of the coscheduling plugin."""
+
     status: GroupStatus | None = None
 
 
 class PartialPriority(msgspec.Struct, gc=False):
+    """A PriorityClass and its value."""
+
     metadata: Meta = msgspec.field(default_factory=Meta)
     value: int = 0
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Who holds a Lease and when it was last renewed."""
+
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     renew_time: datetime | None = None
 
 
 class PartialLease(msgspec.Struct, gc=False):
+    """A Lease of Volcano, by which it is recognised as running."""
+
     metadata: Meta = msgspec.field(default_factory=Meta)
     spec: LeaseSpec = LeaseSpec()
 
