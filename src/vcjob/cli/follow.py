@@ -78,13 +78,13 @@ class FollowedJob:
         self._screen.close()
         self._follower.close()
 
-    def interrupt(self, number: int) -> None:
-        """Answer the first, second or third Ctrl-C."""
+    def interrupt(self, number: int) -> Interrupted | None:
+        """Answer the first, second or third Ctrl-C; returns an error if the job is not to be followed any longer."""
         if self.ended:
-            return
+            return None
         name = self.job.name
         if number > 2:
-            raise Interrupted(f"left while the job {name!r} is being killed")
+            return Interrupted(f"left while the job {name!r} is being killed")
         again = "kill it" if self.job.ends_at_once else "kill its pods and leave"
         self._screen.note(
             f"ending the job; press Ctrl-C again to {again}" if number == 1 else "killing the job"
@@ -94,16 +94,17 @@ class FollowedJob:
             self._screen.note(
                 f"deleted the job {name!r}: no controller serves the namespace {self.job.namespace!r}"
             )
-            return
+            return None
         with suppress(UserError):  # it has just ended on its own
             self.job.stop(now=number == 2)
             if number == 1 and not self.job.ends_at_once:
                 self.job.wait_for_command()  # bounded: a controller that has died handles no request
-        if number == 2 and not self.job.ends_at_once:
-            raise Interrupted(
-                f"left; the cluster is still ending the job {name!r}",
-                hint=f"`vcjob status {self.reference}` shows its progress",
-            )
+        if number == 1 or self.job.ends_at_once:
+            return None
+        return Interrupted(
+            f"left; the cluster is still ending the job {name!r}",
+            hint=f"`vcjob status {self.reference}` shows its progress",
+        )
 
     def _show_notes(self) -> None:
         """What the user should know about the job, each note once."""
@@ -123,9 +124,8 @@ def follow(jobs: Sequence[tuple[Handle, str]], interrupts: Interrupts, output: s
     with ExitStack() as held:
         followed = []
         for job, reference in jobs:
-            held.enter_context(
-                job.watching()
-            )  # with a TTL of 0 another verb would remove it before its result is shown
+            # With a TTL of 0 another verb would remove it before its result is shown.
+            held.enter_context(job.watching())
             followed.append(
                 FollowedJob(job, reference, screen_for(job.name, stream, among_others=len(jobs) > 1))
             )
@@ -147,8 +147,9 @@ def _watch(jobs: list[FollowedJob], interrupts: Interrupts) -> None:
             job.step()
         while answered < interrupts.count:
             answered += 1
-            for job in running:
-                job.interrupt(answered)
+            left = [error for job in running if (error := job.interrupt(answered)) is not None]
+            if left:
+                raise left[0]  # after every job was ended
         running[0].wait()
 
 
