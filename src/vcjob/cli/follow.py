@@ -92,7 +92,8 @@ class FollowedJob:
         if self.job.discard_unserved():
             self.discarded = True
             self._screen.note(
-                f"deleted the job {name!r}: no controller serves the namespace {self.job.namespace!r}"
+                f"deleted the job {name!r}, which no controller had picked up; "
+                f"`vcjob doctor --on cluster -n {self.job.namespace}` shows whether one serves the namespace"
             )
             return None
         with suppress(UserError):  # it has just ended on its own

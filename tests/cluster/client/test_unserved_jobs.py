@@ -90,7 +90,8 @@ class TestOnARealCluster:
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=30)
         assert process.returncode == 130, err
-        assert f"no controller serves the namespace {namespace!r}" in err
+        assert "deleted the job 'unserved', which no controller had picked up" in err
+        assert f"vcjob doctor --on cluster -n {namespace}" in err
         assert "vcjob install" not in err
         assert api_server.api.find(found) is None
         commands = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands"
