@@ -111,6 +111,11 @@ def test_a_problem_that_only_follows_from_a_wrong_type_is_not_reported(
     assert [problem.path for problem in errors(doc)] == [path]
 
 
+def test_the_plugins_are_checked_where_an_unrelated_field_of_a_task_cannot_be_read() -> None:
+    doc = pytorch_job("--port=abc", tasks=[task("master", maxRetry="x"), task("worker")])
+    assert [problem.path for problem in errors(doc)] == ["spec.tasks[0].maxRetry", "spec.plugins.pytorch[0]"]
+
+
 @pytest.mark.parametrize("key", ["metadata", "spec"])
 @pytest.mark.parametrize("value", [None, 5, [], "x"])
 def test_a_document_without_its_main_parts(key: str, value: Any) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.admission.cases import admitted, container, errors, job, refused, task, template
 from tests.admission.expensive_jobs import bad_label_keys, unknown_flags
-from vcjob.admission import admit, check_limits, limits
+from vcjob.admission import admit, check_limits, limits, review
+from vcjob.plugins import registry
 
 
 def tasks(count: int) -> list[dict[str, Any]]:
@@ -119,6 +120,20 @@ def test_more_variables_than_a_pod_can_hold_are_refused() -> None:
     problem = refused(job(*many, plugins={"svc": []}), "spec.tasks[1999].template.spec", "16000 variables")
     assert "--inject-hosts-env=false" in (problem.hint or "")
     admitted(job(*many, plugins={"svc": ["--inject-hosts-env=false"]}))
+
+
+def test_as_many_variables_as_the_limit_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    doc = job(task("a"), task("b"), plugins={"svc": []})  # four host variables in one container
+    monkeypatch.setattr(registry, "MAX_VARIABLES", 4)
+    admitted(doc)
+    monkeypatch.setattr(registry, "MAX_VARIABLES", 3)
+    assert len(errors(doc)) == 2
+
+
+def test_the_plugins_are_checked_up_to_the_limit_of_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review, "MAX_REPLICAS", 3)
+    doc = job(task(replicas=3), plugins={"svc": ["--unknown"]})
+    refused(doc, "spec.plugins.svc[0]", "there is no argument")
 
 
 def test_where_too_much_is_wrong_the_answer_says_that_it_is_not_complete() -> None:

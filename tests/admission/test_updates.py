@@ -200,3 +200,11 @@ def test_a_random_job_applied_again_is_not_a_change(doc: dict[str, Any]) -> None
     stored = admitted(doc).doc
     assert check_update(stored, doc) == []
     assert admit(doc, old=stored).valid
+
+
+def test_a_mapping_that_appears_or_disappears_is_a_change(old: dict[str, Any]) -> None:
+    new = change(old, "spec", "tasks", 0, "template", "spec", "nodeSelector", to={"zone": "a"})
+    for one, other in ((old, new), (new, old)):
+        assert [problem.path for problem in check_update(one, other)] == [
+            "spec.tasks[0].template.spec.nodeSelector"
+        ]
