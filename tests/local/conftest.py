@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from vcjob.local.jobs.requests import supervisor_of
 from vcjob.local.machine import process
 from vcjob.local.pod.environment import HostContext
+from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.host_setup import host_pattern
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.handle import Handle
@@ -99,21 +102,17 @@ def left_behind(handle: Handle) -> list[int]:
     return process.marked(process.MARK_RUN, handle.uid)
 
 
-def process_name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+def verb(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run `vcjob WORDS` as a user would; bytes that are no UTF-8 are kept in its output."""
+    return subprocess.run(
+        [sys.executable, "-m", "vcjob.cli.main", *words],
+        cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, errors="surrogateescape", timeout=60,
+        check=False,
+    )  # fmt: skip
 
 
-def supervisor_of(handle: Handle) -> int | None:
-    """The oldest process of that name: a shim bears its name too until it has set its own."""
-    found = [pid for pid in left_behind(handle) if process_name(pid) == "vcjob-supervise"]
-    return min(found, key=lambda pid: process.start_time(pid) or 0, default=None)
-
-
-def kill_supervisor(handle: Handle, number: int = signal.SIGKILL) -> None:
-    supervisor = supervisor_of(handle)
+def kill_supervisor(handle: LocalHandle, number: int = signal.SIGKILL) -> None:
+    supervisor = supervisor_of(RunDir(handle.folder))
     assert supervisor is not None
     os.kill(supervisor, number)
 

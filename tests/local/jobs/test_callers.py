@@ -6,27 +6,18 @@ import errno
 import fcntl
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, job, task
-from vcjob.errors import StoreError
+from tests.local.conftest import PATIENCE, Start, container, job, task, verb
+from vcjob.errors import BackendError, StoreError
 from vcjob.local.jobs import doctor
 from vcjob.local.machine import files
 from vcjob.local.run.run_dir import RunConfig
 
 NOT_UTF_8 = os.fsdecode(b"caf\xe9")
-
-
-def _verb(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "vcjob.cli.main", *words],
-        cwd=folder, capture_output=True, timeout=60, check=False, env={**os.environ, **env},
-    )  # fmt: skip
 
 
 def test_bytes_that_are_no_utf_8_survive_in_every_json_file(tmp_path: Path) -> None:
@@ -40,18 +31,18 @@ def test_bytes_that_are_no_utf_8_survive_in_every_json_file(tmp_path: Path) -> N
 
 def test_a_variable_that_is_no_utf_8_reaches_the_rank_unchanged(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", 'printf %s "$ODD" | od -An -tx1'))))
-    result = _verb(tmp_path, "run", "job.yaml", ODD=NOT_UTF_8)
+    result = verb("run", "job.yaml", ODD=NOT_UTF_8, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert b"63 61 66 e9" in result.stdout
+    assert "63 61 66 e9" in result.stdout
 
 
 @pytest.mark.parametrize("warm", [(), ("--warm",)])
 def test_a_home_that_is_no_utf_8_can_be_used(tmp_path: Path, warm: tuple[str, ...]) -> None:
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "echo hello"))))
     home = {"VCJOB_HOME": str(tmp_path / NOT_UTF_8)}
-    result = _verb(tmp_path, "run", "job.yaml", *warm, **home)
+    result = verb("run", "job.yaml", *warm, **home, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert b"hello" in result.stdout
+    assert "hello" in result.stdout
     for words in (
         ("list",),
         ("status", "job"),
@@ -60,17 +51,17 @@ def test_a_home_that_is_no_utf_8_can_be_used(tmp_path: Path, warm: tuple[str, ..
         ("delete", "job"),
         ("doctor",),
     ):
-        shown = _verb(tmp_path, *words, **home)
-        assert b"Traceback" not in shown.stderr and shown.returncode in (0, 1), shown.stderr
-    assert _verb(tmp_path, "status", "job", **home).returncode == 2
+        shown = verb(*words, **home, cwd=tmp_path)
+        assert "Traceback" not in shown.stderr and shown.returncode in (0, 1), shown.stderr
+    assert verb("status", "job", **home, cwd=tmp_path).returncode == 2
 
 
 def test_a_folder_that_is_no_utf_8_can_be_worked_in(tmp_path: Path) -> None:
     folder = tmp_path / NOT_UTF_8
     folder.mkdir()
     (folder / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "ls"))))
-    result = _verb(folder, "run", "job.yaml")
-    assert result.returncode == 0 and b"job.yaml" in result.stdout, result.stderr
+    result = verb("run", "job.yaml", cwd=folder)
+    assert result.returncode == 0 and "job.yaml" in result.stdout, result.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM])
@@ -131,8 +122,8 @@ def test_every_folder_that_is_made_is_private(
 def test_a_warm_run_in_a_new_home_leaves_folders_that_warm_status_accepts(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
     home = {"VCJOB_HOME": str(tmp_path / "deep" / "home")}
-    assert _verb(tmp_path, "run", "--warm", "job.yaml", **home).returncode == 0
-    status = _verb(tmp_path, "warm", "status", **home)
+    assert verb("run", "--warm", "job.yaml", **home, cwd=tmp_path).returncode == 0
+    status = verb("warm", "status", **home, cwd=tmp_path)
     assert status.returncode == 0, status.stderr
     for folder in ("deep", "deep/home", "deep/home/warm"):
         assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
@@ -146,3 +137,11 @@ def test_a_home_of_somebody_else_is_named_with_its_owner(
     error = files.cannot_write(str(tmp_path / "x" / "y"), PermissionError(errno.EACCES, "Permission denied"))
     assert error.hint and "belongs to" in error.hint and "you are user 12345" in error.hint
     assert f"HOME is {tmp_path}" in error.hint and "VCJOB_HOME" in error.hint
+
+
+def test_doctor_and_run_agree_about_missing_gpus(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/bin")
+    check = next(check for check in doctor.examine() if check.topic == "GPUs")
+    assert "`vcjob run` rejects Jobs that request nvidia.com/gpu" in check.message
+    with pytest.raises(BackendError, match="this machine has 0"):
+        start(job(task("a", container("true", resources={"limits": {"nvidia.com/gpu": 1}}))))

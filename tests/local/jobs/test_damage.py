@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, kill_supervisor, task, texts
+from tests.local.conftest import PATIENCE, Start, eventually, job, kill_supervisor, task, texts, verb
 from vcjob.errors import RunDamaged
 from vcjob.local.machine import files
 from vcjob.local.run.run_dir import Event, RunDir
-from vcjob.sdk.handle import Handle
+from vcjob.sdk.local.handle import LocalHandle
 
 FILES = ("job.json", "status.json", "pods.json", "events", "setting.json")
 
@@ -31,15 +29,8 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def _verb(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "vcjob.cli.main", *words],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
 @pytest.fixture
-def two_jobs(finish: Start) -> tuple[Handle, Handle]:
+def two_jobs(finish: Start) -> tuple[LocalHandle, LocalHandle]:
     return (
         finish(job(task("a", "echo good"), name="good")),
         finish(job(task("a", "echo hello; exit 3"), name="bad")),
@@ -48,7 +39,7 @@ def two_jobs(finish: Start) -> tuple[Handle, Handle]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_damage_of_one_run_affects_another_or_ends_in_a_traceback(
-    two_jobs: tuple[Handle, Handle], name: str
+    two_jobs: tuple[LocalHandle, LocalHandle], name: str
 ) -> None:
     good, bad = two_jobs
     path = Path(bad.folder, name)
@@ -72,50 +63,56 @@ def test_no_damage_of_one_run_affects_another_or_ends_in_a_traceback(
     assert [each.name for each in vcjob.jobs()] == ["good"]
 
 
-def test_list_shows_all_jobs_and_names_the_damaged_one(two_jobs: tuple[Handle, Handle]) -> None:
+def test_list_shows_all_jobs_and_names_the_damaged_one(two_jobs: tuple[LocalHandle, LocalHandle]) -> None:
     _good, bad = two_jobs
     Path(bad.folder, "job.json").write_bytes(b"")
-    listed = _verb("list")
+    listed = verb("list")
     assert listed.returncode == 0
     assert "Completed" in listed.stdout and "Damaged" in listed.stdout
     assert bad.uid in listed.stderr and f"vcjob delete {bad.uid}" in listed.stderr
-    as_json = _verb("list", "-o", "json")
+    as_json = verb("list", "-o", "json")
     assert '"good"' in as_json.stdout and bad.uid in as_json.stderr
-    assert _verb("delete", bad.uid).returncode == 0
-    assert "bad" not in _verb("list").stdout
+    assert verb("delete", bad.uid).returncode == 0
+    assert "bad" not in verb("list").stdout
 
 
-def test_a_status_that_cannot_be_read_is_said_with_its_file(two_jobs: tuple[Handle, Handle]) -> None:
+def test_a_status_that_cannot_be_read_is_said_with_its_file(
+    two_jobs: tuple[LocalHandle, LocalHandle],
+) -> None:
     _good, bad = two_jobs
     Path(bad.folder, "status.json").write_bytes(b"")
     status = vcjob.find("bad").status()
     assert status.state.reason == "StatusDamaged" and "status.json" in status.state.message
-    shown = _verb("status", "bad")
+    shown = verb("status", "bad")
     assert (
         shown.returncode == 0 and "status.json" in shown.stdout and f"vcjob delete {bad.uid}" in shown.stdout
     )
 
 
-def test_a_damaged_record_of_pods_still_shows_pods_and_logs(two_jobs: tuple[Handle, Handle]) -> None:
+def test_a_damaged_record_of_pods_still_shows_pods_and_logs(
+    two_jobs: tuple[LocalHandle, LocalHandle],
+) -> None:
     _good, bad = two_jobs
     Path(bad.folder, "pods.json").write_bytes(b"")
-    shown = _verb("status", "bad")
+    shown = verb("status", "bad")
     assert "bad-a-0" in shown.stdout and "pods.json" in shown.stdout
-    assert "hello" in _verb("logs", "bad").stdout
+    assert "hello" in verb("logs", "bad").stdout
 
 
-def test_a_torn_event_is_left_out_and_said(two_jobs: tuple[Handle, Handle]) -> None:
+def test_a_torn_event_is_left_out_and_said(two_jobs: tuple[LocalHandle, LocalHandle]) -> None:
     run = RunDir(two_jobs[1].folder)
     before = [event.reason for event in run.events()]
     with open(run.path("events"), "ab") as file:
         file.write(b'{"time": 2, "ty')  # as a full disk leaves it
     run.add_event(Event(3.0, "Normal", "Later", "later"))
     assert [event.reason for event in run.events()] == [*before, "Later", "EventsDamaged"]
-    shown = _verb("events", "bad")
+    shown = verb("events", "bad")
     assert shown.returncode == 0 and "Later" in shown.stdout and "EventsDamaged" in shown.stdout
 
 
-def test_a_new_run_can_replace_a_damaged_one(two_jobs: tuple[Handle, Handle], finish: Start) -> None:
+def test_a_new_run_can_replace_a_damaged_one(
+    two_jobs: tuple[LocalHandle, LocalHandle], finish: Start
+) -> None:
     for name in FILES:
         Path(two_jobs[1].folder, name).write_bytes(b"")
     assert finish(job(task("a", "true"), name="bad")).phase == "Completed"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task, verb
 from tests.local.jobs.test_store import create
 from vcjob.errors import JobExists, NoSuchJob
 from vcjob.lifecycle.status import Phase, State, Status
@@ -22,18 +20,11 @@ from vcjob.local.run.run_dir import RunDir
 LASTING = job(task("a", "sleep 60"))
 
 
-def _verb(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "vcjob.cli.main", *words],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
 def test_deleting_an_earlier_run_by_its_uid_leaves_the_running_one(finish: Start, start: Start) -> None:
     old = finish(job(task("a", "true")))
     new = start(LASTING)
     eventually(lambda: new.phase == "Running")
-    assert _verb("delete", old.uid).returncode == 0
+    assert verb("delete", old.uid).returncode == 0
     assert vcjob.find("job").uid == new.uid and vcjob.find("job").phase == "Running"
     assert left_behind(new) and new.earlier_runs() == []
     with pytest.raises(NoSuchJob):
@@ -59,7 +50,7 @@ def test_deleting_the_newest_run_removes_the_job_with_its_earlier_runs(finish: S
 def test_asking_for_an_expired_earlier_run_leaves_the_running_one(finish: Start, start: Start) -> None:
     old = finish(job(task("a", "true"), ttlSecondsAfterFinished=0))
     new = start(LASTING)
-    result = _verb("status", old.uid)
+    result = verb("status", old.uid)
     assert result.returncode == 2 and "ttlSecondsAfterFinished" in result.stderr
     assert vcjob.find("job").uid == new.uid and left_behind(new)
 
@@ -109,7 +100,7 @@ def test_run_reports_its_result_with_a_ttl_of_zero_while_others_list(tmp_path: P
     thread = threading.Thread(target=listing)
     thread.start()
     try:
-        results = [_verb("run", str(tmp_path / "job.yaml")) for _ in range(3)]
+        results = [verb("run", str(tmp_path / "job.yaml")) for _ in range(3)]
     finally:
         stop.set()
         thread.join()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task, verb
 from vcjob.errors import JobExists, StoreError
 from vcjob.local.jobs.store import Store
 from vcjob.local.machine import files
@@ -120,17 +120,10 @@ def test_a_run_whose_folder_is_removed_ends_with_all_its_processes(start: Start,
     eventually(lambda: not left_behind(handle), patience=10)
 
 
-def _verb(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "vcjob.cli.main", *words],
-        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **env},
-    )  # fmt: skip
-
-
 def test_a_home_that_is_a_file_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
-    result = _verb("run", str(tmp_path / "job.yaml"), VCJOB_HOME=str(tmp_path / "home"))
+    result = verb("run", str(tmp_path / "job.yaml"), VCJOB_HOME=str(tmp_path / "home"))
     assert result.returncode == 3
     assert (
         "cannot be written" in result.stderr
@@ -167,7 +160,7 @@ def _fill(place: Path) -> Path:
 def test_a_full_disk_is_a_clear_error_at_the_start(small_disk: Path, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
     _fill(small_disk)
-    result = _verb("run", str(tmp_path / "job.yaml"), VCJOB_HOME=str(small_disk / "home"))
+    result = verb("run", str(tmp_path / "job.yaml"), VCJOB_HOME=str(small_disk / "home"))
     assert result.returncode == 3
     assert "No space left on device" in result.stderr and "Traceback" not in result.stderr
 
@@ -200,7 +193,7 @@ def test_a_job_on_a_full_disk_can_be_stopped(
     if now:
         handle.stop(now=True)
     else:
-        stopped = _verb("stop", "job")
+        stopped = verb("stop", "job")
         assert stopped.returncode == 0, stopped.stderr
     phase = handle.wait(PATIENCE)
     assert left_behind(handle) == []
@@ -257,7 +250,7 @@ def test_a_disk_that_fills_up_is_told_and_the_job_ends_when_there_is_room_again(
     (tmp_path / "go").touch()
     eventually(lambda: "No space left on device" in handle.trouble())
     assert handle.phase == "Running"  # the last thing that could be written; the trouble says that it is old
-    assert "No space left" in _verb("status", "job").stdout
+    assert "No space left" in verb("status", "job").stdout
     stuffing.unlink()
     assert handle.wait(PATIENCE) == "Completed"
     assert left_behind(handle) == []
@@ -270,12 +263,12 @@ def test_a_read_only_store_can_be_read_and_says_why_it_cannot_be_written(
     handle = start(job(task("a", "echo hello")))
     handle.wait(PATIENCE)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    assert "Completed" in _verb("status", "job").stdout
-    assert "hello" in _verb("logs", "job").stdout
+    assert "Completed" in verb("status", "job").stdout
+    assert "hello" in verb("logs", "job").stdout
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
-    result = _verb("run", str(tmp_path / "job.yaml"))
+    result = verb("run", str(tmp_path / "job.yaml"))
     assert result.returncode == 3 and "Read-only file system" in result.stderr
-    deleted = _verb("delete", "job")
+    deleted = verb("delete", "job")
     assert deleted.returncode == 3 and "Traceback" not in deleted.stderr
 
 

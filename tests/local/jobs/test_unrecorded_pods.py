@@ -6,10 +6,10 @@ import os
 
 from tests.local.conftest import Start, eventually, job, kill_supervisor, ranks, task, texts
 from vcjob.local.run.run_dir import RunDir
-from vcjob.sdk.handle import Handle
+from vcjob.sdk.local.handle import LocalHandle
 
 
-def _kill_supervisor(handle: Handle) -> RunDir:
+def _kill_supervisor(handle: LocalHandle) -> RunDir:
     kill_supervisor(handle)
     run = RunDir(handle.folder)
     eventually(lambda: not run.supervised())

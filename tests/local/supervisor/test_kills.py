@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,13 +24,15 @@ from tests.local.conftest import (
     job,
     kill_supervisor,
     left_behind,
-    process_name,
     python,
-    supervisor_of,
     task,
+    texts,
 )
+from vcjob.local.jobs.requests import supervisor_of
+from vcjob.local.machine import process
 from vcjob.local.machine.ports import is_free
-from vcjob.sdk.handle import Handle
+from vcjob.local.run.run_dir import RunDir
+from vcjob.sdk.local.handle import LocalHandle
 
 TARGETS = ("rank", "master", "waiting", "supervisor", "command", "shim")
 
@@ -138,15 +141,17 @@ def _own_port() -> int:
     return port
 
 
-def _found(name: str, command: subprocess.Popen[bytes], said: Path) -> Handle | None:
+def _found(name: str, command: subprocess.Popen[bytes], said: Path) -> LocalHandle | None:
     assert command.poll() in (None, 0), said.read_text()
     try:
-        return vcjob.find(name)
+        handle = vcjob.find(name)
     except vcjob.NoSuchJob:
         return None
+    assert isinstance(handle, LocalHandle)
+    return handle
 
 
-def _kill(handle: Handle, target: str, command: subprocess.Popen[bytes]) -> int | None:
+def _kill(handle: LocalHandle, target: str, command: subprocess.Popen[bytes]) -> int | None:
     """Kill the target, if it is there at this moment; returns what was killed."""
     pid: int | None = None
     pods = {pod.rank: pod for pod in handle.pods()}
@@ -154,7 +159,7 @@ def _kill(handle: Handle, target: str, command: subprocess.Popen[bytes]) -> int 
     if target == "command":
         pid = command.pid if command.poll() is None else None
     elif target == "supervisor":
-        pid = supervisor_of(handle)
+        pid = supervisor_of(RunDir(handle.folder))
     elif target == "shim":
         pid = pods[1].shim if 1 in pods and not pods[1].finished else None
     else:
@@ -169,7 +174,7 @@ def _kill(handle: Handle, target: str, command: subprocess.Popen[bytes]) -> int 
     return pid
 
 
-def _await_end(handle: Handle, command: subprocess.Popen[bytes], target: str) -> None:
+def _await_end(handle: LocalHandle, command: subprocess.Popen[bytes], target: str) -> None:
     try:
         command.wait(PATIENCE)
     except subprocess.TimeoutExpired:
@@ -178,7 +183,7 @@ def _await_end(handle: Handle, command: subprocess.Popen[bytes], target: str) ->
     assert handle.wait(PATIENCE if target == "command" else 5)
 
 
-def _await_no_process(handle: Handle, context: str) -> None:
+def _await_no_process(handle: LocalHandle, context: str) -> None:
     try:
         eventually(lambda: not left_behind(handle), patience=5, what="the end of all processes")
     except AssertionError:
@@ -192,10 +197,10 @@ def _command_line(pid: int) -> str:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
         return "gone"
-    return f"{process_name(pid)} (state, parent: {' '.join(state)}) {words[:200]}"
+    return f"{process.name_of(pid)} (state, parent: {' '.join(state)}) {words[:200]}"
 
 
-def _check_truth(handle: Handle, target: str, killed: int | None, context: str) -> None:
+def _check_truth(handle: LocalHandle, target: str, killed: int | None, context: str) -> None:
     status = handle.status()
     if killed is None or target == "command":
         assert status.phase == "Completed", (context, status.state)
@@ -212,7 +217,7 @@ def _check_truth(handle: Handle, target: str, killed: int | None, context: str) 
         assert status.culprit.failure.exit_code not in (0, None), context
 
 
-def _check_lines(handle: Handle, folder: Path, context: str) -> None:
+def _check_lines(handle: LocalHandle, folder: Path, context: str) -> None:
     """No line that was written is lost, none is torn, and they are in order."""
     written: dict[int, list[str]] = {}
     for line in handle.logs(containers=("main",)):
@@ -287,7 +292,7 @@ def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_swee
     handle = start(job(task("a", python(detached), replicas=2)))
     eventually(lambda: handle.status().running == 2)
     eventually(lambda: len(left_behind(handle)) >= 7)
-    for pid in [p for p in left_behind(handle) if process_name(p).startswith("vcjob-")]:
+    for pid in [p for p in left_behind(handle) if process.name_of(p).startswith("vcjob-")]:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not handle.supervised)
     assert handle.phase == "Failed"
@@ -298,7 +303,7 @@ def test_a_new_run_ends_what_the_old_one_left_before_it_starts(start: Start) -> 
     detached = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
     old = start(job(task("a", python(detached))))
     eventually(lambda: len(left_behind(old)) >= 4)
-    for pid in [p for p in left_behind(old) if process_name(p).startswith("vcjob-")]:
+    for pid in [p for p in left_behind(old) if process.name_of(p).startswith("vcjob-")]:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not old.supervised)
     new = start(job(task("a", "true")))
@@ -339,9 +344,7 @@ def test_kills_at_random_moments_with_torch(tmp_path: Path) -> None:
             name=f"torch-{number}",
         )
         handle = vcjob.run(document, cwd=tmp_path)
-        eventually(
-            lambda handle=handle: any(line for line in handle.logs()), patience=120, what="the first step"
-        )
+        eventually(partial(texts, handle), patience=120, what="the first step")
         time.sleep(chance.uniform(0.0, 0.3))
         victim = chance.randrange(3)
         pod = next(pod for pod in handle.pods() if pod.rank == victim)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -40,7 +40,7 @@ class Starter:
         self.launcher = launcher
         self.folder = folder
 
-    def start(self, *argv: str, env: dict[str, str] | None = None, **fields: object) -> Running:
+    def start(self, *argv: str, env: dict[str, str] | None = None, **fields: Any) -> Running:
         number = next(_NUMBERS)
         out, err = self.folder / f"{number}.out", self.folder / f"{number}.err"
         descriptors = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for path in (out, err)]
@@ -54,7 +54,7 @@ class Starter:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def run(self, *argv: str, env: dict[str, str] | None = None, **fields: object) -> Outcome:
+    def run(self, *argv: str, env: dict[str, str] | None = None, **fields: Any) -> Outcome:
         return self.start(*argv, env=env, **fields).wait()
 
 

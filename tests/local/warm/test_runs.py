@@ -180,7 +180,7 @@ def test_a_killed_shim_is_no_harm_to_the_ranks_of_other_pods(
     handle = vcjob.run(tmp_path / file, cwd=tmp_path)
     try:
         before = eventually(lambda: up(handle))
-        os.kill(next(pod.shim for pod in handle.pods() if pod.index == 0), signal.SIGKILL)
+        os.kill(next(pod.shim for pod in handle.pods() if pod.index == 0 and pod.shim), signal.SIGKILL)
         after = eventually(lambda: (now := up(handle)) and now[0] != before[0] and now)
         assert after[1] == before[1]
         assert process.is_same(before[1], None)

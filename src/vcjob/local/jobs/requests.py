@@ -24,13 +24,13 @@ def request(run: RunDir, action: str, by: str = "") -> None:
         run.send(action, time.time(), by=by)
     except StoreError:
         number = _SIGNALS.get(action)
-        supervisor = _supervisor_of(run)
+        supervisor = supervisor_of(run)
         if number is None or supervisor is None:
             raise
         os.kill(supervisor, number)
 
 
-def _supervisor_of(run: RunDir) -> int | None:
+def supervisor_of(run: RunDir) -> int | None:
     """The oldest process of that name: a shim bears the name too until it has set its own."""
     found = [pid for pid in process.marked(process.MARK_RUN, run.uid) if process.name_of(pid) == PROCESS_NAME]
     return min(found, key=lambda pid: process.start_time(pid) or 0, default=None)
