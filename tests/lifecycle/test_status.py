@@ -191,7 +191,7 @@ def test_improvement_18_the_transition_time_changes_only_with_the_phase() -> Non
     world.set_pod("worker", 0, "Running")
     status = world.settle()
     assert (status.state.since, status.running) == (START, 1)
-    assert "1 of the 3 pods needed are up or done; 2 are pending" in status.state.message
+    assert "1 of the 3 pods needed are up or done; 2 pending" in status.state.message
     world.all("Running")
     assert world.settle().state.since == START + 10
 
@@ -279,9 +279,7 @@ def test_the_pending_message_counts_what_runs_and_what_has_ended() -> None:
     world.settle()
     for index, phase in enumerate(["Running", "Succeeded", "Failed", "Unknown"]):
         world.set_pod("worker", index, phase)
-    assert (
-        world.settle().state.message == "3 of the 5 pods needed are up or done; 1 are pending; 1 are unknown"
-    )
+    assert world.settle().state.message == "3 of the 5 pods needed are up or done; 1 pending; 1 unknown"
 
 
 HOSTILE_TASKS = {

@@ -1,4 +1,6 @@
-"""The command line.
+"""The command line: one module per verb (its `command`), and modules for what verbs print and have in common.
+
+It uses the SDK only, except for the verbs that operate a cluster or this machine; an import contract lists those.
 
 While it loads, Ctrl-C ends the process without a traceback; afterwards `main` handles it.
 """

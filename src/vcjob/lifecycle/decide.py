@@ -140,11 +140,11 @@ def _set_pending_reason(context: DecisionContext) -> None:
         else:
             parts = [
                 f"{up} of the {rules.min_available} pods needed are up or done",
-                f"{status.pending} are pending",
+                f"{status.pending} pending",
             ]
-            parts += [f"{coming} are being created"] if coming else []
-        parts += [f"{status.terminating} of an earlier run are ending"] if status.terminating else []
-        parts += [f"{status.unknown} are unknown"] if status.unknown else []
+            parts += [f"{coming} being created"] if coming else []
+        parts += [f"{status.terminating} of an earlier run ending"] if status.terminating else []
+        parts += [f"{status.unknown} unknown"] if status.unknown else []
         parts += [f"{join_names(waiting)} waits for the tasks that it depends on"] if waiting else []
         reason = (
             reasons.PODS_PENDING

@@ -128,7 +128,7 @@ def _after_loss(run: RunDir, status: Status, pods: list[PodState]) -> Status:
         if pod.deleted_at is None:
             observed.put(pod_facts.fact(pod))
     message = why_lost(run) or (
-        f"the supervisor of this job was killed while it was {status.phase}; {lost} pods ended with it"
+        f"the supervisor of this job was killed while it was {status.phase}; {lost} {'pod' if lost == 1 else 'pods'} ended with it"
     )
     failed = msgspec.structs.replace(
         status,
