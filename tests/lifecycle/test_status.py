@@ -366,3 +366,34 @@ def test_the_history_is_bounded_in_bytes_whatever_containers_report() -> None:
         world.settle()
     assert len(world.status.history) == 20
     assert len(json.dumps(world.status.to_kube())) < 250_000
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+own_fields = st.sampled_from(
+    ["tasks", "since", "condition_times", "started", "finished", "history", "holding"]
+)
+public_fields = st.sampled_from(
+    ["state", "conditions", "taskStatusCount", "running", "version", "controlledResources", "runningDuration"]
+)
+
+
+@given(st.dictionaries(public_fields, json_values), st.dictionaries(own_fields, json_values))
+@settings(deadline=None)
+def test_a_status_that_somebody_edited_is_read_or_rejected_with_a_value_error(
+    public: dict[str, Any], own: dict[str, Any]
+) -> None:
+    for document in (public, {"controlledResources": {LIFECYCLE: json.dumps(own)}}):
+        try:
+            status = Status.from_kube(document)
+        except ValueError:
+            continue
+        status.to_kube()
+
+
+def test_a_time_that_kubernetes_cannot_express_makes_a_status_unreadable() -> None:
+    with pytest.raises(ValueError):
+        Status.from_kube({"controlledResources": {LIFECYCLE: '{"since": 1e300}'}})

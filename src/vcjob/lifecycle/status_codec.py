@@ -8,7 +8,7 @@ as in Kubernetes; exact ones are in the JSON string.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -38,6 +38,45 @@ _ENDED = FINAL | {Phase.ABORTED}
 _COUNTERS = ("pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retryCount")
 
 
+#: Epoch seconds that a timestamp of Kubernetes can express.
+_Time = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
+
+
+class _State(msgspec.Struct, rename="camel"):
+    phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    status: Phase
+    last_transition_time: str | None = None
+
+
+class _TaskCounts(msgspec.Struct):
+    phase: dict[str, int] | None = None
+
+
+class _Public(msgspec.Struct, rename="camel"):
+    """Volcano's fields. Any of them may be absent or null; one of another type makes the status unreadable."""
+
+    state: _State | None = None
+    min_available: int | None = None
+    task_status_count: dict[str, _TaskCounts] | None = None
+    pending: int | None = None
+    running: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+    terminating: int | None = None
+    unknown: int | None = None
+    version: int | None = None
+    retry_count: int | None = None
+    running_duration: str | None = None
+    conditions: tuple[_Condition, ...] | None = None
+    controlled_resources: dict[str, str] | None = None
+
+
 class _Task(msgspec.Struct, omit_defaults=True):
     attempts: dict[str, str] = {}
     begun: str = ""
@@ -45,17 +84,17 @@ class _Task(msgspec.Struct, omit_defaults=True):
     succeeded: str = ""
     failed: str = ""
     kept: str = ""
-    evictions: tuple[tuple[float, str], ...] = ()
+    evictions: tuple[tuple[_Time, str], ...] = ()
 
 
 class _Own(msgspec.Struct, omit_defaults=True):
     tasks: dict[str, _Task] = {}
-    since: float | None = None
-    condition_times: tuple[float, ...] = ()
+    since: _Time | None = None
+    condition_times: tuple[_Time, ...] = ()
     running_duration: float | None = None
-    started: float | None = None
-    running_since: float | None = None
-    finished: float | None = None
+    started: _Time | None = None
+    running_since: _Time | None = None
+    finished: _Time | None = None
     suspended_by: str = ""
     restarting: HistoryEntry | None = None
     culprit: Culprit | None = None
@@ -63,7 +102,7 @@ class _Own(msgspec.Struct, omit_defaults=True):
     commands: tuple[str, ...] = ()
     ready_tasks: tuple[str, ...] = ()
     handled: tuple[str, ...] = ()
-    holding: dict[str, float] = {}
+    holding: dict[str, _Time] = {}
     shape: str = ""
     spec_digest: str = ""
 
@@ -112,34 +151,29 @@ def to_kube(status: Status) -> dict[str, Any]:
 
 
 def from_kube(document: dict[str, Any]) -> Status:
-    resources = dict(document.get("controlledResources") or {})
+    public = msgspec.convert(document, _Public)
+    resources = dict(public.controlled_resources or {})
     own = _OWN.decode(resources.pop(LIFECYCLE, "{}"))
-    state = document.get("state") or {}
-    since = own.since if own.since is not None else _epoch(state.get("lastTransitionTime"))
-    conditions = document.get("conditions") or []
+    state, conditions = public.state or _State(), public.conditions or ()
+    phase = Phase(state.phase or Phase.PENDING)
+    since = own.since if own.since is not None else _epoch(state.last_transition_time)
     times = own.condition_times
     if len(times) != len(conditions):
-        times = tuple(_epoch(condition.get("lastTransitionTime")) or 0.0 for condition in conditions)
+        times = tuple(_epoch(condition.last_transition_time) or 0.0 for condition in conditions)
     fields: dict[str, Any] = {name: getattr(own, name) for name in _SHARED}
-    fields |= {_snake(name): document.get(name) or 0 for name in _COUNTERS}
+    fields |= {_snake(name): getattr(public, _snake(name)) or 0 for name in _COUNTERS}
     if own.finished is None:
-        fields["finished"] = _ended_at(document, since)
-    if own.running_duration is None and document.get("runningDuration"):
-        fields["running_duration"] = seconds(document["runningDuration"])
+        fields["finished"] = _ended_at(phase, conditions, since)
+    if own.running_duration is None and public.running_duration:
+        fields["running_duration"] = seconds(public.running_duration)
     return Status(
-        state=State(
-            phase=Phase(state.get("phase") or Phase.PENDING),
-            reason=state.get("reason") or "",
-            message=state.get("message") or "",
-            since=since,
-        ),
-        min_available=document.get("minAvailable") or 0,
+        state=State(phase, state.reason or "", state.message or "", since),
+        min_available=public.min_available or 0,
         task_counts={
-            task: dict(counts.get("phase") or {})
-            for task, counts in (document.get("taskStatusCount") or {}).items()
+            task: dict(counts.phase or {}) for task, counts in (public.task_status_count or {}).items()
         },
         conditions=tuple(
-            Condition(Phase(condition["status"]), at) for condition, at in zip(conditions, times, strict=True)
+            Condition(condition.status, at) for condition, at in zip(conditions, times, strict=True)
         ),
         tasks=_tasks_in(own.tasks),
         resources=resources,
@@ -147,17 +181,16 @@ def from_kube(document: dict[str, Any]) -> Status:
     )
 
 
-def _ended_at(document: dict[str, Any], since: float | None) -> float | None:
+def _ended_at(phase: Phase, conditions: tuple[_Condition, ...], since: float | None) -> float | None:
     """When a Job ended that Volcano ran: the time of the condition that says so. Volcano sets the time of the state
     again with every write, so that one is only the second best."""
-    phase = (document.get("state") or {}).get("phase")
     if phase not in _ENDED:
         return None
     at = since
-    for condition in reversed(document.get("conditions") or []):
-        if condition.get("status") != phase:
+    for condition in reversed(conditions):
+        if condition.status != phase:
             break
-        at = _epoch(condition.get("lastTransitionTime")) or at
+        at = _epoch(condition.last_transition_time) or at
     return at
 
 
