@@ -19,6 +19,7 @@ from vcjob.cli.main import VERBS, cli
 from vcjob.cluster.process.metrics import Metrics
 from vcjob.plugins.registry import MAX_VARIABLES
 from vcjob.spec.field_docs import DOCUMENTED, field_doc
+from vcjob.wellknown.causes import CAUSES
 from vcjob.wellknown.definition import Definition
 from vcjob.wellknown.environment import VARIABLES
 from vcjob.wellknown.exit_codes import EXIT_CODES
@@ -41,6 +42,15 @@ def pages() -> dict[str, str]:
                 "A reason is a stable word: scripts and alerts may compare it. Messages may change between versions.",
                 "",
                 *_table(("Reason", "Appears on", "Meaning"), _rows(REASONS)),
+            ],
+        ),
+        "causes.md": _page(
+            "Causes",
+            [
+                "`vcjob why` names the cause of a pending, failed or hung job with one of these words; a pending job has "
+                "one of the [reasons](reasons.md).",
+                "",
+                *_table(("Cause", "Found in", "Meaning"), _rows(CAUSES)),
             ],
         ),
         "exit-codes.md": _page("Exit codes", _table(("Code", "Verbs", "Meaning"), _rows(EXIT_CODES))),

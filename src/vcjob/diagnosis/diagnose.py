@@ -10,10 +10,17 @@ from typing import TypeAlias
 
 from vcjob.diagnosis.finding import Finding, ranked
 from vcjob.diagnosis.observation import Observation
+from vcjob.diagnosis.rules import failure, pending
 
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
 
-RULES: Sequence[Rule] = ()
+RULES: Sequence[Rule] = (
+    pending.pending,
+    failure.deadline,
+    failure.evictions,
+    failure.failed_ranks,
+    failure.stopped_ranks,
+)
 
 
 def diagnose(observation: Observation, rules: Sequence[Rule] | None = None) -> list[Finding]:

@@ -1,7 +1,84 @@
-"""Causes: the stable CamelCase words in the findings of `vcjob why`."""
+"""Causes: the stable CamelCase words in the findings of `vcjob why`.
+
+A pending job has the cause that `vcjob.wellknown.reasons` names; the words here are for jobs that failed or hang.
+"""
 
 from __future__ import annotations
 
 from vcjob.wellknown.definition import Definitions
 
 CAUSES: Definitions[str] = Definitions()
+_define = CAUSES.add
+
+_FAILED, _HUNG = "failed job", "running job"
+
+EXCEPTION = _define("Exception", _FAILED, "The training program raised a Python exception.")
+MODULE_NOT_FOUND = _define("ModuleNotFound", _FAILED, "A Python module is not installed where the rank runs.")
+FILE_NOT_FOUND = _define("FileNotFound", _FAILED, "The program, or a file that it needs, does not exist.")
+DISK_FULL = _define("DiskFull", _FAILED, "A disk or volume has no space left.")
+READ_ONLY_FILE_SYSTEM = _define(
+    "ReadOnlyFileSystem", _FAILED, "The program writes to a read-only file system."
+)
+PERMISSION_DENIED = _define("PermissionDenied", _FAILED, "The program may not read, write or execute a file.")
+OUT_OF_MEMORY = _define("OutOfMemory", _FAILED, "A container used more memory than its limit and was killed.")
+HOST_OUT_OF_MEMORY = _define(
+    "HostOutOfMemory", _FAILED, "The machine ran out of memory, and the kernel killed a rank."
+)
+KILLED = _define("Killed", _FAILED, "A rank was ended by a signal that vcjob did not send.")
+SEGMENTATION_FAULT = _define("SegmentationFault", _FAILED, "A rank crashed in native code.")
+ABORTED = _define("Aborted", _FAILED, "Native code aborted the process, for example after a failed check.")
+CUDA_OUT_OF_MEMORY = _define("CudaOutOfMemory", _FAILED, "A GPU has no memory left.")
+CUDA_UNAVAILABLE = _define("CudaUnavailable", _FAILED, "The program needs a GPU, and torch finds none.")
+COLLECTIVE_MISMATCH = _define(
+    "CollectiveMismatch",
+    _FAILED,
+    "Ranks called different collectives, or the same one with different shapes.",
+)
+COMMAND_NOT_FOUND = _define("CommandNotFound", _FAILED, "The container's command does not exist.")
+COMMAND_NOT_EXECUTABLE = _define(
+    "CommandNotExecutable", _FAILED, "The container's command is not executable."
+)
+COMMAND_IS_ONE_WORD = _define(
+    "CommandIsOneWord", _FAILED, "A whole command line was written as the name of one program."
+)
+MASTER_NOT_LISTENING = _define(
+    "MasterNotListening",
+    f"{_FAILED}, {_HUNG}",
+    "Nothing listens on the master's port, so the ranks cannot meet.",
+)
+MASTER_UNREACHABLE = _define(
+    "MasterUnreachable",
+    f"{_FAILED}, {_HUNG}",
+    "The master's address does not answer: a network policy or a firewall.",
+)
+MASTER_NAME_NOT_RESOLVED = _define(
+    "MasterNameNotResolved", f"{_FAILED}, {_HUNG}", "The host name in MASTER_ADDR does not resolve."
+)
+PORT_IN_USE = _define("PortInUse", _FAILED, "The master's port is used by another process.")
+WORLD_SIZE_MISMATCH = _define(
+    "WorldSizeMismatch",
+    f"{_FAILED}, {_HUNG}",
+    "The program expects another number of ranks than the Job has.",
+)
+RANK_EXITED_EARLY = _define(
+    "RankExitedEarly", _FAILED, "A rank ended with exit code 0 while the others still needed it."
+)
+RANK_NOT_CONNECTED = _define(
+    "RankNotConnected", _HUNG, "A rank runs but never connects to the master, and the others wait for it."
+)
+RANK_BEHIND = _define("RankBehind", _HUNG, "A rank did not reach the collective in which the others wait.")
+STRAGGLER = _define("Straggler", _HUNG, "A rank is much slower per step than the others.")
+DEADLINE_EXCEEDED = _define(
+    "ActiveDeadlineExceeded", _FAILED, "The job ran longer than its activeDeadlineSeconds."
+)
+EVICTED = _define(
+    "Evicted", _FAILED, "The cluster removed a pod: node pressure, a drain, preemption or a lost node."
+)
+NON_ZERO_EXIT = _define(
+    "NonZeroExit",
+    _FAILED,
+    "A rank ended with an exit code other than 0 and printed nothing that explains it.",
+)
+STILL_RUNNING = _define(
+    "RanksStopped", "completed job", "Ranks were still running when the job completed, and were stopped."
+)

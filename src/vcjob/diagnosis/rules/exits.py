@@ -1,0 +1,114 @@
+"""How a process ended: signals, memory limits, commands that cannot be executed."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from vcjob.diagnosis.rules.verdict import Verdict
+from vcjob.diagnosis.suspect import Suspect
+from vcjob.wellknown import causes, reasons
+
+
+def start_error(suspect: Suspect) -> Verdict | None:
+    """The command could not be executed: it does not exist, is not executable, or is a whole command line."""
+    text = f"{suspect.end.message} {suspect.pod.message} {suspect.last_line}"
+    if suspect.end.reason not in (
+        reasons.START_ERROR,
+        "StartError",
+        "ContainerCannotRun",
+    ) and suspect.end.exit_code not in (126, 127, 128):
+        return None
+    command = suspect.pod.command[0] if suspect.pod.command else ""
+    if " " in command.strip():
+        words = ", ".join(f'"{word}"' for word in command.split())
+        return Verdict(
+            causes.COMMAND_IS_ONE_WORD,
+            f"could not start: there is no program named {command!r}",
+            f"write the command as a list of words: [{words}]",
+        )
+    if re.search(r"interpreter|bad interpreter", text, re.IGNORECASE):
+        return Verdict(
+            causes.COMMAND_NOT_FOUND,
+            "could not start: the first line of its script names an interpreter that does not exist",
+            "correct the #! line, or install that interpreter in the image",
+        )
+    if suspect.end.exit_code == 126 or re.search(r"permission denied", text, re.IGNORECASE):
+        return Verdict(
+            causes.COMMAND_NOT_EXECUTABLE,
+            f"could not start: {command or 'its command'} is not executable",
+            f"run `chmod +x {command}`" if command else "make it executable with chmod +x",
+        )
+    if suspect.end.exit_code == 127 or re.search(r"no such file|not found", text, re.IGNORECASE):
+        return Verdict(
+            causes.COMMAND_NOT_FOUND,
+            f"could not start: {command or suspect.last_line or 'its command'} does not exist",
+            "check the command and the image (or, locally, PATH)",
+        )
+    return None
+
+
+def memory(suspect: Suspect) -> Verdict | None:
+    """The memory limit, or a SIGKILL that nobody explains."""
+    limit = suspect.pod.memory_limit
+    if suspect.end.reason == "OOMKilled":
+        return Verdict(
+            causes.OUT_OF_MEMORY,
+            f"was killed: it used more memory than its limit{f' of {limit}' if limit else ''}",
+            "raise resources.limits.memory, or use a smaller batch or fewer DataLoader workers",
+        )
+    if re.search(r"\bMemoryError\b|std::bad_alloc|Cannot allocate memory", suspect.reason):
+        return Verdict(
+            causes.HOST_OUT_OF_MEMORY,
+            "could not allocate memory",
+            "use a smaller batch, or a machine with more memory",
+        )
+    return None
+
+
+def crash(suspect: Suspect) -> Verdict | None:
+    """Signals. vcjob's own never reach this rule, because they are no failure of the rank."""
+    number = suspect.end.signal or (
+        suspect.end.exit_code - 128 if 128 < suspect.end.exit_code < 160 else None
+    )
+    if number is None:
+        return None
+    name = _name(number)
+    if number in (signal.SIGSEGV, signal.SIGBUS):
+        return Verdict(
+            causes.SEGMENTATION_FAULT,
+            f"crashed in native code ({name})",
+            "set PYTHONFAULTHANDLER=1 to see the Python line, and check versions of torch and CUDA",
+        )
+    if number in (signal.SIGABRT, signal.SIGFPE, signal.SIGILL):
+        return Verdict(
+            causes.ABORTED,
+            f"was aborted by native code ({name})",
+            "set PYTHONFAULTHANDLER=1 to see the Python line",
+        )
+    if number == signal.SIGKILL:
+        return Verdict(
+            causes.KILLED,
+            "was killed by SIGKILL, which vcjob did not send",
+            "the kernel's out-of-memory killer is the usual sender: see the kernel log (`dmesg | grep -i oom`)",
+            "medium",
+        )
+    return Verdict(
+        causes.KILLED,
+        f"was ended by {name}, which vcjob did not send",
+        "find out who sent the signal",
+        "medium",
+    )
+
+
+def non_zero(suspect: Suspect) -> Verdict | None:
+    """The last resort: its exit code and its last line."""
+    said = f": {suspect.last_line}" if suspect.last_line else " and printed nothing"
+    return Verdict(causes.NON_ZERO_EXIT, f"ended with exit code {suspect.end.exit_code}{said}", "", "medium")
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

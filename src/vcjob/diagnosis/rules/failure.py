@@ -1,0 +1,130 @@
+"""Why a job failed: the rank that failed first, its cause, and the ranks that ended because of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vcjob.diagnosis.finding import Evidence, Finding, Ranks
+from vcjob.diagnosis.observation import Observation, PodObservation
+from vcjob.diagnosis.rules import exceptions, exits
+from vcjob.diagnosis.rules.verdict import Matcher, Verdict
+from vcjob.diagnosis.suspect import Suspect, suspects
+from vcjob.wellknown import causes, reasons
+
+#: The first that answers decides.
+MATCHERS: Sequence[Matcher] = (
+    exits.start_error,
+    exits.memory,
+    exceptions.missing_module,
+    exceptions.missing_script,
+    exceptions.known,
+    exceptions.any_exception,
+    exits.crash,
+    exits.non_zero,
+)
+_EVICTED = frozenset(
+    {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "DeletionByTaintManager"}
+)
+
+
+def failed_ranks(observation: Observation) -> Iterator[Finding]:
+    """One finding for the first failure; ranks with the same error share it."""
+    found = suspects(observation)
+    if not found:
+        return
+    first = found[0]
+    if first.is_complaint and (left := _left_early(observation, first)) is not None:
+        yield left
+        return
+    verdict = _verdict(first)
+    same = [each for each in found if each.reason == first.reason and not each.is_complaint] or [first]
+    names = tuple(dict.fromkeys(each.pod.name for each in same))
+    victims = tuple(pod.name for pod in observation.pods if pod.name not in names and _is_victim(pod))
+    message = f"{names[0]} {verdict.what}"
+    if len(names) > 1:
+        message += f"; {_and(names[1:])} failed with the same error"
+    yield Finding(
+        verdict.cause, message, Ranks(names, victims), first.evidence(), verdict.hint, verdict.confidence
+    )
+
+
+def evictions(observation: Observation) -> Iterator[Finding]:
+    """Pods that the cluster removed."""
+    gone = [pod for pod in observation.pods if pod.reason in _EVICTED]
+    if gone and observation.phase in ("Failed", "Pending", "Restarting"):
+        pod = gone[0]
+        yield Finding(
+            causes.EVICTED,
+            f"{pod.name} was removed from node {pod.node or 'unknown'}: {pod.reason}",
+            Ranks(tuple(each.name for each in gone)),
+            (Evidence("pod status", pod.message or pod.reason),),
+            "a policy {event: PodEvicted, action: RestartJob} starts the job again",
+        )
+
+
+def deadline(observation: Observation) -> Iterator[Finding]:
+    if observation.phase == "Failed" and observation.reason == reasons.DEADLINE_EXCEEDED:
+        yield Finding(
+            causes.DEADLINE_EXCEEDED,
+            observation.message or "the job ran longer than its activeDeadlineSeconds",
+            hint="raise spec.activeDeadlineSeconds",
+            confidence="high",
+        )
+
+
+def stopped_ranks(observation: Observation) -> Iterator[Finding]:
+    """A Completed job whose ranks were still working."""
+    cut = [
+        pod.name
+        for pod in observation.pods
+        if pod.end is not None and pod.end.stopped and pod.rank is not None
+    ]
+    if observation.phase == "Completed" and cut:
+        counted = "1 rank was" if len(cut) == 1 else f"{len(cut)} ranks were"
+        yield Finding(
+            causes.STILL_RUNNING,
+            f"{counted} still running when the job completed, and stopped: {_and(cut)}",
+            Ranks(tuple(cut)),
+            hint="if they should finish, complete the job on their task, or raise minSuccess",
+            confidence="low",
+        )
+
+
+def _verdict(suspect: Suspect) -> Verdict:
+    for matcher in MATCHERS:
+        verdict = matcher(suspect)
+        if verdict is not None:
+            return verdict
+    raise AssertionError("the last matcher answers always")
+
+
+def _left_early(observation: Observation, complaint: Suspect) -> Finding | None:
+    """Every failed rank only lost a peer: then one that ended with 0 before them is the cause."""
+    left = [
+        pod
+        for pod in observation.pods
+        if pod.rank is not None
+        and pod.end is not None
+        and pod.end.exit_code == 0
+        and (pod.end.finished_at or 0.0) <= complaint.moment
+    ]
+    if not left:
+        return None
+    first = min(left, key=lambda pod: pod.end.finished_at or 0.0 if pod.end else 0.0)
+    return Finding(
+        causes.RANK_EXITED_EARLY,
+        f"{first.name} ended with exit code 0 while the other ranks still communicated with it",
+        Ranks((first.name,), tuple(pod.name for pod in observation.pods if _is_victim(pod))),
+        complaint.evidence(),
+        "make every rank run the same number of steps, and end with a barrier",
+        "medium",
+    )
+
+
+def _is_victim(pod: PodObservation) -> bool:
+    return pod.end is not None and pod.end.exit_code != 0
+
+
+def _and(names: Sequence[str]) -> str:
+    shown = list(names[:8]) + ([f"{len(names) - 8} more"] if len(names) > 8 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,48 @@
+"""Why a job is pending: the reason that the backend found, with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vcjob.diagnosis.finding import Evidence, Finding
+from vcjob.diagnosis.observation import Observation
+from vcjob.wellknown import reasons
+
+#: What helps, by reason. A reason without an entry is shown with its message alone.
+HINTS = {
+    reasons.QUOTA_EXCEEDED: "ask for less, or have the namespace's ResourceQuota raised",
+    reasons.LIMIT_RANGE: "keep requests and limits within the namespace's LimitRange",
+    reasons.POD_SECURITY: "set the securityContext that the namespace's pod security level asks for",
+    reasons.REJECTED_BY_WEBHOOK: "the message is the webhook's: change the Job, or ask who operates it",
+    reasons.WEBHOOK_FAILED: "the webhook's service does not answer: ask who operates it",
+    reasons.FORBIDDEN: "give the controller the right that the message names",
+    reasons.NAME_CONFLICT: "rename the Job, or delete the object that has the name",
+    reasons.NO_CONTROLLER: "install the controller with `vcjob install`, or have it watch this namespace",
+    reasons.NO_SUCH_SCHEDULER: "set schedulerName to a scheduler that runs in this cluster",
+    reasons.UNSCHEDULABLE: "ask for less, add nodes, or correct nodeSelector, affinity and tolerations",
+    reasons.SCHEDULING_GATED: "remove the pod's schedulingGates, or wait for whoever set them",
+    reasons.IMAGE_PULL: "check the image's name and tag, and imagePullSecrets",
+    reasons.CONTAINER_CONFIG: "create the ConfigMap or Secret that the message names",
+    reasons.VOLUME: "check that the claim exists and is bound",
+    reasons.WAITING_IN_QUEUE: "wait, or use a queue with free capacity (`kubectl get queue`)",
+    reasons.CRASH_LOOP: "see the logs of the failing container (`vcjob logs --previous`)",
+    reasons.INIT_STEP: "see the logs of the init container (`vcjob logs -c NAME`)",
+    reasons.INSUFFICIENT_GPUS: "wait for the other jobs, or ask for fewer GPUs",
+    reasons.NO_REPLICAS: "set replicas of a task to 1 or more",
+    reasons.WAITING_FOR_DEPENDS_ON: "the tasks in dependsOn have to run or succeed first",
+}
+_QUIET = frozenset({reasons.PODS_PENDING, reasons.STARTING})
+
+
+def pending(observation: Observation) -> Iterator[Finding]:
+    if observation.phase != "Pending" or not observation.reason:
+        return
+    quiet = observation.reason in _QUIET
+    warnings = [event for event in observation.events if event.type == "Warning"]
+    yield Finding(
+        observation.reason,
+        observation.message or "the job waits",
+        evidence=tuple(Evidence(f"event {event.reason}", event.message) for event in warnings[-3:]),
+        hint=HINTS.get(observation.reason, ""),
+        confidence="low" if quiet else "high",
+    )

@@ -1,0 +1,21 @@
+"""`Verdict`: what a matcher says about one failed rank. `failure` turns it into a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from vcjob.diagnosis.finding import Confidence
+from vcjob.diagnosis.suspect import Suspect
+
+
+class Verdict(NamedTuple):
+    """`what` completes the sentence "rank 1 …"."""
+
+    cause: str
+    what: str
+    hint: str = ""
+    confidence: Confidence = "high"
+
+
+Matcher: TypeAlias = Callable[[Suspect], Verdict | None]

@@ -1,0 +1,127 @@
+"""Which rank failed first, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from vcjob.diagnosis.diagnose import diagnose
+from vcjob.diagnosis.observation import End, Observation, PodObservation
+
+from .test_traceback_text import PREFIXED, TORCHRUN
+
+NAN = [
+    "Traceback (most recent call last):",
+    '  File "train.py", line 41, in <module>',
+    "ValueError: loss is NaN",
+]
+
+
+def rank(number: int, code: int = 1, at: float = 10.0, **fields: object) -> PodObservation:
+    end = {"exit_code": code, "finished_at": at}
+    end.update(
+        {name: fields.pop(name) for name in ("signal", "reason", "stopped", "message") if name in fields}
+    )
+    pod = PodObservation(
+        f"job-worker-{number}", "worker", number, number, phase="Failed" if code else "Succeeded"
+    )
+    pod.end = End(**end)  # type: ignore[arg-type]
+    for name, value in fields.items():
+        setattr(pod, name, value)
+    return pod
+
+
+def job(*pods: PodObservation, phase: str = "Failed") -> Observation:
+    return Observation("job", "local", phase, pods=list(pods))
+
+
+def test_a_complaint_about_a_peer_that_ended_first_is_not_the_cause() -> None:
+    """rank 1 raises, and its experiment tracker takes three seconds to exit; rank 2 notices and is gone before."""
+    slow = rank(1, at=13.0, stderr=tuple(NAN), error_at=10.0)
+    finding = diagnose(job(slow, rank(2, at=10.2, stderr=tuple(PREFIXED))))[0]
+    assert (finding.cause, finding.ranks.first, finding.ranks.victims) == (
+        "Exception",
+        ("rank 1",),
+        ("rank 2",),
+    )
+    assert "loss is NaN" in finding.message and "train.py:41" in finding.message
+
+
+def test_a_network_error_of_the_program_is_its_own_error() -> None:
+    s3 = [
+        "Traceback (most recent call last):",
+        '  File "data.py", line 3, in load',
+        "ConnectionError: s3: connection refused",
+    ]
+    first = rank(0, at=9.0, stderr=tuple(s3))
+    assert diagnose(job(first, rank(1, at=9.5, stderr=tuple(PREFIXED))))[0].ranks.first == ("rank 0",)
+
+
+def test_ranks_with_the_same_error_share_one_finding() -> None:
+    finding = diagnose(job(*(rank(number, at=10 + number / 10, stderr=tuple(NAN)) for number in range(3))))[0]
+    assert finding.ranks.first == ("rank 0", "rank 1", "rank 2")
+    assert finding.message.endswith("rank 1 and rank 2 failed with the same error")
+
+
+def test_a_signal_of_vcjobs_own_is_never_a_cause() -> None:
+    stopped = rank(0, code=143, at=9.0, signal=15, stopped=True)
+    finding = diagnose(job(stopped, rank(1, at=10.0, stderr=tuple(NAN))))[0]
+    assert finding.ranks.first == ("rank 1",)
+    assert diagnose(job(stopped)) == []
+
+
+def test_torchruns_table_is_not_the_reason() -> None:
+    finding = diagnose(job(rank(0, stderr=tuple(TORCHRUN))))[0]
+    assert finding.message == "rank 0 raised KeyError: 'label' (/work/train.py:7 in <module>)"
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause"),
+    [
+        ({"code": 137, "reason": "OOMKilled", "memory_limit": "1Gi"}, "OutOfMemory"),
+        ({"code": 137, "signal": 9}, "Killed"),
+        ({"code": 139, "signal": 11}, "SegmentationFault"),
+        ({"code": 134, "signal": 6}, "Aborted"),
+        ({"code": 127, "stderr": ("sh: pyhton: not found",)}, "CommandNotFound"),
+        ({"code": 128, "reason": "StartError", "command": ("python train.py",)}, "CommandIsOneWord"),
+        ({"code": 126, "command": ("./run.sh",)}, "CommandNotExecutable"),
+        ({"stderr": ("ModuleNotFoundError: No module named 'torch'",)}, "ModuleNotFound"),
+        ({"code": 2, "stderr": ("python: can't open file '/x/train.py': [Errno 2] No such file or directory",)}, "FileNotFound"),
+        ({"stderr": ("OSError: [Errno 28] No space left on device: 'ckpt'",)}, "DiskFull"),
+        ({"stderr": ("OSError: [Errno 30] Read-only file system: '/data'",)}, "ReadOnlyFileSystem"),
+        ({"stderr": ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",)}, "CudaOutOfMemory"),
+        ({"stderr": ("RuntimeError: No CUDA GPUs are available",)}, "CudaUnavailable"),
+        ({"stderr": ("DistNetworkError: EADDRINUSE: address already in use, port: 23456",)}, "PortInUse"),
+        ({"code": 3, "stdout": ("giving up",)}, "NonZeroExit"),
+    ],
+)  # fmt: skip
+def test_a_failure_has_its_cause(fields: dict[str, object], cause: str) -> None:
+    code = fields.pop("code", 1)
+    assert isinstance(code, int)
+    findings = diagnose(job(rank(0, code=code, **fields)))
+    assert [finding.cause for finding in findings] == [cause]
+
+
+def test_a_rank_that_leaves_early_is_the_cause_of_its_peers_complaints() -> None:
+    finding = diagnose(job(rank(0, code=0, at=5.0), rank(1, at=6.0, stderr=tuple(PREFIXED))))[0]
+    assert (finding.cause, finding.ranks.first) == ("RankExitedEarly", ("rank 0",))
+
+
+def test_a_completed_job_with_stopped_ranks_says_so() -> None:
+    observation = job(rank(0, code=0), rank(1, code=143, stopped=True), phase="Completed")
+    finding = diagnose(observation)[0]
+    assert finding.cause == "RanksStopped" and finding.message.startswith("1 rank was still running")
+
+
+def test_a_healthy_job_has_no_finding() -> None:
+    running = PodObservation("job-worker-0", "worker", 0, 0, phase="Running", stderr=tuple(PREFIXED))
+    assert diagnose(job(running, phase="Running")) == []
+    assert diagnose(job(rank(0, code=0), phase="Completed")) == []
+
+
+def test_a_pending_job_has_its_reason_and_a_hint() -> None:
+    observation = Observation("job", "cluster", "Pending", "QuotaExceeded", "exceeded quota: few")
+    finding = diagnose(observation)[0]
+    assert (finding.cause, finding.confidence) == (
+        "QuotaExceeded",
+        "high",
+    ) and "ResourceQuota" in finding.hint
