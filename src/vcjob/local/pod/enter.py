@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from vcjob.errors import BackendError
 from vcjob.local.machine import process
-from vcjob.local.pod.mounts import checked, libc
+from vcjob.local.pod.storage.mounts import checked, libc
 from vcjob.report.podstate import ContainerState, PodState
 from vcjob.wellknown import environment
 

@@ -14,7 +14,7 @@ import time
 from typing import NamedTuple, NoReturn, Protocol
 
 from vcjob.local.machine import linux
-from vcjob.local.pod.mounts import enter_mounts
+from vcjob.local.pod.storage.mounts import enter_mounts
 from vcjob.local.pod.threads import VARIABLE
 
 

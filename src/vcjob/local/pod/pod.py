@@ -15,7 +15,7 @@ from vcjob.local.machine import process
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.container import Container, ContainerSpec, Host
 from vcjob.local.pod.launch import Launcher, PlainLauncher
-from vcjob.local.pod.volumes import SizeLimit, used_bytes
+from vcjob.local.pod.storage.volumes import SizeLimit, used_bytes
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.plugins.wait import WAIT_EXIT_CODES
 from vcjob.report.podstate import EVICTED, PodState

@@ -10,15 +10,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from vcjob.local.pod import images, volumes
+from vcjob.local.pod import images
 from vcjob.local.pod.container import ContainerSpec
 from vcjob.local.pod.environment import HostContext, MissingReference, container_env, expand
 from vcjob.local.pod.launch import Mount
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.pod import PodSpec
 from vcjob.local.pod.rank_delay import start_delay
+from vcjob.local.pod.storage import volumes
+from vcjob.local.pod.storage.volumes import Volume
 from vcjob.local.pod.threads import VARIABLE, cores, threads_of
-from vcjob.local.pod.volumes import Volume
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.report.podstate import PodState, Role
 

@@ -1,4 +1,4 @@
-"""`enter_mounts` of vcjob.local.pod.mounts, loaded from its file: vcjob need not be installed in this interpreter."""
+"""`enter_mounts` of vcjob.local.pod.storage.mounts, loaded from its file: vcjob need not be installed in this interpreter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import os
 import types
 
 _FILE = os.path.join(
-    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "pod", "mounts.py"
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
+    "pod",
+    "storage",
+    "mounts.py",
 )
 
 

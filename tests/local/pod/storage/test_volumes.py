@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.local.conftest import Start, container, job, some_host, task, texts
-from vcjob.local.pod import volumes
 from vcjob.local.pod.environment import MissingReference
 from vcjob.local.pod.launch import LaunchRequest, Mount, PlainLauncher
+from vcjob.local.pod.storage import volumes
 
 
 def test_volumes_become_folders_with_their_files(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from vcjob.local.machine import linux
 from vcjob.local.pod import environment
 from vcjob.local.pod.environment import HostContext, MissingReference
 from vcjob.local.pod.launch import Mount
-from vcjob.local.pod.mounts import enter_mounts
-from vcjob.local.pod.volume_files import write_volume
+from vcjob.local.pod.storage.mounts import enter_mounts
+from vcjob.local.pod.storage.volume_files import write_volume
 from vcjob.spec import quantity
 
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
