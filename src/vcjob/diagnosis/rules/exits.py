@@ -15,7 +15,6 @@ def start_error(suspect: Suspect) -> Verdict | None:
     text = f"{suspect.end.message} {suspect.pod.message} {suspect.last_line}"
     if suspect.end.reason not in (
         reasons.START_ERROR,
-        "StartError",
         "ContainerCannotRun",
     ) and suspect.end.exit_code not in (126, 127, 128):
         return None
