@@ -9,9 +9,8 @@ import sys
 
 
 def main() -> int:
-    # Nobody's terminal may end it; a request to end waits until the supervisor can do it properly.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT))
+    # The starter has blocked the signals that end a job: a request to end waits until the supervisor can carry it out.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of a terminal does not end the job
     if os.fork():
         os._exit(0)
     os.chdir("/")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from vcjob.local.run.run_dir import RunDir
 
 PROCESS_NAME = "vcjob-supervise"
+#: Each of them ends the job as `vcjob stop` does; SIGQUIT without the grace period.
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _SOCKET = 4
 _LOCK = 3  # run_dir.LOCK_DESCRIPTOR, whose module would load half of the package
 
@@ -47,8 +49,9 @@ class PrestartedSupervisor:
                     *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(_LOCK + 1)),
                 ],
                 setsid=True,
-                # A caller may ignore or block some: SIGCHLD ignored would hide the end of every pod.
-                setsigmask=(),
+                # Blocked from its first instruction on: the supervisor unblocks them when it can end the job properly.
+                setsigmask=(signal.SIGHUP, *ENDING_SIGNALS),
+                # A caller may ignore some: SIGCHLD ignored would hide the end of every pod.
                 setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
             )
         except OSError as error:

@@ -32,7 +32,7 @@ from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, RunDir
 from vcjob.local.supervisor import host_setup
 from vcjob.local.supervisor.gpu_allocator import GpuAllocator
 from vcjob.local.supervisor.pods import Pods
-from vcjob.local.supervisor.prestart import PROCESS_NAME
+from vcjob.local.supervisor.prestart import ENDING_SIGNALS, PROCESS_NAME
 from vcjob.local.warm.policy import WarmPolicy
 from vcjob.plan.plan import Plan
 from vcjob.wellknown import reasons
@@ -47,8 +47,6 @@ _RETRY_STORE = 1.0
 _RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
 _SIGNAL = "signal"  # the uid of a request that came as a signal and could not be written
-#: Each of them ends the job as `vcjob stop` does; SIGQUIT without the grace period.
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 class Supervisor:
@@ -108,8 +106,8 @@ class Supervisor:
     def serve(self) -> None:
         linux.become_subreaper()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        self.loop.on_signals((*_ENDING, signal.SIGCHLD), self._on_signal)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # blocked since the process began; see __main__
+        self.loop.on_signals((*ENDING_SIGNALS, signal.SIGCHLD), self._on_signal)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGHUP, *ENDING_SIGNALS))  # see prestart.py
         if self._wake_fd is not None:
             self.loop.on_readable(self._wake_fd, self._on_wake)
         self._poll_commands()
@@ -276,7 +274,7 @@ class Supervisor:
                 self._decide_soon()
 
     def _on_signal(self, number: int) -> None:
-        if number in _ENDING:
+        if number in ENDING_SIGNALS:
             try:
                 name = signal.Signals(number).name
                 self.run.send("TerminateJob", time.time(), by=f"{name} to the supervisor")
