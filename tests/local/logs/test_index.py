@@ -1,4 +1,4 @@
-"""The time index of a log: it finds a moment, restores the order of two streams, and stays small."""
+"""The time index of a log: it finds the offset of a time, restores the order of two streams, and stays small."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ from typing import Protocol
 
 
 class HasFileno(Protocol):
+    """Anything with a file descriptor to wait for."""
+
     def fileno(self) -> int: ...
 
 

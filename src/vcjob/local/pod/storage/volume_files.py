@@ -16,6 +16,8 @@ _DEFAULT_MODE = 0o644
 
 
 class VolumeFile(NamedTuple):
+    """The content and the mode of one file of a volume."""
+
     data: bytes
     mode: int
 

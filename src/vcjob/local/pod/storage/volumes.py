@@ -32,6 +32,8 @@ Claims = Callable[[str], str]
 
 
 class Volume(NamedTuple):
+    """A volume of a pod on this machine: the folder or file that containers see."""
+
     source: str
     read_only: bool = False
     #: The size in bytes of a tmpfs that takes the place of `source`; 0 for the kernel's default size.
