@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.lifecycle.simulation import job, task
-from vcjob.admission.policies import EVENTS
+from vcjob.admission.checks.policies import EVENTS
 from vcjob.lifecycle.actions import ACTIONS
 
 #: Mostly all goes well: a life that is cut short at once shows little.

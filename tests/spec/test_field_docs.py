@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vcjob.admission import defaults
-from vcjob.admission.policies import ACTIONS, EVENTS
+from vcjob.admission.checks.policies import ACTIONS, EVENTS
 from vcjob.spec.field_docs import DOCUMENTED, field_doc, nearest_path, own_paths
 
 

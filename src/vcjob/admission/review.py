@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from vcjob.admission import (
-    defaults,
+from vcjob.admission import defaults
+from vcjob.admission.checks import (
     dependencies,
     naming,
     policies,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vcjob.admission import containers
+from vcjob.admission.checks import containers
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Path, Problem, error
 from vcjob.spec.wording import listed, show
