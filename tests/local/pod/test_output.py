@@ -6,10 +6,13 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, python, task, texts
 from vcjob.local.logs.writer import EMPTY, LogWriter
@@ -222,3 +225,33 @@ def test_printing_line_by_line_wakes_the_reader_a_bounded_number_of_times(tmp_pa
     output.close()
     lines = (tmp_path / "main.0.out").read_bytes().splitlines()
     assert set(lines) == {b"line"} and len(lines) > reads
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A job store on a disk of 3 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no disk of its own size can be mounted: {mounted.stderr.strip()}")
+    monkeypatch.setenv("VCJOB_HOME", str(disk))
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_output_that_does_not_fit_on_the_disk_is_lost_with_a_reason_and_the_rank_keeps_running(
+    small_disk: Path, start: Start, tmp_path: Path
+) -> None:
+    (small_disk / "filler").write_bytes(bytes(1_000_000))
+    script = "seq 1 900000; touch printed; while [ -e disk/filler ]; do sleep 0.05; done; echo last"
+    handle = start(job(task("a", script)))
+    eventually((tmp_path / "printed").exists)
+    (small_disk / "filler").unlink()
+    assert handle.wait(PATIENCE) == "Completed"
+    assert [event["reason"] for event in handle.events()].count("LogsLost") == 1
+    *numbers, torn, gap, last = texts(handle)
+    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+    assert re.fullmatch(r"\[\.\.\. \d+ bytes of output were lost here: No space left on device \.\.\.\]", gap)
+    assert last == "last" and (torn.isdigit() or not torn)
