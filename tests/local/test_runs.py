@@ -290,6 +290,20 @@ def test_a_named_claim_keeps_its_data_for_other_jobs_and_an_own_claim_goes_with_
     assert texts(finish(with_volume("owner", f"ls {where}", own))) == []
 
 
+def test_a_program_that_exits_with_0_when_it_is_suspended_runs_again_after_the_resume(
+    start: Start, tmp_path: Path
+) -> None:
+    graceful = "[ -e up ] && exit 0; trap 'touch saved; exit 0' TERM; touch up; while :; do sleep 0.05; done"
+    handle = start(job(task("a", graceful)))
+    eventually((tmp_path / "up").exists)
+    handle.suspend()
+    eventually(lambda: handle.phase == "Aborted")
+    assert (tmp_path / "saved").exists() and handle.status().succeeded == 0
+    handle.resume()
+    assert handle.wait(60) == "Completed"
+    assert handle.status().attempt("a", 0) == 1
+
+
 def test_a_job_that_its_spec_suspends_waits_to_be_resumed(start: Start) -> None:
     handle = start(job(task("a", "true"), suspend=True))
     eventually(lambda: handle.phase == "Aborted" and not handle.supervised)

@@ -13,7 +13,7 @@ def fact(pod: PodState) -> PodFact:
         uid=pod.uid,
         attempt=pod.attempt,
         version=pod.version,
-        phase=pod.phase,
+        phase="Failed" if _ended_on_deletion(pod) else pod.phase,
         ready=pod.ready,
         terminating=pod.deleted_at is not None,
         created=pod.created_at,
@@ -23,6 +23,16 @@ def fact(pod: PodState) -> PodFact:
         restarts=pod.restarts,
         failure=failure(pod),
         evicted=pod.reason == EVICTED,
+    )
+
+
+def _ended_on_deletion(pod: PodState) -> bool:
+    """A program that exits with 0 because its pod is being ended has not done its work: a resume runs it again."""
+    return (
+        pod.phase == "Succeeded"
+        and pod.deleted_at is not None
+        and pod.finished_at is not None
+        and pod.finished_at >= pod.deleted_at
     )
 
 
