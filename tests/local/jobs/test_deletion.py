@@ -187,3 +187,38 @@ def test_the_wait_for_a_deleted_job_ends(start: Start) -> None:
     vcjob.find("job").delete()
     thread.join(PATIENCE)
     assert outcome and (outcome[0] == "Terminated" or isinstance(outcome[0], NoSuchJob))
+
+
+def test_a_job_that_has_just_ended_can_be_deleted_while_its_supervisor_still_exits() -> None:
+    store = Store()
+    run = create(store)
+    lock = run.lock()
+    assert lock is not None
+    run.write_status(Status(state=State(Phase.COMPLETED), finished=1.0))
+    releasing = threading.Timer(0.2, os.close, (lock,))
+    releasing.start()
+    vcjob.find("job").delete()
+    releasing.join()
+    assert vcjob.jobs() == []
+
+
+def test_a_probe_at_the_same_time_does_not_keep_a_follower_from_holding_the_run() -> None:
+    """Otherwise a run with a TTL of 0 could be removed under whoever follows it."""
+    run = create(Store())
+    done = threading.Event()
+
+    def probe() -> None:
+        while not done.is_set():
+            run.watched()
+
+    threads = [threading.Thread(target=probe) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(200):
+            with run.watching():
+                assert run.watched()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()

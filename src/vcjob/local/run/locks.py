@@ -44,12 +44,16 @@ def try_hold(path: str, wait: float = 0.03) -> int | None:
 
 
 def share(path: str) -> int | None:
-    """A shared hold on the lock, or None where it cannot be had."""
+    """A shared hold on the lock, or None where there can be none (a store that can only be read).
+
+    It waits: nobody holds such a lock alone for longer than a probe of `is_held`.
+    """
     try:
         descriptor = _open(path)
-        return descriptor if _flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, path) else None
+        _flock(descriptor, fcntl.LOCK_SH, path)
     except (FileNotFoundError, StoreError):
         return None
+    return descriptor
 
 
 def is_held(path: str, *, shared: bool = False) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from vcjob.errors import WaitTimeout
+from vcjob.errors import NoSuchJob, UserError, WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import pods_of, settle
 from vcjob.local.jobs.requests import request
@@ -190,8 +190,10 @@ class LocalHandle(Handle):
     def delete(self) -> None:
         """End it at once if it runs, and remove it with its logs: the newest run with the earlier ones, an earlier alone."""
         if self._run.supervised():
-            self.stop(now=True)
-            self.wait()
+            with suppress(UserError):  # it has just ended, or another process has just deleted it
+                self.stop(now=True)
+            with suppress(NoSuchJob):
+                self.wait()
         Store.of(self._run).delete(self._run)
 
     def _send(self, verb: str) -> None:

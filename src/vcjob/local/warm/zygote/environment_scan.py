@@ -21,7 +21,7 @@ _NAME = re.compile(rb"\w[\w.]*")
 _MOST_FILES, _MOST_BYTES = 2000, 32 << 20
 
 #: Stands for a name that only the running program knows.
-UNKNOWN = "an environment variable"
+UNKNOWN = "a variable whose name is computed"
 
 
 def first_setting(program: list[str], folders: list[str], acts: re.Pattern[str]) -> tuple[str, str] | None:

@@ -71,7 +71,7 @@ def _check_settings(rank: Rank, folder: str) -> None:
             del sys.modules[name]  # the program must not find what only we have imported
     if setting:
         file, name = setting
-        raise Refusal(f"{os.path.basename(file)} sets {name}, which acts only before the imports")
+        raise Refusal(f"{os.path.basename(file)} sets {name}, and that may act only before the imports")
 
 
 def become(rank: Rank) -> None:
