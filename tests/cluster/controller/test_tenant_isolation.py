@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import sys
+import threading
 import time
 from asyncio.events import Handle
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from tests.cluster.controller.harness import KEY, NAMESPACE, FakeApi, Harness, _
 from tests.cluster.controller.jobs import Object, job, task
 from tests.cluster.controller.test_schedulers import ready_part
 from tests.testbed.api import ApiError
+from vcjob.cluster.controller.admission import admit_job
 from vcjob.cluster.controller.controller import Controller
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.telemetry import Silent
@@ -205,6 +207,26 @@ async def test_hostile_jobs_among_a_thousand_hold_neither_the_loop_nor_another_j
         )
     assert shared.most <= STEP_LIMIT
     assert shared.total - alone.total <= DELAY_LIMIT
+
+
+async def test_many_large_jobs_do_not_take_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def slow(document: Object, *arguments: Any) -> Any:
+        if document["metadata"]["name"].startswith("large"):
+            assert release.wait(60)
+        return admit_job(document, *arguments)
+
+    monkeypatch.setattr("vcjob.cluster.controller.preparation.admit_job", slow)
+    cluster = Cluster()
+    for number in range(40):
+        cluster.add_job(f"large{number}", expensive_jobs.many_tasks(300))
+    cluster.add_ordinary_jobs()
+    try:
+        await cluster.serve_ordinary_jobs()
+        assert not cluster.api.missing, "although no large Job was admitted"
+    finally:
+        release.set()
 
 
 @pytest.mark.parametrize("shape", sorted(expensive_jobs.SHAPES))

@@ -17,7 +17,7 @@ from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS
 from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
-from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, LARGE_TASKS, Offload
+from vcjob.cluster.controller.offload import LARGE_SPEC_BYTES, LARGE_STATUS_BYTES, LARGE_TASKS, Offload
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.orphans import COMMAND_GRACE_SECONDS, Orphans
 from vcjob.cluster.controller.pending import (
@@ -45,6 +45,8 @@ from vcjob.wellknown import reasons
 log = logging.getLogger(__name__)
 #: How long the informer may need to show what we created before the Job is reconciled again.
 _CATCH_UP_SECONDS = 1.0
+#: How soon a large Job is tried again while as many as allowed are being reconciled.
+_LARGE_RETRY_SECONDS = 0.2
 _ENDED = FINAL | {Phase.ABORTED}
 
 
@@ -72,6 +74,7 @@ class Reconciler:
         self._caches = caches
         self._offload = Offload()
         self._started_at = client.now()
+        self._large_running = 0
         self._status_writer = StatusWriter(
             client, jobs, queue, telemetry=telemetry, delay=options.status_delay, offload=self._offload
         )
@@ -120,10 +123,17 @@ class Reconciler:
             return
         if state.resource.metadata.deletion_timestamp or state.idle:
             return  # the garbage collector deletes what a deleted Job owns
+        large = len(state.resource.spec) >= LARGE_SPEC_BYTES
+        if large and self._large_running >= max(1, self._options.workers // 2):
+            self._queue.add_after(key, _LARGE_RETRY_SECONDS)  # the other workers are for ordinary Jobs
+            return
+        self._large_running += large
         try:
             await self._reconcile_job(state)
         except Outdated:
             self._queue.add(key)
+        finally:
+            self._large_running -= large
 
     async def _reconcile_job(self, state: JobState) -> None:
         now = self._client.now()
