@@ -73,7 +73,7 @@ def _settle(run: RunDir, status: Status) -> Status:
         run.write_status(status)
         run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
         run.forget_environment()
-        run.release_room()
+        run.reserve.release()
         for command in run.commands():
             run.forget_command(command.uid)
     finally:

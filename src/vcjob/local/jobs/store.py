@@ -76,7 +76,7 @@ class Store:
         files.make_folder(run.folder)
         files.write_atomic(run.path("given.yaml"), given.encode())
         files.write_json(run.path("setting.json"), config)
-        run.reserve()
+        run.take_reserve()
         lock = run.lock()
         if lock is None:
             raise StoreError(f"the run {run.uid} is held by another process")

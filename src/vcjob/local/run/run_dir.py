@@ -23,18 +23,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
-from vcjob.errors import NoSuchJob, RunDamaged, StoreError
+from vcjob.errors import NoSuchJob, RunDamaged
 from vcjob.lifecycle.status import Status
 from vcjob.local.machine import files
 from vcjob.local.run import locks
+from vcjob.local.run.reserve import Reserve
 from vcjob.report.podstate import PodState
 from vcjob.spec.job import Job
 from vcjob.wellknown import reasons
@@ -44,7 +44,6 @@ T = TypeVar("T")
 #: The descriptor on which a starter hands the run's lock to the supervisor.
 LOCK_DESCRIPTOR = 3
 _TROUBLE_ROOM = 4096
-_RESERVED_ROOM = 128 << 10
 
 
 class RunConfig(msgspec.Struct, omit_defaults=True):
@@ -88,6 +87,7 @@ class RunDir:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self.reserve = Reserve(self.path("reserve"))
         #: What is damaged, as far as it was read: file name to sentence.
         self.damage: dict[str, str] = {}
 
@@ -146,7 +146,7 @@ class RunDir:
         except RunDamaged:
             config = RunConfig()
         kept = RunConfig(cwd=config.cwd, warm=config.warm, python=config.python)
-        self._write(lambda: files.write_json(self.path("setting.json"), kept))
+        self.reserve.write(lambda: files.write_json(self.path("setting.json"), kept))
 
     def status(self) -> Status | None:
         document = self._read("status.json", dict[str, Any])
@@ -163,7 +163,7 @@ class RunDir:
         return msgspec.structs.replace(status, state=msgspec.structs.replace(status.state, message=trouble))
 
     def write_status(self, status: Status) -> None:
-        self._write(lambda: files.write_json(self.path("status.json"), status.to_kube()))
+        self.reserve.write(lambda: files.write_json(self.path("status.json"), status.to_kube()))
 
     def pods(self) -> list[PodState]:
         """The pods as last recorded; none where the record is damaged (see `damage`)."""
@@ -174,7 +174,7 @@ class RunDir:
 
     def write_pods(self, pods: list[PodState], *, durable: bool = False) -> None:
         """Record the pods; `durable` when the supervisor ends, because they are not written again."""
-        self._write(lambda: files.write_json(self.path("pods.json"), pods, durable=durable))
+        self.reserve.write(lambda: files.write_json(self.path("pods.json"), pods, durable=durable))
 
     # Events and commands
 
@@ -188,7 +188,7 @@ class RunDir:
         return events
 
     def add_event(self, event: Event) -> None:
-        self._write(lambda: files.append_line(self.path("events"), event))
+        self.reserve.write(lambda: files.append_line(self.path("events"), event))
 
     def send(self, action: str, at: float, by: str = "") -> Command:
         """Leave a request for the supervisor and wake it."""
@@ -198,7 +198,7 @@ class RunDir:
             files.make_folder(self.path("commands"))
             files.write_json(self.path("commands", f"{command.uid}.json"), command)
 
-        self._write(write)
+        self.reserve.write(write)
         self.wake()
         return command
 
@@ -300,53 +300,14 @@ class RunDir:
 
     # A full disk, about which no new file can be written
 
-    def reserve(self) -> None:
+    def take_reserve(self) -> None:
         """Take the room that is needed to write, on a full disk, how the job ended and why nothing else is written."""
         try:
             with open(self.path("trouble"), "wb") as file:
                 file.write(b" " * _TROUBLE_ROOM)
         except OSError as error:
             raise files.cannot_write(self.path("trouble"), error) from error
-        self.reserve_room()
-
-    def reserve_room(self) -> None:
-        path = self.path("reserve")
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, files.PRIVATE_FILE)
-            try:
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(descriptor, 0, _RESERVED_ROOM)
-                else:
-                    files.write_all(descriptor, bytes(_RESERVED_ROOM))
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            self.release_room()
-            raise files.cannot_write(path, error) from error
-
-    def release_room(self) -> bool:
-        """Give the reserved room up; False if none was left."""
-        try:
-            os.unlink(self.path("reserve"))
-        except OSError:
-            return False
-        return True
-
-    def has_room(self) -> bool:
-        return os.path.exists(self.path("reserve"))
-
-    def _write(self, write: Callable[[], None]) -> None:
-        """Write something; on a full disk with the room that was reserved for it."""
-        try:
-            write()
-        except StoreError as error:
-            full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (
-                errno.ENOSPC,
-                errno.EDQUOT,
-            )
-            if not full or not self.release_room():
-                raise
-            write()
+        self.reserve.take()
 
     def set_trouble(self, text: str) -> None:
         data = text.encode()[:_TROUBLE_ROOM].ljust(_TROUBLE_ROOM)

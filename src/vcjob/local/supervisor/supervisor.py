@@ -163,7 +163,7 @@ class Supervisor:
             self.pods.write(last=True)
             if self.status.over:
                 self.run.forget_environment()
-                self.run.release_room()
+                self.run.reserve.release()
             if self._in_trouble:
                 self.run.set_trouble("")
         except StoreError as error:
@@ -219,9 +219,9 @@ class Supervisor:
 
     def _clear_trouble(self) -> None:
         """The store can be written again: take the reserved room again too, for the next time."""
-        if self._in_trouble or not self.run.has_room():
+        if self._in_trouble or not self.run.reserve.exists():
             try:
-                self.run.reserve_room()
+                self.run.reserve.take()
             except StoreError as error:
                 self._report_trouble(error)
                 self._retry_after(_RETRY_STORE)
