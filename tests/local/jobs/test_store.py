@@ -104,7 +104,7 @@ def test_commands_are_kept_until_they_are_forgotten() -> None:
     assert [command.action for command in run.commands()] == ["ResumeJob"]
 
 
-def test_trouble_can_be_told_without_any_room() -> None:
+def test_the_reason_can_be_recorded_on_a_full_disk() -> None:
     run = create(Store())
     size = os.stat(run.path("trouble")).st_size
     run.set_trouble("no room")
@@ -239,7 +239,7 @@ def test_a_job_that_waits_for_room_says_so_in_its_message(
     assert handle.trouble() == "" and "No space" not in handle.status().state.message
 
 
-def test_a_disk_that_fills_up_is_told_and_the_job_ends_when_there_is_room_again(
+def test_a_disk_that_fills_up_is_reported_and_the_job_ends_when_there_is_room_again(
     start: Start, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))
@@ -272,7 +272,7 @@ def test_a_read_only_store_can_be_read_and_says_why_it_cannot_be_written(
     assert deleted.returncode == 3 and "Traceback" not in deleted.stderr
 
 
-def test_a_rank_that_hits_a_full_disk_is_told_by_its_own_error(
+def test_a_rank_that_hits_a_full_disk_fails_with_its_own_error(
     start: Start, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(small_disk / "home"))

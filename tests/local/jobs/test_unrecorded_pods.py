@@ -28,7 +28,7 @@ def test_lines_of_containers_that_are_not_in_the_record_are_shown(start: Start) 
     assert handle.status().failed == 3
 
 
-def test_pods_that_are_not_in_the_record_are_told_of(start: Start) -> None:
+def test_pods_that_are_not_in_the_record_are_shown(start: Start) -> None:
     handle = start(job(*ranks("echo here; sleep 60"), plugins={"pytorch": ["--wait-master-enabled"]}))
     eventually(lambda: len(texts(handle, ranks=(0,))) == 1)
     eventually(lambda: len({line.rank for line in handle.logs(containers=("wait-for-master",))}) == 2)

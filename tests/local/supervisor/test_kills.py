@@ -259,7 +259,7 @@ class Reader:
                     self.damaged.append(f"{name}: {error}")
 
 
-def test_the_next_verb_tells_the_truth_after_the_supervisor_is_killed(start: Start) -> None:
+def test_the_next_verb_reports_the_loss_after_the_supervisor_is_killed(start: Start) -> None:
     handle = start(job(task("master", "sleep 60"), task("worker", "sleep 60", replicas=2)))
     eventually(lambda: handle.status().running == 3)
     kill_supervisor(handle)

@@ -79,9 +79,7 @@ def test_an_event_brings_about_its_action(start: Start, event: str, action: str)
 @pytest.mark.parametrize(
     "event", [pytest.param(event, marks=() if event == "PodFailed" else pytest.mark.slow) for event in EVENTS]
 )
-def test_restart_partition_starts_the_pods_of_the_partition_anew_and_no_others(
-    start: Start, event: str
-) -> None:
+def test_restart_partition_restarts_the_pods_of_the_partition_and_no_others(start: Start, event: str) -> None:
     document = _document(event, "RestartPartition")
     eventful = document["spec"]["tasks"][0]
     eventful |= {
@@ -104,7 +102,7 @@ def test_restart_partition_starts_the_pods_of_the_partition_anew_and_no_others(
     if event == "TaskFailed":
         eventful["maxRetry"] = 4
     handle = start(document)
-    anew = {0, 1, 2, 3} if whole_task else {2, 3}
+    restarted = {0, 1, 2, 3} if whole_task else {2, 3}
 
     def attempts() -> dict[int, int]:
         return {
@@ -113,7 +111,9 @@ def test_restart_partition_starts_the_pods_of_the_partition_anew_and_no_others(
             if pod.task == "eventful" and pod.phase == "Running"
         }
 
-    eventually(lambda: attempts() == {index: int(index in anew) for index in range(4)}, what="the restart")
+    eventually(
+        lambda: attempts() == {index: int(index in restarted) for index in range(4)}, what="the restart"
+    )
     assert [pod.attempt for pod in handle.pods() if pod.task == "other"] == [0]
 
 
@@ -169,7 +169,7 @@ def test_suspend_keeps_the_job_and_resume_costs_no_retry(start: Start) -> None:
     assert handle.wait(PATIENCE) == "Completed"
 
 
-def test_restart_by_hand_starts_every_pod_anew(start: Start) -> None:
+def test_restart_by_hand_restarts_every_pod(start: Start) -> None:
     handle = start(job(*ranks("sleep 60", workers=1)))
     eventually(lambda: handle.phase == "Running")
     handle.restart()

@@ -1,4 +1,4 @@
-"""A forked rank cannot be told from one that was started anew."""
+"""A program cannot distinguish a forked rank from a freshly started one."""
 
 from __future__ import annotations
 
@@ -182,7 +182,9 @@ def test_a_module_ends_as_a_fresh_start_would(plain: Starter, warm: Starter, end
 @pytest.mark.parametrize(
     "words", [["no-such.py"], ["-m", "no_such"], ["-m", "no.such"], ["-m", "json"], ["."]]
 )
-def test_what_is_not_there_is_said_as_python_says_it(plain: Starter, warm: Starter, words: list[str]) -> None:
+def test_a_missing_file_or_module_gives_the_error_of_python(
+    plain: Starter, warm: Starter, words: list[str]
+) -> None:
     assert warm.run(PYTHON, *words) == plain.run(PYTHON, *words)
 
 
@@ -239,7 +241,7 @@ def test_a_signal_to_the_group_reaches_the_rank_and_its_children(warm: Starter) 
     assert running.wait().code == -signal.SIGTERM
 
 
-def test_a_folder_that_is_not_there_is_a_start_failure_in_both_ways(
+def test_a_missing_working_directory_is_a_start_failure_in_both_ways(
     plain: Starter, warm: Starter, tmp_path: Path
 ) -> None:
     from vcjob.local.pod.launch import StartFailure

@@ -48,7 +48,7 @@ def library_env(starter: Starter, **more: str) -> dict[str, str]:
 HELLO = "import sys; print('hello', 'thing' in sys.modules)"
 
 
-def test_modules_are_there_before_the_program_starts(make: Make) -> None:
+def test_modules_are_imported_before_the_program_starts(make: Make) -> None:
     starter, said = make(thing="import os\nwhere, pid = os.getcwd(), os.getpid()")
     (starter.folder / "p.py").write_text(
         "import sys, os, thing; print(thing.where, thing.pid != os.getpid())"
@@ -154,7 +154,7 @@ def test_a_module_that_reads_its_rank_at_import_is_not_imported_beforehand(make:
     assert said == ["not started warm: RANK is not as it was when the imports were done, and acts only then"]
 
 
-def test_a_file_beside_the_program_is_not_hidden_by_what_is_loaded(make: Make) -> None:
+def test_a_file_next_to_the_program_is_not_hidden_by_an_imported_module(make: Make) -> None:
     starter, said = make(thing="origin = 'library'")
     (starter.folder / "thing.py").write_text("origin = 'beside'")
     (starter.folder / "p.py").write_text("import thing; print(thing.origin)")
@@ -194,7 +194,7 @@ def test_nothing_is_imported_from_the_folder_of_the_run(make: Make, monkeypatch:
         "chosen = {'OMP_NUM_THREADS': '1'}\nos.environ.update(chosen)",
     ],
 )
-def test_a_program_that_sets_such_a_variable_itself_starts_the_plain_way(
+def test_a_program_that_sets_such_a_variable_is_started_plainly(
     warm: Starter, said: list[str], line: str
 ) -> None:
     (warm.folder / "p.py").write_text(f"import os\n{line}\nprint('hello')")
@@ -218,7 +218,7 @@ def test_a_program_that_sets_such_a_variable_itself_starts_the_plain_way(
         ("def later():\n    import helper\nlater()", {"helper.py": ""}),
     ],
 )  # fmt: skip
-def test_a_module_of_the_program_that_sets_such_a_variable_starts_the_plain_way(
+def test_a_program_whose_module_sets_such_a_variable_is_started_plainly(
     warm: Starter, plain: Starter, said: list[str], program: str, files: dict[str, str | None]
 ) -> None:
     """As in a fresh start: the variable acts, because it is set before the library is imported."""

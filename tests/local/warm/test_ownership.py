@@ -1,4 +1,4 @@
-"""Whatever dies, nothing of a rank is left, and its end is told as it was."""
+"""Whatever dies, no process of a rank is left, and how it ended is reported correctly."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_rank_that_ends_leaves_nothing_behind(own: Starter) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
-def test_a_rank_that_is_killed_is_told_by_its_signal(own: Starter, number: int) -> None:
+def test_a_rank_that_is_killed_is_reported_with_its_signal(own: Starter, number: int) -> None:
     running = own.start(PYTHON, "family.py")
     pids = family(running)
     os.kill(pids[0], number)
@@ -98,7 +98,7 @@ def test_a_client_that_is_killed_ends_the_rank(own: Starter) -> None:
     assert gone(pids)
 
 
-def test_a_killed_nest_takes_everything_with_it(own: Starter) -> None:
+def test_everything_ends_with_a_killed_rank_parent(own: Starter) -> None:
     running = own.start(PYTHON, "family.py")
     pids = family(running)
     os.kill(pids[1], signal.SIGKILL)
@@ -130,7 +130,7 @@ def test_the_zygote_ends_with_the_launcher(own: Starter) -> None:
     assert os.waitpid(zygote, 0)[1] == 0
 
 
-def test_lines_written_before_a_kill_are_all_there(own: Starter) -> None:
+def test_no_line_written_before_a_kill_is_lost(own: Starter) -> None:
     (own.folder / "lines.py").write_text(
         "import os, signal\nfor n in range(1000): print(n)\nos.kill(os.getpid(), signal.SIGKILL)"
     )

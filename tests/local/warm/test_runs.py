@@ -113,7 +113,7 @@ def test_what_is_no_python_is_started_and_said_once(command: Command) -> None:
     assert result.stderr.count("not started warm: sh is not Python") == 1
 
 
-def test_what_the_rank_itself_forbids_is_said_once(command: Command) -> None:
+def test_a_program_that_cannot_be_forked_is_noted_once(command: Command) -> None:
     (command.folder / "rank.py").write_text("import os\nos.environ['OMP_NUM_THREADS'] = '1'\nprint('x')")
     result = command("run", "--warm", command.job([sys.executable, "rank.py"], replicas=3))
     assert lines(result) == ["x"] * 3
@@ -132,7 +132,7 @@ def test_restarted_ranks_are_forked_too(command: Command) -> None:
     assert lines(result) == ["forked 0", "forked 0", "forked 1", "forked 1"]
 
 
-def test_a_failing_rank_is_told_as_ever(command: Command) -> None:
+def test_a_failing_warm_rank_is_reported_like_a_plain_one(command: Command) -> None:
     (command.folder / "rank.py").write_text("def f():\n    raise ValueError('this one')\nf()")
     result = command("run", "--warm", command.job([sys.executable, "rank.py"], replicas=1))
     assert result.returncode == 1

@@ -28,7 +28,7 @@ def torch_ranks(launcher: tuple[WarmLauncher, list[str]], tmp_path: Path) -> Sta
     return Starter(launcher[0], tmp_path)
 
 
-def test_torch_is_there_at_once_and_in_one_thread(torch_ranks: Starter) -> None:
+def test_torch_is_imported_beforehand_and_runs_in_one_thread(torch_ranks: Starter) -> None:
     (torch_ranks.folder / "p.py").write_text(
         "import os, sys\nprint('torch' in sys.modules, 'numpy' in sys.modules, len(os.listdir('/proc/self/task')))"
     )
