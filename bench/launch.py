@@ -1,6 +1,6 @@
 """Beside torchrun: how soon all ranks have talked to each other, how soon a death is noticed, how much memory.
 
-python bench/launch.py [--rounds 7] [--ranks 2 4 8] [--who torchrun bare plain warm kept] [--only times|deaths|memory]
+python -m bench.launch [--rounds 7] [--ranks 2 4 8] [--who torchrun bare plain warm kept] [--only times|deaths|memory]
 
 The launcher part of the race (bench/race/launcher.py), without the launchers that must be installed first.
 """
@@ -8,9 +8,6 @@ The launcher part of the race (bench/race/launcher.py), without the launchers th
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.race.launcher import main
 from bench.race.table import text

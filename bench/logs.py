@@ -10,6 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import vcjob
+from vcjob.sdk.local.handle import LocalHandle
+
 ROOT = Path(__file__).parent.parent
 GOAL = 0.20
 RANKS = 3
@@ -32,9 +35,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["VCJOB_HOME"] = folder
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        sys.path.insert(0, str(ROOT / "src"))
-        import vcjob
-
         handle = vcjob.run(
             vcjob.pytorch_job("noisy", command=[sys.executable, "-c", PROGRAM], workers=RANKS - 1)
         )
@@ -46,6 +46,7 @@ def main() -> int:
         passed = time.monotonic() - begin
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         handle.wait()
+        assert isinstance(handle, LocalHandle)
         lines = followed.stdout.count(b"\n")
         written = sum(path.read_bytes().count(b"\n") for path in Path(handle.folder).rglob("*.out"))
     share = (usage.ru_utime + usage.ru_stime) / passed

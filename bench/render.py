@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job

@@ -15,7 +15,6 @@ ROUNDS = 9
 
 
 def main() -> int:
-    sys.path.insert(0, str(ROOT / "src"))
     os.environ["PYTHONPATH"] = str(ROOT / "src")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["VCJOB_HOME"] = folder

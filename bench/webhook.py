@@ -1,6 +1,6 @@
 """How long the webhook takes to answer: a 300-line Job at the 99th percentile, and a Job of 1,000 tasks.
 
-    python bench/webhook.py
+    python -m bench.webhook
 
 Over TLS on this machine, by a client that keeps its connections, as an API server does.
 """
@@ -13,9 +13,6 @@ import ssl
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import aiohttp
 

@@ -215,7 +215,7 @@ def tidy(node: Any, waiting: list[str]) -> Any:
         short = node["$ref"].rpartition("/")[2].rpartition(".")[2]
         waiting.append(short)
         return {"$ref": f"#/$defs/{short}"}
-    result = {}
+    result: dict[str, Any] = {}
     for key, value in node.items():
         if key == "properties":
             result[key] = {field: tidy(inner, waiting) for field, inner in value.items()}

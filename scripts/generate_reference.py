@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -63,7 +63,7 @@ def pages() -> dict[str, str]:
     }
 
 
-def _page(title: str, lines: Sequence[str]) -> str:
+def _page(title: str, lines: Iterable[str]) -> str:
     return "\n".join([NOTE, f"# {title}", "", *lines]).rstrip() + "\n"
 
 

@@ -67,7 +67,7 @@ def write(part: str, rounds: Sequence[Round], summary: Sequence[Row], versions: 
         FOLDER / f"{part}.json",
         {
             "machine": machine(),
-            "versions": {"vcjob": __version__, "python": platform.python_version(), **versions},
+            "versions": dict(versions, vcjob=__version__, python=platform.python_version()),
             "rounds": list(rounds),
             "summary": list(summary),
         },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from vcjob.diagnosis.diagnose import diagnose
@@ -16,15 +18,15 @@ NAN = [
 ]
 
 
-def rank(number: int, code: int = 1, at: float = 10.0, **fields: object) -> PodObservation:
-    end = {"exit_code": code, "finished_at": at}
+def rank(number: int, code: int = 1, at: float = 10.0, **fields: Any) -> PodObservation:
+    end: dict[str, Any] = {"exit_code": code, "finished_at": at}
     end.update(
         {name: fields.pop(name) for name in ("signal", "reason", "stopped", "message") if name in fields}
     )
     pod = PodObservation(
         f"job-worker-{number}", "worker", number, number, phase="Failed" if code else "Succeeded"
     )
-    pod.end = End(**end)  # type: ignore[arg-type]
+    pod.end = End(**end)
     for name, value in fields.items():
         setattr(pod, name, value)
     return pod
@@ -94,7 +96,7 @@ def test_torchruns_table_is_not_the_reason() -> None:
         ({"code": 3, "stdout": ("giving up",)}, "NonZeroExit"),
     ],
 )  # fmt: skip
-def test_a_failure_has_its_cause(fields: dict[str, object], cause: str) -> None:
+def test_a_failure_has_its_cause(fields: dict[str, Any], cause: str) -> None:
     code = fields.pop("code", 1)
     assert isinstance(code, int)
     findings = diagnose(job(rank(0, code=code, **fields)))

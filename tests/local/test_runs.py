@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,7 @@ def test_wait_for_master_holds_the_workers_back(finish: Start) -> None:
     for index in range(2):
         worker = pods[f"job-worker-{index}"]
         assert [c.name for c in worker.containers] == ["wait-for-master", "main"]
+        assert worker.started_at and master.started_at
         assert worker.started_at - master.started_at > 0.5
     assert texts(handle, containers=("main",)).count("started") == 2
 
@@ -170,7 +172,8 @@ def test_depends_on_starts_the_later_task_when_the_first_is_up(finish: Start) ->
     )
     assert handle.phase == "Completed"
     pods = {pod.task: pod for pod in handle.pods()}
-    assert pods["second"].created_at >= pods["first"].started_at
+    began = pods["first"].started_at
+    assert began is not None and pods["second"].created_at >= began
 
 
 def test_a_second_run_of_a_running_name_is_refused_and_the_first_goes_on(start: Start) -> None:
@@ -277,7 +280,7 @@ stringData: {{token: s3cret}}
 def test_a_named_claim_keeps_its_data_for_other_jobs_and_an_own_claim_goes_with_the_run(
     finish: Start,
 ) -> None:
-    def with_volume(name: str, command: str, volume: dict[str, object]) -> dict[str, object]:
+    def with_volume(name: str, command: str, volume: Mapping[str, object]) -> dict[str, object]:
         return job(task("a", command), name=name, volumes=[{"mountPath": "/vcjob-data", **volume}])
 
     where = "${VCJOB_MOUNT_VCJOB_DATA:-/vcjob-data}"

@@ -20,6 +20,7 @@ import pytest
 import vcjob
 from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks, task
 from vcjob.cli.main import main
+from vcjob.sdk.local.handle import LocalHandle
 
 
 class Result(NamedTuple):
@@ -131,6 +132,7 @@ def test_a_suspended_job_is_followed_until_it_is_resumed_and_ends(file: Any, tmp
     follower = background(tmp_path, "logs", "-f", "job")
     assert verb("suspend", "job").stdout == "job: suspended; continue with `vcjob resume job`\n"
     handle = vcjob.find("job")
+    assert isinstance(handle, LocalHandle)
     eventually(lambda: handle.phase == "Aborted" and not handle.supervised)
     assert "suspended; continue with `vcjob resume job`" in verb("status", "job").stdout
     time.sleep(0.5)  # long enough for a follower that ends with the supervisor
@@ -375,6 +377,7 @@ def test_gpus_are_given_to_one_pod_each_and_a_second_job_waits_for_them(
     first = vcjob.run(job(task("a", one_each, replicas=2), name="first"), cwd=tmp_path)
     eventually(lambda: first.phase == "Running")
     second = vcjob.run(job(task("a", one_each), name="second"), cwd=tmp_path)
+    assert isinstance(second, LocalHandle)
     eventually(lambda: second.status().state.reason == "InsufficientGPUs")
     assert second.phase == "Pending" and second.pods() == []
     second.suspend()

@@ -34,8 +34,8 @@ def test_no_module_spells_a_reason_on_its_own() -> None:
 
 
 def test_every_definition_says_what_it_means_in_whole_sentences() -> None:
-    for definition in (*REASONS, *EXIT_CODES, *VARIABLES):
-        assert definition.meaning.endswith("."), definition
+    meanings = [each.meaning for each in (*REASONS, *VARIABLES)] + [each.meaning for each in EXIT_CODES]
+    assert [meaning for meaning in meanings if not meaning.endswith(".")] == []
 
 
 def test_reasons_are_camel_case_words() -> None:
