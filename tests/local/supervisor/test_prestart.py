@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 import uuid
 
@@ -46,3 +48,13 @@ def test_the_uid_of_a_run_is_a_random_uuid() -> None:
         prestarted.close()
     assert {(uid.version, uid.variant) for uid in uids} == {(4, uuid.RFC_4122)}
     assert len(set(uids)) == 2
+
+
+def test_a_supervisor_loads_none_of_the_checks_of_admission() -> None:
+    """They take longer to load than the rest of it, and the Job was checked before it started."""
+    program = (
+        "import sys, vcjob.local.supervisor.supervisor\n"
+        "print([name for name in sys.modules if name.startswith('vcjob.admission.checks')])"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
