@@ -11,7 +11,9 @@ import click
 from vcjob.cli.options import job_argument, output_option
 
 if TYPE_CHECKING:
+    from vcjob.cli.style import Style
     from vcjob.sdk.backend import Where
+    from vcjob.sdk.handle import Handle
 
 
 @click.command("status")
@@ -42,6 +44,7 @@ def command(name: str, where: Where, output: str) -> None:
         lines = [f"{style(job.name, 'bold')}: {painted(str(status.phase), style)}{age}"]
         if message := state_message(status):
             lines.append(f"  {style.clean(message)}")
+        lines += _first_finding(job, message, style)
         if str(status.phase) == "Aborted" and status.suspended_by != "spec":
             lines.append(f"  suspended; continue with `vcjob resume {job_reference(job, where)}`")
         if port := status.resources.get("vcjob.io/master-port"):
@@ -54,3 +57,15 @@ def command(name: str, where: Where, output: str) -> None:
     if older:
         lines += ["", f"  earlier runs: {', '.join(f'{run.uid} ({run.phase})' for run in older[:5])}"]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _first_finding(job: Handle, message: str, style: Style) -> list[str]:
+    """The first finding about a job that is not over, unless the message of its state says the same."""
+    from vcjob.cli.summary import finding_lines
+
+    first = next(iter(job.why()), None)
+    if first is None or first.confidence == "low":
+        return []
+    if first.message == message:
+        return [f"  hint: {style.clean(first.hint)}"] if first.hint else []
+    return finding_lines(first.cause, first.message, first.hint, style)

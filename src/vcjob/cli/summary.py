@@ -43,8 +43,11 @@ def summary(job: Handle, status: Status, style: Style, reference: str) -> list[s
     report = job.failure() if phase not in ("Completed", "Aborted") else None
     if report and report.culprit:
         lines += _failure(report, report.culprit, style, reference)
-    elif message := state_message(status):
-        lines.append(f"  {style.clean(message)}")
+    else:
+        if message := state_message(status):
+            lines.append(f"  {style.clean(message)}")
+        if report and report.cause:
+            lines += finding_lines(report.cause, report.message, report.hint, style)
     pods = job.pods()
     if pods:
         lines.append("")
@@ -54,6 +57,12 @@ def summary(job: Handle, status: Status, style: Style, reference: str) -> list[s
     elif phase == "Aborted":
         lines.append("  suspended by spec.suspend; set it to false to continue")
     return lines
+
+
+def finding_lines(cause: str, message: str, hint: str, style: Style) -> list[str]:
+    """A finding in one or two lines, as `status` and the summary show it."""
+    lines = [f"  {style(cause, 'bold')}: {style.clean(message)}"]
+    return [*lines, f"    hint: {style.clean(hint)}"] if hint else lines
 
 
 def state_message(status: Status) -> str:
@@ -66,14 +75,15 @@ def _failure(report: FailureReport, culprit: Culprit, style: Style, reference: s
     clean = style.clean
     headline = style(clean(f"{culprit.who} {culprit.how}"), "bold", "red")
     lines = [f"  {headline}, in container {clean(culprit.container)}"]
-    if culprit.message and culprit.message not in "\n".join(culprit.stderr):
+    lines.append(f"    {report.cause}: {clean(report.message)}")
+    if culprit.message and culprit.message not in "\n".join((report.message, *culprit.stderr)):
         lines.append(f"    {clean(culprit.message)}")
-    if culprit.exception:
+    if culprit.exception and culprit.exception not in report.message:
         lines.append(f"    {clean(culprit.exception)}")
-    if culprit.frame:
+    if culprit.frame and culprit.frame not in report.message:
         lines.append(f"    at {clean(culprit.frame)}")
-    if culprit.suggestion:
-        lines.append(f"    {clean(culprit.suggestion)}")
+    if report.hint:
+        lines.append(f"    hint: {clean(report.hint)}")
     if culprit.stderr:
         lines.append("  its last lines:")
         lines += [f"    | {clean(line)}" for line in culprit.stderr[-_SHOWN_LINES:]]

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from vcjob.diagnosis.finding import Finding, ranked
 from vcjob.diagnosis.observation import Observation
-from vcjob.diagnosis.rules import failure, pending
+from vcjob.diagnosis.rules import failure, pending, rendezvous
 
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
 
@@ -20,6 +20,7 @@ RULES: Sequence[Rule] = (
     failure.evictions,
     failure.failed_ranks,
     failure.stopped_ranks,
+    rendezvous.not_connected,
 )
 
 

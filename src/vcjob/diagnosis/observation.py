@@ -21,6 +21,8 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True):
     started_at: float | None = None
     finished_at: float | None = None
     stopped: bool = False
+    #: Since when it was being ended; an error that it printed before that is its own.
+    stopped_at: float | None = None
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -82,6 +84,12 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
         return f"rank {self.rank}" if self.rank is not None else f"{self.task}-{self.index}"
 
     @property
+    def long_name(self) -> str:
+        """With its task and index: "rank 1 (worker-0)"."""
+        pod = f"{self.task}-{self.index}"
+        return pod if self.rank is None else f"rank {self.rank} ({pod})"
+
+    @property
     def running(self) -> bool:
         return self.phase == "Running" and self.end is None
 
@@ -117,6 +125,8 @@ class Observation(msgspec.Struct, omit_defaults=True):
     master_port: int | None = None
     #: Whether anything listens on the master's port; None: not known.
     master_listens: bool | None = None
+    #: (task, index) of the pod that the Job's status names: decides between failures at the same moment.
+    recorded: tuple[str, int] | None = None
     pods: list[PodObservation] = []
     events: list[EventObservation] = []
 

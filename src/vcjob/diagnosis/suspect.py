@@ -26,6 +26,8 @@ _TORCH = re.compile(
     r"gloo|nccl|c10d|TCPStore|ProcessGroup|DistBackendError|DistNetworkError|DistStoreError|torch\.distributed"
 )
 _LAUNCHER = ("ChildFailedError", "SignalException")
+#: What a program raises because it is being ended.
+_STOPPED = (*_LAUNCHER, "KeyboardInterrupt", "SystemExit")
 
 
 class Suspect:
@@ -56,7 +58,7 @@ class Suspect:
         """What it said, in one line."""
         return self.traceback.exception if self.traceback else self.last_line
 
-    @property
+    @cached_property
     def is_complaint(self) -> bool:
         """Whether its error is only that a peer has gone."""
         found = self.traceback
@@ -76,7 +78,7 @@ class Suspect:
 
     def evidence(self, count: int = 4) -> tuple[Evidence, ...]:
         """The lines that show the cause: the traceback's end, or the last lines."""
-        source = f"{self.pod.name}, {'stderr' if self.pod.stderr else 'stdout'}"
+        source = f"{self.pod.name}, {'stderr' if self.pod.stderr else 'output'}"
         if self.traceback is not None:
             own, inner = self.traceback.own_frame, self.traceback.frames[-1:]
             places = [own] if own else []
@@ -87,21 +89,25 @@ class Suspect:
             )
         return tuple(Evidence(source, line) for line in self.lines[-count:] if line.strip())
 
+    @property
+    def failed_itself(self) -> bool:
+        """It ended badly on its own, or it had raised an error of its own before it was ended and was slow to exit."""
+        if not self.end.stopped:
+            return True
+        if self.traceback is None or self.traceback.type in _STOPPED or self.is_complaint:
+            return False
+        stopped_at, error_at = self.end.stopped_at, self.pod.error_at
+        return stopped_at is None or error_at is None or error_at <= stopped_at
+
 
 def suspects(observation: Observation) -> list[Suspect]:
     """Failed pods, the one that failed first at the front."""
-    found = [
-        Suspect(pod, pod.end)
-        for pod in observation.pods
-        if pod.end is not None and pod.end.exit_code != 0 and (pod.failed or _had_failed_before(pod))
+    ended = [
+        Suspect(pod, pod.end) for pod in observation.pods if pod.end is not None and pod.end.exit_code != 0
     ]
-    return sorted(found, key=lambda each: (each.is_complaint, each.moment))
 
+    def order(each: Suspect) -> tuple[bool, float, bool, float]:
+        elsewhere = (each.pod.task, each.pod.index) != observation.recorded
+        return each.is_complaint, round(each.moment, 2), elsewhere, each.moment
 
-def _had_failed_before(pod: PodObservation) -> bool:
-    """It was ended, but had raised an error of its own before: it was only slow to exit."""
-    assert pod.end is not None
-    suspect = Suspect(pod, pod.end)
-    return (
-        suspect.traceback is not None and suspect.traceback.type not in _LAUNCHER and not suspect.is_complaint
-    )
+    return sorted((each for each in ended if each.failed_itself), key=order)

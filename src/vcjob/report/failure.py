@@ -5,7 +5,6 @@ Both backends fill in a `FailureReport`; the SDK returns it and the CLI prints i
 
 from __future__ import annotations
 
-import re
 import signal
 
 import msgspec
@@ -14,8 +13,6 @@ from vcjob.report.podstate import PodState
 from vcjob.wellknown import reasons
 
 LAST_LINES = 20
-_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (.+))?$')
 
 
 class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -32,7 +29,7 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
     signal: str | None = None
     message: str | None = None
     finished_at: float | None = None
-    #: The last frame of a Python traceback, and the exception.
+    #: The last frame of a Python traceback in the user's own code, and the exception.
     frame: str | None = None
     exception: str | None = None
     stderr: list[str] = []
@@ -52,36 +49,17 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
             return f"was killed by {self.signal}"
         return f"ended with exit code {self.exit_code}"
 
-    @property
-    def suggestion(self) -> str | None:
-        """How to fix it, where its last lines show that."""
-        missing = _NO_MODULE.match(self.exception or "")
-        if missing is None:
-            return None
-        module = missing[1]
-        how = f" (pip install {module})" if module == "torch" else ""
-        return (
-            f"its Python has no {module}: install it there{how}, or use an environment or image that has it"
-        )
-
 
 class FailureReport(msgspec.Struct, rename="camel"):
+    """The first finding of the diagnosis in plain strings, with the container that it names."""
+
     culprit: Culprit | None
     #: Pods that ended badly only after the first one had, or were ended because of it.
     victims: list[str]
-
-
-def last_frame(lines: list[str]) -> tuple[str | None, str | None]:
-    """The innermost frame of the last traceback and the exception's own line."""
-    frame = exception = None
-    for line in lines:
-        match = _FRAME.match(line)
-        if match:
-            where = f"{match[1]}:{match[2]}"
-            frame, exception = (f"{where} in {match[3]}" if match[3] else where), None
-        elif frame and exception is None and line and not line.startswith((" ", "\t")):
-            exception = line
-    return frame, exception
+    #: As in the finding: a word from `vcjob.wellknown.causes`, one sentence, and what helps.
+    cause: str = ""
+    message: str = ""
+    hint: str = ""
 
 
 def signal_name(number: int | None) -> str | None:

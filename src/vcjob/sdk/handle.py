@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
@@ -21,6 +21,10 @@ from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.log_choice import check_choice
 from vcjob.spec.job import BackendName
+
+if TYPE_CHECKING:  # loaded when a job is diagnosed
+    from vcjob.diagnosis.finding import Finding
+    from vcjob.diagnosis.observation import Observation
 
 __all__ = ["ACTIONS", "Chunk", "Follower", "Handle", "LogFilter", "LogLine", "LogSteps", "lines_of"]
 
@@ -143,8 +147,20 @@ class Handle(ABC):
         """What the user should know in addition to the job's state: a replaced port, a field without effect."""
 
     @abstractmethod
+    def observe(self) -> Observation:
+        """What the diagnosis needs: pods, how containers ended, their last lines, events. It can be stored as JSON."""
+
+    def why(self) -> list[Finding]:
+        """Why the job is pending, failed or hangs: the most likely cause first; empty where nothing is wrong."""
+        from vcjob.diagnosis.diagnose import diagnose
+
+        return diagnose(self.observe())
+
     def failure(self) -> FailureReport:
         """Which rank failed first, how, its last lines, and which ranks ended only because of it."""
+        from vcjob.diagnosis.report import failure_report
+
+        return failure_report(self.observe())
 
     def trouble(self) -> str:
         """Why the backend itself cannot work at present; empty if it can."""

@@ -67,6 +67,12 @@ def failure(job: Handle) -> dict[str, Any] | None:
     return report if report.get("culprit") else None
 
 
+def findings(job: Handle) -> list[dict[str, Any]]:
+    """Why it is pending, failed or hangs, as `vcjob why -o json` prints it."""
+    found: list[dict[str, Any]] = [msgspec.to_builtins(finding) for finding in job.why()]
+    return found
+
+
 def earlier(job: Handle) -> list[dict[str, Any]]:
     return [{"uid": run.uid, "phase": run.phase, "created": run.created} for run in job.earlier_runs()]
 
@@ -78,6 +84,7 @@ def detail(job: Handle) -> dict[str, Any]:
         "pods": pods(job),
         "events": events(job),
         "failure": failure(job),
+        "findings": findings(job),
         "notes": job.notes(),
         "earlier": earlier(job),
     }

@@ -6,11 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.local.conftest import Start, eventually, job, left_behind, python, ranks, task
-from vcjob.local.logs.failure import _LOST_A_PEER, last_lines
-from vcjob.report.failure import last_frame
 
 #: Rank 1 raises, closes its connection and takes its time to end; the others notice at once and are gone first.
 SLOW_TO_END = """
@@ -82,47 +78,3 @@ def test_only_the_last_attempt_counts(finish: Start) -> None:
     assert handle.phase == "Failed"
     culprit = handle.failure().culprit
     assert culprit and (culprit.exit_code, culprit.attempt) == (9, 1)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234",
-        "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error",
-        "ConnectionResetError: [Errno 104] Connection reset by peer",
-        "BrokenPipeError: [Errno 32] Broken pipe",
-    ],
-)
-def test_complaints_about_a_lost_peer_are_known(line: str) -> None:
-    assert _LOST_A_PEER.search(line)
-
-
-@pytest.mark.parametrize(
-    "line", ["ValueError: bad shape", "torch.OutOfMemoryError: CUDA out of memory", "KeyError: 'x'"]
-)
-def test_errors_of_one_s_own_are_not_taken_for_them(line: str) -> None:
-    assert not _LOST_A_PEER.search(line)
-
-
-TRACE = """warming up
-Traceback (most recent call last):
-  File "/x/train.py", line 10, in <module>
-    main()
-  File "/x/model.py", line 5, in forward
-    raise RuntimeError("boom")
-RuntimeError: boom
-[W] goodbye
-"""
-
-
-def test_the_last_frame_of_a_traceback_is_found() -> None:
-    assert last_frame(TRACE.splitlines()) == ("/x/model.py:5 in forward", "RuntimeError: boom")
-    assert last_frame(["all fine"]) == (None, None)
-
-
-def test_last_lines_are_bounded_and_progress_bars_show_their_last_state(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("x" * 1_000_000 + "\n" + "1%\r50%\r100%\nend\n")
-    lines = last_lines(str(log), 3)
-    assert lines[-2:] == ["100%", "end"] and len(lines[0]) <= 64 * 1024
-    assert last_lines(str(tmp_path / "none"), 3) == []

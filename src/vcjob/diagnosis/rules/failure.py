@@ -8,6 +8,7 @@ from vcjob.diagnosis.finding import Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
 from vcjob.diagnosis.rules import exceptions, exits
 from vcjob.diagnosis.rules.verdict import Matcher, Verdict
+from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect, suspects
 from vcjob.wellknown import causes, reasons
 
@@ -42,7 +43,7 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     victims = tuple(pod.name for pod in observation.pods if pod.name not in names and _is_victim(pod))
     message = f"{names[0]} {verdict.what}"
     if len(names) > 1:
-        message += f"; {_and(names[1:])} failed with the same error"
+        message += f"; {joined(names[1:])} failed with the same error"
     yield Finding(
         verdict.cause, message, Ranks(names, victims), first.evidence(), verdict.hint, verdict.confidence
     )
@@ -83,7 +84,7 @@ def stopped_ranks(observation: Observation) -> Iterator[Finding]:
         counted = "1 rank was" if len(cut) == 1 else f"{len(cut)} ranks were"
         yield Finding(
             causes.STILL_RUNNING,
-            f"{counted} still running when the job completed, and stopped: {_and(cut)}",
+            f"{counted} still running when the job completed, and stopped: {joined(cut)}",
             Ranks(tuple(cut)),
             hint="if they should finish, complete the job on their task, or raise minSuccess",
             confidence="low",
@@ -123,8 +124,3 @@ def _left_early(observation: Observation, complaint: Suspect) -> Finding | None:
 
 def _is_victim(pod: PodObservation) -> bool:
     return pod.end is not None and pod.end.exit_code != 0
-
-
-def _and(names: Sequence[str]) -> str:
-    shown = list(names[:8]) + ([f"{len(names) - 8} more"] if len(names) > 8 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

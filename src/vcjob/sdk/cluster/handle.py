@@ -9,25 +9,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vcjob.admission import defaults
 from vcjob.cluster.client.job_follower import JobFollower
 from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, moment_of
-from vcjob.errors import JobFailed, NoSuchJob, UserError, VcjobError, WaitTimeout
+from vcjob.errors import JobFailed, NoSuchJob, UserError, WaitTimeout
 from vcjob.lifecycle.status import Status
-from vcjob.report.failure import LAST_LINES, FailureReport
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster.connection import ClusterConnection
 from vcjob.sdk.cluster.follower import ClusterFollower
-from vcjob.sdk.cluster.pods import failure_report, pod_state
+from vcjob.sdk.cluster.pods import pod_state
 from vcjob.sdk.cluster.status import created_at, is_note, status_of
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.pod_choice import choose_container
 from vcjob.spec.job import Job
+
+if TYPE_CHECKING:
+    from vcjob.diagnosis.observation import Observation
 
 _PAUSE = 0.05
 _FRESH_SECONDS = 1.0
@@ -99,31 +101,16 @@ class ClusterHandle(Handle):
             return self._notes
         return [event["message"] for event in self.events() if is_note(event, self.uid)]
 
-    def failure(self) -> FailureReport:
-        status = self.status()
-        return failure_report(self.name, status, self.pods(), self._last_lines(status))
+    def observe(self) -> Observation:
+        from vcjob.diagnosis.collect import observe
+        from vcjob.sdk.cluster.observation import TAIL_LINES, add_output, event_observation
 
-    def _last_lines(self, status: Status) -> list[str]:
-        culprit = status.culprit
-        if culprit is None or culprit.failure is None or not culprit.failure.container:
-            return []
-        chosen = LogFilter(
-            tasks=(culprit.task,), containers=(culprit.failure.container,), attempt=culprit.attempt
-        )
-        try:
-            lines: list[bytes] = []
-            for step in self.log_chunks(chosen, tail=LAST_LINES):
-                if isinstance(step, float):
-                    time.sleep(step)
-                    continue
-                for chunk in step:
-                    if chunk.origin.index == culprit.index:
-                        lines += chunk.data.split(b"\n")[:-1]
-        except VcjobError:
-            return []  # the pod is deleted, or we may not read its logs
-        return [line.rstrip(b"\r").decode(errors="replace").rsplit("\r", 1)[-1] for line in lines][
-            -LAST_LINES:
-        ]
+        status, document = self.read()
+        observation = observe("cluster", Job(defaults.apply(document)), status, self.pods(), time.time())
+        observation.created_at = self.created
+        observation.events = [event_observation(event) for event in self.events()]
+        add_output(observation, lambda chosen: self.log_chunks(chosen, tail=TAIL_LINES, timestamps=True))
+        return observation
 
     # Logs
 

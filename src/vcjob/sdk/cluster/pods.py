@@ -1,6 +1,6 @@
-"""Pods and failures of a cluster in the data types that both backends use (`report`).
+"""Pods of a cluster in the data types that both backends use (`report`).
 
-Plain functions: they translate what the API server and the controller recorded, and ask nobody.
+Plain functions: they translate what the API server recorded, and ask nobody.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from typing import cast
 from vcjob.cluster.client.pod_view import PodView
 from vcjob.cluster.controller.cache.pod_facts import fact_of
 from vcjob.cluster.resources import ContainerStatus, Terminated, epoch
-from vcjob.lifecycle.status import Status
-from vcjob.report.failure import Culprit, FailureReport, last_frame, pod_name, signal_name
 from vcjob.report.podstate import ContainerState, Ended, Phase, PodState, Role
 
 
@@ -41,44 +39,6 @@ def pod_state(pod: PodView) -> PodState:
         deleted_at=epoch(deletion),
         containers=containers,
     )
-
-
-def failure_report(job: str, status: Status, pods: list[PodState], last_lines: list[str]) -> FailureReport:
-    """The pod that the controller recorded as the cause of the failure, with the last lines of its log."""
-    known = status.culprit
-    if known is None or known.failure is None:
-        return FailureReport(None, [])
-    failure = known.failure
-    frame, exception = last_frame(last_lines)
-    culprit = Culprit(
-        pod=f"{job}-{known.task}-{known.index}",
-        task=known.task,
-        index=known.index,
-        rank=known.rank,
-        attempt=known.attempt,
-        container=failure.container or "?",
-        exit_code=failure.exit_code if failure.exit_code is not None else 1,
-        reason=failure.reason,
-        signal=signal_name(failure.signal),
-        message=failure.message or None,
-        finished_at=failure.at,
-        frame=frame,
-        exception=exception,
-        stderr=last_lines,
-    )
-    victims = [
-        pod_name(pod)
-        for pod in pods
-        if (pod.task, pod.index) != (known.task, known.index) and _suffered(pod, failure.at)
-    ]
-    return FailureReport(culprit, victims)
-
-
-def _suffered(pod: PodState, at: float | None) -> bool:
-    if pod.phase == "Succeeded":
-        return False
-    # A cluster counts whole seconds.
-    return pod.finished_at is None or at is None or pod.finished_at >= int(at)
 
 
 def _container(status: ContainerStatus, role: Role) -> ContainerState:

@@ -9,25 +9,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vcjob.errors import NoSuchJob, UserError, WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import pods_of, settle
 from vcjob.local.jobs.requests import request
 from vcjob.local.jobs.store import Store
-from vcjob.local.logs.failure import explain
 from vcjob.local.logs.follower import Follower
 from vcjob.local.logs.reader import find_files, read_all
 from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.prestart import start_supervisor
-from vcjob.report.failure import FailureReport
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.local.events import as_event
 from vcjob.sdk.pod_choice import choose_container
 from vcjob.wellknown import reasons
+
+if TYPE_CHECKING:
+    from vcjob.diagnosis.observation import Observation
 
 _NOTED = (
     reasons.CORES_SHARED,
@@ -97,9 +98,11 @@ class LocalHandle(Handle):
         """What in the Job has another meaning here than on a cluster, and other things to know."""
         return [event.message for event in self._run.events() if event.reason in _NOTED]
 
-    def failure(self) -> FailureReport:
+    def observe(self) -> Observation:
+        from vcjob.local.logs.observation import collect
+
         status = settle(self._run)
-        return explain(self._run, status, pods_of(self._run))
+        return collect(self._run, status, pods_of(self._run))
 
     def trouble(self) -> str:
         """Why the job store cannot be written, or which file of this run is damaged, if so."""

@@ -1,0 +1,57 @@
+"""`vcjob why`: the causes of a pending, failed or hung job, with their evidence."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from vcjob.cli.options import job_argument, output_option
+
+if TYPE_CHECKING:
+    from vcjob.cli.style import Style
+    from vcjob.diagnosis.finding import Finding
+    from vcjob.sdk.backend import Where
+
+
+@click.command("why")
+@job_argument
+@output_option(("table", "json", "yaml"))
+def command(name: str, where: Where, output: str) -> None:
+    """Say why a job is pending, failed or hangs: the most likely cause first, with its evidence and what helps.
+
+    With -o json: {"findings": [{"cause", "message", "ranks", "evidence", "hint", "confidence"}]}. The causes are
+    listed in the reference. A job without a problem has no findings.
+    """
+    from vcjob.sdk.finding import find
+
+    job = find(name, **where)
+    findings = job.why()
+    if output != "table":
+        import msgspec
+
+        from vcjob.cli.objects import write_object
+
+        write_object({"findings": msgspec.to_builtins(findings)}, output)
+        return
+    from vcjob.cli.style import Style
+
+    style = Style(sys.stdout)
+    if not findings:
+        sys.stdout.write(f"{job.name} is {job.phase}; no problem was found\n")
+    for number, finding in enumerate(findings):
+        sys.stdout.write("\n" * (number > 0) + "\n".join(_lines(finding, style)) + "\n")
+
+
+def _lines(finding: Finding, style: Style) -> list[str]:
+    clean = style.clean
+    lines = [f"{style(finding.cause, 'bold', 'red')}: {clean(finding.message)}"]
+    lines += [f"  {clean(each.source)}: {clean(each.text)}" for each in finding.evidence]
+    if finding.ranks.victims:
+        lines.append(f"  ended because of it: {', '.join(finding.ranks.victims)}")
+    if finding.hint:
+        lines.append(f"  hint: {clean(finding.hint)}")
+    if finding.confidence != "high":
+        lines.append(f"  confidence: {finding.confidence}")
+    return lines

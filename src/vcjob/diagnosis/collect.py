@@ -1,0 +1,132 @@
+"""The part of an `Observation` that both backends share: the Job, its status and its pods.
+
+A backend calls `observe` and then adds what only it can know: log tails, events, sockets. Pure: no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from vcjob.diagnosis.observation import End, Observation, PodObservation
+from vcjob.lifecycle.status import Culprit, Status
+from vcjob.report.podstate import ContainerState, Ended, PodState
+from vcjob.spec.job import Job
+
+#: Nobody saw how the container ended, so its exit code says nothing.
+_UNSEEN = "ContainerStatusUnknown"
+_STOP_SIGNALS = (9, 15)
+
+
+def observe(backend: str, job: Job, status: Status, pods: Iterable[PodState], now: float) -> Observation:
+    """The job as recorded, without logs and events; of every pod the newest attempt."""
+    observed = [_pod(pod, job) for pod in newest_attempts(pods)]
+    observed.sort(key=lambda pod: (pod.rank is None, pod.rank or 0, pod.task, pod.index))
+    culprit = status.culprit
+    if culprit is not None and culprit.failure is not None:
+        known = {(pod.task, pod.index) for pod in observed}
+        if (culprit.task, culprit.index) not in known:
+            observed.append(_deleted_pod(job, culprit))
+    return Observation(
+        name=job.name,
+        backend=backend,
+        phase=str(status.phase),
+        reason=status.state.reason,
+        message=status.state.message,
+        now=now,
+        started_at=status.started,
+        finished_at=status.finished,
+        world_size=sum(pod.rank is not None for pod in observed) or None,
+        recorded=(culprit.task, culprit.index) if culprit is not None else None,
+        pods=observed,
+    )
+
+
+def newest_attempts(pods: Iterable[PodState]) -> list[PodState]:
+    """The last attempt of every index, of the last version of the job."""
+    ordered = sorted(pods, key=lambda pod: pod.attempt)
+    version = max((pod.version for pod in ordered), default=0)
+    newest = {(pod.task, pod.index): pod for pod in ordered}
+    return [pod for pod in newest.values() if pod.version == version]
+
+
+def counted_container(pod: PodState) -> tuple[ContainerState | None, Ended | None]:
+    """The container whose end counts, and that end: the first failure, else the end of the main container."""
+    failure = pod.first_failure()
+    if failure is not None:
+        container, ended = failure
+        if pod.phase == "Failed" or (
+            pod.phase != "Succeeded" and (container.ended is ended or container.waiting)
+        ):
+            return failure
+    main = next((each for each in pod.containers if each.role == "main"), None)
+    return main, main.ended if main else None
+
+
+def _pod(pod: PodState, job: Job) -> PodObservation:
+    container, ended = counted_container(pod)
+    waits = next((each for each in pod.containers if each.waiting), None)
+    spec = _container_spec(job, pod.task, container.name if container else "")
+    limits = (spec.get("resources") or {}).get("limits") or {}
+    return PodObservation(
+        pod=pod.name,
+        task=pod.task,
+        index=pod.index,
+        rank=pod.rank,
+        attempt=pod.attempt,
+        phase=pod.phase,
+        reason=pod.reason or "",
+        message=pod.message or "",
+        restarts=pod.restarts,
+        created_at=pod.created_at,
+        container=container.name if container else "",
+        end=_end(ended, pod) if ended else None,
+        waiting=waits.waiting or "" if waits else "",
+        waiting_message=waits.waiting_message or "" if waits else "",
+        memory_limit=str(limits.get("memory", "")),
+        command=tuple(map(str, (*(spec.get("command") or ()), *(spec.get("args") or ())))),
+    )
+
+
+def _end(ended: Ended, pod: PodState) -> End:
+    deleted = pod.deleted_at is not None and ended.signal in _STOP_SIGNALS
+    return End(
+        exit_code=ended.exit_code,
+        reason=ended.reason,
+        signal=ended.signal,
+        message=ended.message or "",
+        started_at=ended.started_at,
+        finished_at=ended.finished_at,
+        stopped=ended.stopped or deleted or ended.reason == _UNSEEN,
+        stopped_at=pod.deleted_at,
+    )
+
+
+def _deleted_pod(job: Job, culprit: Culprit) -> PodObservation:
+    """The pod that the status names, where it no longer exists."""
+    failure = culprit.failure
+    assert failure is not None
+    return PodObservation(
+        pod=f"{job.name}-{culprit.task}-{culprit.index}",
+        task=culprit.task,
+        index=culprit.index,
+        rank=culprit.rank,
+        attempt=culprit.attempt,
+        phase="Failed",
+        reason="Evicted" if culprit.event == "PodEvicted" else "",
+        message=failure.message,
+        container=failure.container or "",
+        end=End(
+            exit_code=failure.exit_code if failure.exit_code is not None else 1,
+            reason=failure.reason,
+            signal=failure.signal,
+            message=failure.message,
+            finished_at=failure.at,
+        ),
+    )
+
+
+def _container_spec(job: Job, task: str, container: str) -> dict[str, Any]:
+    found = job.task(task)
+    specs = [spec for _, spec in found.containers(0)] if found else []
+    return next((spec for spec in specs if spec.get("name") == container), {})

@@ -1,0 +1,42 @@
+"""Ranks that do not meet: the master does not listen, or a rank never connects to it.
+
+Only for running jobs, and only where the backend sees the sockets. A slow start looks the same for a while, so these
+findings need time and are never of high confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vcjob.diagnosis.finding import Evidence, Finding, Ranks
+from vcjob.diagnosis.observation import Observation, PodObservation
+from vcjob.diagnosis.rules.wording import joined
+from vcjob.wellknown import causes
+
+#: Importing torch takes seconds on a busy machine; a rank that is older than this and not connected is named.
+PATIENCE_SECONDS = 15.0
+
+
+def not_connected(observation: Observation) -> Iterator[Finding]:
+    """Some ranks are connected to the master's port, and others that run just as long are not."""
+    running = [pod for pod in observation.ranks() if pod.running and pod.connected is not None]
+    connected = [pod for pod in running if pod.connected]
+    missing = [pod for pod in running if not pod.connected and _age(observation, pod) > PATIENCE_SECONDS]
+    if observation.phase != "Running" or not observation.master_listens or not missing or len(connected) < 2:
+        return
+    names = tuple(pod.name for pod in missing)
+    verb = "has" if len(names) == 1 else "have"
+    waits = "waits" if len(connected) == 1 else "wait"
+    yield Finding(
+        causes.RANK_NOT_CONNECTED,
+        f"{joined(names)} {verb} not connected to the master for {_age(observation, missing[0]):.0f} s; "
+        f"{joined([pod.name for pod in connected])} {waits} there",
+        Ranks(names, tuple(pod.name for pod in connected)),
+        (Evidence("sockets", f"port {observation.master_port}: {len(connected)} of {len(running)} ranks"),),
+        "see what it does before init_process_group: `vcjob stacks`, or its output with `vcjob logs --rank`",
+        "medium",
+    )
+
+
+def _age(observation: Observation, pod: PodObservation) -> float:
+    return observation.now - (pod.created_at if pod.created_at is not None else observation.now)

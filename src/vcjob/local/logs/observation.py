@@ -1,0 +1,72 @@
+"""`collect()`: an `Observation` of a run on this machine.
+
+Called by the SDK's local handle. It reads the run folder and, while the job runs, the sockets of its ranks, and
+changes nothing. What cannot be read is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+
+from vcjob.diagnosis.collect import counted_container, newest_attempts, observe
+from vcjob.diagnosis.observation import EventObservation, Observation, PodObservation
+from vcjob.lifecycle.status import Status
+from vcjob.local.logs.tail import read_tail
+from vcjob.local.machine import connections
+from vcjob.local.run.run_dir import RunDir
+from vcjob.report.podstate import ContainerState, PodState
+
+#: Enough for a chain of tracebacks and torchrun's table below it.
+TAIL_LINES = 200
+_EVENTS = 200
+
+
+def collect(run: RunDir, status: Status, pods: list[PodState]) -> Observation:
+    observation = observe("local", run.job(), status, pods, time.time())
+    observation.created_at = run.created() / 1e9
+    observation.events = [
+        EventObservation(event.reason, event.message, event.type, at=event.time)
+        for event in run.events()[-_EVENTS:]
+    ]
+    states = {pod.name: pod for pod in newest_attempts(pods)}
+    for pod in observation.pods:
+        if pod.pod in states:
+            _add_output(run, pod, states[pod.pod])
+    port = status.resources.get("vcjob.io/master-port", "")
+    if port.isdigit() and not status.over:
+        _add_connections(observation, states, int(port))
+    return observation
+
+
+def _add_output(run: RunDir, pod: PodObservation, state: PodState) -> None:
+    container, ended = counted_container(state)
+    if container is None or ended is None:
+        return  # nothing has ended: what a rank prints while it runs is no evidence
+    restart = container.restarts if container.ended is ended else max(0, container.restarts - 1)
+    base = os.path.join(run.pod_folder(state.name, state.attempt), f"{container.name}.{restart}")
+    if ended.exit_code == 0:
+        return
+    tail = read_tail(f"{base}.err", TAIL_LINES)
+    pod.stderr, pod.error_at = tail
+    if not any(line.strip() for line in tail.lines):
+        pod.stderr = ()
+        pod.stdout, pod.error_at = read_tail(f"{base}.out", TAIL_LINES)
+
+
+def _add_connections(observation: Observation, states: dict[str, PodState], port: int) -> None:
+    """Who listens on the master's port, and which ranks are connected to it."""
+    sockets = connections.sockets_of(port)
+    if sockets is None:
+        return
+    observation.master_port = port
+    observation.master_listens = bool(sockets.listening)
+    for pod in observation.pods:
+        if pod.rank is not None and pod.running and pod.pod in states:
+            pids = _pids(states[pod.pod].containers)
+            pod.connected = connections.any_has(pids, sockets.connected | sockets.listening)
+
+
+def _pids(containers: Iterable[ContainerState]) -> list[int]:
+    return [each.pid for each in containers if each.role != "init" and each.pid is not None]

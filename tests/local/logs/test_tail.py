@@ -1,0 +1,28 @@
+"""The end of a log, and when its traceback was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vcjob.local.logs.index import ContainerIndex
+from vcjob.local.logs.tail import read_tail
+
+
+def test_last_lines_are_bounded_and_progress_bars_show_their_last_state(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("x" * 1_000_000 + "\n" + "1%\r50%\r100%\nend\n")
+    lines = read_tail(str(log), 3).lines
+    assert lines[-2:] == ("100%", "end") and len(lines[0]) <= 64 * 1024
+    assert read_tail(str(tmp_path / "none"), 3).lines == ()
+
+
+def test_the_time_of_the_traceback_is_not_the_time_of_the_last_line(tmp_path: Path) -> None:
+    log = tmp_path / "main.0.err"
+    index = ContainerIndex([str(log)])
+    text = ""
+    for moment, line in ((10.0, "start"), (20.0, "Traceback (most recent call last):"), (30.0, "uploading")):
+        text += f"{line}\n"
+        log.write_text(text)
+        index.received(0, len(text), moment)
+    index.close()
+    assert read_tail(str(log), 10).error_at == 20.0
