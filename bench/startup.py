@@ -1,4 +1,4 @@
-"""How long a user waits for an answer: `--help` and `validate` beside a bare interpreter."""
+"""How long a user waits for an answer: `--help` and `validate` compared with a bare interpreter."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def main() -> int:
         ratio = statistics.median(times[name] / times["bare"] for times in rounds)
         print(
             f"vcjob {name}: {ratio:.1f} x `python -c pass` in the median round (goal: at most {goal:.0f};"
-            f" at best {1000 * best[name]:.0f} ms beside {1000 * best['bare']:.0f} ms)"
+            f" at best {1000 * best[name]:.0f} ms compared with {1000 * best['bare']:.0f} ms)"
         )
         missed |= ratio > goal
     return 1 if missed else 0

@@ -1,4 +1,4 @@
-"""wait-for-master beside the loop that Volcano's own script waits by: the wait part of the race."""
+"""wait-for-master compared with the loop of Volcano's own script: the wait part of the race."""
 
 from __future__ import annotations
 

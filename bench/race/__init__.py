@@ -1,1 +1,1 @@
-"""The race: vcjob beside its peers, in one run."""
+"""The race: vcjob compared with its peers in one run."""

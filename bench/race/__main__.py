@@ -21,9 +21,9 @@ from .table import markdown, text
 #: In this order: first what needs the quietest machine.
 PARTS = {"launcher": "launcher", "waiting": "waiting", "growth": "growth", "controller": "controller_race"}
 TITLES = {
-    "controller": "The controller beside Volcano's",
-    "launcher": "Launching beside torchrun",
-    "waiting": "wait-for-master beside Volcano's loop",
+    "controller": "The controller compared with Volcano's",
+    "launcher": "Launching compared with torchrun",
+    "waiting": "wait-for-master compared with Volcano's loop",
     "growth": "Growth with the number of pods",
 }
 DOCS = ROOT / "docs" / "performance"

@@ -21,7 +21,7 @@ def user_of(name: str) -> str:
 
 def kubeconfig(cluster: Cluster, name: str, *, inner: bool = True) -> Path:
     """The account of this name, which may do everything, as a kubeconfig with its token. `inner`: for a process that
-    runs beside the API server."""
+    runs next to the API server."""
     accounts = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts"
     cluster.api.create(accounts, {"metadata": {"name": name}})
     binding = {

@@ -30,8 +30,8 @@ def ratios(title: str, rows: Sequence[Row]) -> str:
         drawing.bar(_LABELS, y + 3, min(row["ratio"], most) * scale, 13, "ours" if row["met"] else "missed")
         goal = _LABELS + min(row["goal"], most) * scale
         drawing.line([(goal, y), (goal, y + 19)], "goal")
-        beside = f"{row['ratio']:.2f} × {row['peer_name']}"
-        drawing.text(_LABELS + _ROOM + 10, y + 13, beside, "faint")
+        compared = f"{row['ratio']:.2f} × {row['peer_name']}"
+        drawing.text(_LABELS + _ROOM + 10, y + 13, compared, "faint")
     return drawing.svg()
 
 

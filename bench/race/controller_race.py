@@ -1,4 +1,4 @@
-"""The controllers beside each other: one after the other on the same kind of cluster, in alternation.
+"""The controllers compared with each other: one after the other on the same kind of cluster, in alternation.
 
     python -m bench.race.controller_race [--quick] [--scenarios abcde] [--rounds 3] [--append] [--tune]
 

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
     parser.add_argument("--keep", action="store_true", help="keep earlier figures of other scenarios")
     given = parser.parse_args(argv)
     if not TORCHRUN.exists():
-        print("no launcher race here: torch is not installed beside this interpreter", file=sys.stderr)
+        print("no launcher race here: torch is not installed for this interpreter", file=sys.stderr)
         return []
     rounds = given.rounds or (1 if given.quick else 7)
     ranks = given.ranks or ([4] if given.quick else [2, 4, 8])

@@ -20,7 +20,7 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    lines = ["| what | beside | vcjob | peer | ratio | goal | |", "|---|---|---|---|---|---|---|"]
+    lines = ["| what | compared with | vcjob | peer | ratio | goal | |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         goal = "" if row["goal"] is None else f"{row['goal']:g}"
         ours, peer = (f"{_number(row[side])} {row['unit']}".strip() for side in ("ours", "peer"))
@@ -30,7 +30,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def _title(row: Row) -> str:
-    return f"{row['name']}, beside {row['peer_name']}"
+    return f"{row['name']}, compared with {row['peer_name']}"
 
 
 def _verdict(row: Row) -> str:
