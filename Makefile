@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-# One more than there are cores: tests of processes wait now and then.
+# One more than the number of cores: tests of processes spend part of their time waiting.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Many of the fast tests wait for processes.
 FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
@@ -85,7 +85,7 @@ format: $(VENV)/.dev  ## format and fix what can be fixed
 bench: $(VENV)/.dev  ## the speed claims, as ratios measured in one run
 	@scripts/run-benches $(BIN)/python
 
-race: $(VENV)/.dev $(VENV)/.torch  ## beside Volcano, torchrun and others: QUICK=1 in minutes, ONLY=controller,launcher,waiting,growth
+race: $(VENV)/.dev $(VENV)/.torch  ## compare with Volcano, torchrun and others: QUICK=1 in minutes, ONLY=controller,launcher,waiting,growth
 	@scripts/test-packages
 	$(BIN)/python -m bench.race $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
@@ -101,13 +101,13 @@ cluster-down: $(VENV)/.dev  ## ends it and leaves nothing behind
 image: $(VENV)/.dev  ## the controller's container image, as an archive in dist/
 	$(BIN)/python -m scripts.build_image
 
-chart: $(VENV)/.run  ## the Helm chart, written anew from the manifests of `vcjob install`
+chart: $(VENV)/.run  ## generate the Helm chart from the manifests of `vcjob install`
 	$(BIN)/python scripts/make_chart.py
 
 reference: $(VENV)/.run  ## docs/reference, generated from the code
 	$(BIN)/python -m scripts.generate_reference
 
-requirements:  ## pin the dependencies anew, with hashes
+requirements:  ## pin the dependencies with hashes
 	@scripts/pin-requirements
 
 clean:  ## removes what make made in this folder
