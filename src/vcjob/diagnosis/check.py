@@ -11,6 +11,8 @@ Standing: TypeAlias = Literal["ok", "note", "missing"]
 
 
 class Check(msgspec.Struct, frozen=True):
+    """The result of one check of `vcjob doctor`: its topic, how it stands, one sentence, and what to do."""
+
     topic: str
     standing: Standing
     message: str

@@ -108,19 +108,23 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError):
-    pass
+    """400: the request is malformed, or strict validation rejects a field."""
 
 
 class Unauthorized(ApiError):
+    """401: the credentials are missing, wrong or expired."""
+
     default_hint = "the credentials were not accepted: log in again or check `kubectl config view --minify`"
 
 
 class Forbidden(ApiError):
+    """403: authorization, a quota or an admission plugin rejects the request."""
+
     default_hint = "the account lacks this permission; `kubectl auth can-i --list` shows what it may do"
 
 
 class NotFound(ApiError):
-    pass
+    """404: the object or its kind does not exist."""
 
 
 class MethodNotAllowed(ApiError):
@@ -128,23 +132,23 @@ class MethodNotAllowed(ApiError):
 
 
 class Conflict(ApiError):
-    pass
+    """409: the object has changed since it was read."""
 
 
 class AlreadyExists(Conflict):
-    pass
+    """409: an object of that name exists."""
 
 
 class Gone(ApiError):
-    pass
+    """410: the resource version is too old; list again."""
 
 
 class TooLarge(ApiError):
-    pass
+    """413: the object is larger than the server accepts."""
 
 
 class Invalid(ApiError):
-    pass
+    """422: the object breaks a rule of its kind."""
 
 
 class TooManyRequests(ApiError):

@@ -18,6 +18,8 @@ from vcjob.wellknown import reasons
 
 
 class Phase(StrEnum):
+    """The phases of a Job, as Volcano names them; docs/semantics.md has the transitions."""
+
     PENDING = "Pending"
     RUNNING = "Running"
     RESTARTING = "Restarting"

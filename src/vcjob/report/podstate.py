@@ -29,6 +29,8 @@ class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """One container of a pod: whether it runs, how often it was restarted, how it ended."""
+
     name: str
     role: Role
     pid: int | None = None
@@ -56,6 +58,8 @@ class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """One pod of a job, in the same form for both backends. Part of `Handle`'s interface."""
+
     task: str
     index: int
     name: str

@@ -59,6 +59,8 @@ class RunConfig(msgspec.Struct, omit_defaults=True):
 
 
 class Event(msgspec.Struct, omit_defaults=True):
+    """One line of a run's event file, in the terms of Kubernetes' events."""
+
     time: float
     type: str
     reason: str
