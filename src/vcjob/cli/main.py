@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "wait": ("vcjob.cli.wait", "Wait until a job is over."),
     "logs": ("vcjob.cli.logs", "Show the output of the ranks, each line with its rank."),
     "exec": ("vcjob.cli.exec", "Run a command next to a rank, in its environment."),
+    "stacks": ("vcjob.cli.stacks", "Show where every rank is, from its Python stack."),
     "events": ("vcjob.cli.events", "Show the events of a job."),
     "suspend": ("vcjob.cli.suspend", "End the pods of a job but keep it, to be resumed."),
     "resume": ("vcjob.cli.resume", "Start the pods of a suspended job again."),

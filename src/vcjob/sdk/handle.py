@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
-from vcjob.errors import JobFailed, UserError, VcjobError
+from vcjob.diagnosis.stacks import StackReport
+from vcjob.errors import BackendError, JobFailed, UserError, VcjobError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
@@ -161,6 +162,13 @@ class Handle(ABC):
         from vcjob.diagnosis.report import failure_report
 
         return failure_report(self.observe())
+
+    def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
+        """Where every rank that runs is, from its Python stack; `ranks` chooses some of them."""
+        raise BackendError(
+            "the stacks of ranks on a cluster cannot be read from here",
+            hint="if the image has py-spy, run `vcjob exec JOB --on cluster --rank N -- py-spy dump --pid 1`",
+        )
 
     def trouble(self) -> str:
         """Why the backend itself cannot work at present; empty if it can."""

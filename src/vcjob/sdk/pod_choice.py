@@ -1,10 +1,11 @@
 """Which container a command is run in: by rank, or by task and index; by default the rank's own container.
 
-Used by `Handle.exec` of both backends. A choice that does not name exactly one running pod is an error that lists them.
+Used by `Handle.exec` of both backends; `running_pods` also by `stacks` and `top`. A choice that does not name exactly one running pod is an error that lists them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vcjob.errors import UserError
@@ -19,9 +20,7 @@ def choose_container(
     job: Handle, rank: int | None, task: str | None, index: int | None, container: str | None
 ) -> tuple[PodState, ContainerState]:
     """A running container; UserError that lists what runs where the choice does not name exactly one pod."""
-    running = [pod for pod in job.pods() if _running(pod) and not pod.finished and pod.deleted_at is None]
-    if not running:
-        raise UserError(f"no pod of the job {job.name!r} is running: it is {job.phase}")
+    running = running_pods(job)
     found = [
         pod
         for pod in running
@@ -43,6 +42,20 @@ def choose_container(
             hint=f"running are: {', '.join(each.name for each in _running(pod))}",
         )
     return pod, next((each for each in named if each.role == "main"), named[0])
+
+
+def running_pods(job: Handle, ranks: Sequence[int] = ()) -> list[PodState]:
+    """The pods that run, or those of these ranks; UserError where there is none."""
+    running = [pod for pod in job.pods() if _running(pod) and not pod.finished and pod.deleted_at is None]
+    if not running:
+        raise UserError(f"no pod of the job {job.name!r} is running: it is {job.phase}")
+    chosen = [pod for pod in running if not ranks or pod.rank in ranks]
+    if not chosen:
+        raise UserError(
+            f"no running pod has the rank {', '.join(map(str, ranks))}",
+            hint=f"running are: {', '.join(pod_name(pod) for pod in running)}",
+        )
+    return chosen
 
 
 def _running(pod: PodState) -> list[ContainerState]:

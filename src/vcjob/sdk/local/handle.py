@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
+from vcjob.diagnosis.stacks import StackReport
 from vcjob.errors import NoSuchJob, UserError, WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import pods_of, settle
@@ -24,7 +25,7 @@ from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.local.events import as_event
-from vcjob.sdk.pod_choice import choose_container
+from vcjob.sdk.pod_choice import choose_container, running_pods
 from vcjob.wellknown import reasons
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ class LocalHandle(Handle):
 
         status = settle(self._run)
         return collect(self._run, status, pods_of(self._run))
+
+    def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
+        from vcjob.local.live.stacks import read_stacks
+
+        return read_stacks(running_pods(self, ranks))
 
     def trouble(self) -> str:
         """Why the job store cannot be written, or which file of this run is damaged, if so."""

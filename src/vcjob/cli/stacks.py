@@ -1,0 +1,40 @@
+"""`vcjob stacks`: where every rank of a running job is."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from vcjob.cli.options import job_argument, output_option
+
+if TYPE_CHECKING:
+    from vcjob.sdk.backend import Where
+
+
+@click.command("stacks")
+@job_argument
+@click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank (repeatable).")
+@click.option("--full", is_flag=True, help="Show every frame of each group, innermost first.")
+@output_option(("text", "json"))
+def command(name: str, where: Where, ranks: tuple[int, ...], full: bool, output: str) -> None:
+    """Show where every rank is, from its Python stack; ranks at the same place are shown together.
+
+    The stacks are read with py-spy from outside; the program needs no change and continues to run.
+    """
+    from vcjob.sdk.finding import find
+
+    report = find(name, **where).stacks(ranks=ranks)
+    if output == "json":
+        from vcjob.cli.json_text import to_json
+
+        sys.stdout.write(to_json(report.to_dict()))
+        return
+    from vcjob.cli.style import Style
+
+    style = Style(sys.stdout)
+    for group in report.groups():
+        sys.stdout.write(style.clean(str(group)) + "\n")
+        for frame in group.frames if full else ():
+            sys.stdout.write(style.clean(f"    {frame.function}  {frame.file}:{frame.line}") + "\n")

@@ -1,0 +1,122 @@
+"""Reads the Python stack of every rank of a local job, with py-spy, from outside the rank.
+
+py-spy stops a process for a few milliseconds and changes nothing in it. Whatever prevents a stack from being read
+becomes the rank's `problem`, one sentence; only a missing py-spy is an error. Used by the SDK.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from vcjob.diagnosis.observation import Frame
+from vcjob.diagnosis.stacks import RankStack, StackReport
+from vcjob.errors import BackendError
+from vcjob.local.live.rank_process import main_container, python_processes
+from vcjob.report.podstate import PodState
+
+_SECONDS = 10.0
+_AT_ONCE = 4
+_DEEPEST = 200
+
+_NOT_PYTHON = "its process is not Python"
+_NOT_PERMITTED = (
+    "this user may not attach to its process: run `vcjob stacks` as root, "
+    "or allow it with `sysctl kernel.yama.ptrace_scope=0`"
+)
+_NO_PTRACE = "this container may not attach to processes: it lacks the capability SYS_PTRACE"
+
+
+class _PySpyFrame(msgspec.Struct):
+    name: str
+    filename: str
+    line: int
+
+
+class _PySpyThread(msgspec.Struct):
+    os_thread_id: int | None
+    frames: list[_PySpyFrame]
+    thread_name: str | None = None
+
+
+_THREADS = msgspec.json.Decoder(list[_PySpyThread])
+
+
+def read_stacks(pods: Sequence[PodState]) -> StackReport:
+    """The stack of every rank in these running pods; BackendError where py-spy is missing."""
+    if sys.platform != "linux":
+        raise BackendError("the stacks of ranks can be read on Linux only")
+    py_spy = find_py_spy()
+    if py_spy is None:
+        raise BackendError(
+            "py-spy is not installed, and without it the stack of a rank cannot be read",
+            hint="install it with `pip install py-spy`",
+        )
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(lambda pod: _stacks_of_pod(pod, py_spy), pods))
+    stacks = [stack for each in found for stack in each]
+    return StackReport(tuple(sorted(stacks, key=lambda s: (s.rank is None, s.rank or 0, s.pod))))
+
+
+def find_py_spy() -> str | None:
+    """py-spy of this Python environment, else of PATH."""
+    own = os.path.join(os.path.dirname(sys.executable), "py-spy")
+    return own if os.access(own, os.X_OK) else shutil.which("py-spy")
+
+
+def _stacks_of_pod(pod: PodState, py_spy: str) -> list[RankStack]:
+    processes = python_processes(pod)
+    if not processes:
+        problem = _NOT_PYTHON if main_container(pod) is not None else "its container is not running"
+        return [RankStack(pod.name, pod.rank, problem=problem)]
+    return [_dump(pod.name, rank, pid, py_spy) for rank, pid in processes]
+
+
+def _dump(pod: str, rank: int | None, pid: int, py_spy: str) -> RankStack:
+    try:
+        ran = subprocess.run(
+            [py_spy, "dump", "--json", "--pid", str(pid)],
+            capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return RankStack(pod, rank, pid, problem=f"py-spy did not finish within {_SECONDS:g} s")
+    except OSError as error:
+        return RankStack(pod, rank, pid, problem=f"py-spy cannot be run: {error.strerror}")
+    if ran.returncode != 0:
+        return RankStack(pod, rank, pid, problem=problem_of(ran.stderr.decode(errors="replace")))
+    frames = main_thread(ran.stdout, pid)
+    if frames is None:
+        return RankStack(pod, rank, pid, problem="the output of py-spy cannot be understood")
+    return RankStack(pod, rank, pid, frames)
+
+
+def main_thread(output: bytes, pid: int) -> tuple[Frame, ...] | None:
+    """The frames of the main thread in py-spy's JSON, innermost first; None where it cannot be understood."""
+    try:
+        threads: list[Any] = _THREADS.decode(output)
+    except msgspec.MsgspecError:
+        return None
+    for thread in threads:
+        if thread.os_thread_id == pid or thread.thread_name == "MainThread":
+            return tuple(Frame(each.name, each.filename, each.line) for each in thread.frames[:_DEEPEST])
+    return ()
+
+
+def problem_of(error: str) -> str:
+    """Why py-spy failed, from its standard error, as one sentence."""
+    lowered = error.lower()
+    if "python version" in lowered:
+        return _NOT_PYTHON
+    if "permission denied" in lowered or "operation not permitted" in lowered:
+        return _NO_PTRACE if os.geteuid() == 0 else _NOT_PERMITTED
+    if "check that the process is running" in lowered or "no such process" in lowered:
+        return "its process has ended"
+    first = next((line for line in error.splitlines() if line.strip()), "py-spy failed without a message")
+    return f"py-spy: {first.removeprefix('Error: ').strip()[:200]}"

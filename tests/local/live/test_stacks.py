@@ -1,0 +1,115 @@
+"""`vcjob stacks`: real stacks of real ranks, and each thing that prevents one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local.conftest import Start, container, eventually, job, ranks, task, verb
+from vcjob.errors import BackendError
+from vcjob.local.live import stacks
+from vcjob.local.live.stacks import find_py_spy, main_thread, problem_of
+
+_PROGRAM = """\
+import os, time
+
+def compute():
+    while True:
+        sum(range(1000))
+
+def wait_for_data():
+    while True:
+        time.sleep(0.05)
+
+print("up", flush=True)
+wait_for_data() if os.environ["RANK"] == "0" else compute()
+"""
+
+needs_py_spy = pytest.mark.skipif(find_py_spy() is None, reason="py-spy is not installed")
+
+
+@needs_py_spy
+def test_every_rank_is_shown_at_its_place_also_below_a_shell(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_PROGRAM)
+    handle = start(job(*ranks(container(f"{sys.executable} train.py; true"))), cwd=tmp_path)
+    eventually(lambda: len([line for line in handle.logs() if line.text == "up"]) == 3)
+    shown = verb("stacks", "job")
+    assert shown.returncode == 0, shown.stderr
+    first, second = shown.stdout.splitlines()
+    assert first in ("ranks 1-2 are in compute, train.py:5", "ranks 1-2 are in compute, train.py:4"), (
+        shown.stdout
+    )
+    assert second == "rank 0 is in wait_for_data, train.py:9"
+    found = json.loads(verb("stacks", "job", "-o", "json", "--rank", "0").stdout)
+    assert [frame["function"] for frame in found["ranks"][0]["frames"]] == ["wait_for_data", "<module>"]
+    assert "wait_for_data  " in verb("stacks", "job", "--full").stdout
+
+
+@needs_py_spy
+def test_a_rank_that_is_not_python_says_so(start: Start) -> None:
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.phase == "Running")
+    assert verb("stacks", "job").stdout == "job-a-0 cannot be read: its process is not Python\n"
+
+
+def test_an_unknown_rank_and_a_job_that_is_over_are_errors(start: Start) -> None:
+    handle = start(job(task("a", "sleep 60")))
+    eventually(lambda: handle.phase == "Running")
+    wrong = verb("stacks", "job", "--rank", "7")
+    assert wrong.returncode == 2 and "no running pod has the rank 7" in wrong.stderr
+    handle.stop(now=True)
+    handle.wait(30)
+    over = verb("stacks", "job")
+    assert over.returncode == 2 and "no pod of the job 'job' is running: it is Terminated" in over.stderr
+    missing = verb("stacks", "nosuch")
+    assert missing.returncode == 2 and "Traceback" not in missing.stderr
+
+
+def test_a_missing_py_spy_is_one_sentence_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stacks, "find_py_spy", lambda: None)
+    with pytest.raises(BackendError, match="py-spy is not installed") as error:
+        stacks.read_stacks([])
+    assert error.value.hint == "install it with `pip install py-spy`"
+
+
+@pytest.mark.parametrize(
+    ("printed", "problem"),
+    [
+        (
+            "Error: Failed to find python version from target process\n\nStack backtrace:\n",
+            "its process is not Python",
+        ),
+        (
+            "Error: Failed to get process executable name. Check that the process is running.\n",
+            "its process has ended",
+        ),
+        ("Error: Something new\nmore\n", "py-spy: Something new"),
+        ("", "py-spy: py-spy failed without a message"),
+    ],
+)
+def test_an_error_of_py_spy_becomes_one_sentence(printed: str, problem: str) -> None:
+    assert problem_of(printed) == problem
+
+
+@pytest.mark.parametrize(("user", "words"), [(0, "SYS_PTRACE"), (1000, "ptrace_scope")])
+def test_a_refused_attach_says_what_would_permit_it(
+    user: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    assert words in problem_of("Permission Denied: Try running again with elevated permissions")
+
+
+def test_only_the_main_thread_counts() -> None:
+    frame = {"name": "f", "filename": "/a.py", "line": 3, "module": None}
+    threads = [
+        {"os_thread_id": 8, "thread_name": "Thread-1", "frames": []},
+        {"os_thread_id": 7, "thread_name": None, "frames": [frame] * 500},
+    ]
+    assert len(main_thread(json.dumps(threads).encode(), 7) or ()) == 200
+    assert main_thread(b"[]", 7) == ()
+    assert main_thread(b"not json", 7) is None
