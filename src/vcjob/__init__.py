@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         pytorch_job,
         render,
         run,
+        script_job,
         to_yaml,
         validate,
     )
@@ -74,6 +75,7 @@ __all__ = [
     "pytorch_job",
     "render",
     "run",
+    "script_job",
     "to_yaml",
     "validate",
 ]

@@ -253,7 +253,10 @@ def test_svc_is_opened_by_force_and_publishes_early_unless_the_user_has_a_say(
     assert [(plugin.name, found) for plugin, found in opened[1:]] == [("svc", options)]
 
 
-@pytest.mark.parametrize(("given", "value"), [("1", "1"), ("8", "8"), ("0x4", "4"), ("auto", "auto")])
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [("1", "1"), ("8", "8"), ("0x4", "4"), ("auto", "auto"), ("gpu", "gpu"), ("cpu", "cpu")],
+)
 def test_nproc_per_node_adds_what_torchrun_reads(given: str, value: str) -> None:
     made = job(
         task("master"), task("worker", 2), task("extra"), pytorch=["--port=99", f"--nproc-per-node={given}"]

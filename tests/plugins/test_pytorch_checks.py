@@ -63,7 +63,7 @@ def test_an_invalid_number_of_processes_is_refused(number: str) -> None:
         (
             "error",
             f"{LIST}[0]",
-            f"`--nproc-per-node={number}` must be a number of at least 1, or auto",
+            f"`--nproc-per-node={number}` must be a number of at least 1, auto, gpu or cpu",
             "write --nproc-per-node=auto",
         )
     ]

@@ -1,4 +1,4 @@
-"""`vcjob run`: start the Jobs of a file, stream their logs, report the result."""
+"""`vcjob run`: start the Jobs of a file, or a Python script as a Job, stream their logs, report the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from vcjob.cli.job_reference import job_reference
-from vcjob.cli.options import allow_unknown_option, backend_options, output_option, path_of
+from vcjob.cli.options import allow_unknown_option, backend_options, output_option
+from vcjob.cli.run_arguments import RunCommand
+from vcjob.cli.run_source import RunSource
+from vcjob.cli.script_options import ScriptOptions, script_options
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Backend, RunOptions, Where
@@ -16,33 +19,62 @@ if TYPE_CHECKING:
     from vcjob.sdk.loading import Loaded
 
 
-@click.command("run")
-@click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
+@click.command(
+    "run", cls=RunCommand, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")}
+)
+@click.argument("target", metavar="FILE|SCRIPT", type=click.Path(allow_dash=True))
+@click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @backend_options("The namespace for Jobs that name none.")
-@click.option("--job", "name", metavar="NAME", help="Only this Job of the file.  [default: all of them]")
+@click.option("--job", metavar="NAME", help="Only this Job of the file.  [default: all of them]")
 @click.option("-d", "--detach", is_flag=True, help="Return as soon as the job is started.")
+@script_options
+@click.option(
+    "--set",
+    "sets",
+    metavar="PATH=VALUE",
+    multiple=True,
+    help="Change a field of the Job, such as spec.tasks[1].replicas=4.",
+)
+@click.option(
+    "-e",
+    "--env",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Set an environment variable in every container.",
+)
 @click.option(
     "--image",
     "images",
-    metavar="IMAGE=COMMAND",
+    metavar="IMAGE[=COMMAND]",
     multiple=True,
-    help="On this machine: the command for an image whose container has none.",
+    help="Script: the image of its pods on a cluster. Job file, on this machine: the command for an image whose "
+    "container has none.",
 )
+@click.option("--dry-run", is_flag=True, help="Print the Job instead of starting it.")
 @click.option("--warm", is_flag=True, help="On this machine: import torch once and fork the ranks.")
 @allow_unknown_option
 @output_option(("table", "json", "yaml"))
 def command(
     *,
-    file: str,
+    target: str,
+    arguments: tuple[str, ...],
     where: Where,
-    name: str | None,
+    job: str | None,
     detach: bool,
+    script: ScriptOptions,
+    sets: tuple[str, ...],
+    env: tuple[str, ...],
     images: tuple[str, ...],
+    dry_run: bool,
     warm: bool,
     allow_unknown: bool,
     output: str,
 ) -> None:
-    """Start the Jobs of a file, stream their logs, report the result.
+    """Start the Jobs of a file, or a Python script as a Job, stream their logs, report the result.
+
+    A script runs as one rank, or with --workers N as N + 1 ranks; everything after it belongs to it:
+    `vcjob run --workers 2 train.py --epochs 3`. After a Job file, arguments for the program of every rank
+    follow `--`. torchrun's options --nnodes, --nproc-per-node, --standalone and --max-restarts work for scripts.
 
     On this machine ranks are processes; images are not used, only `command` and `args`. On a cluster
     (--on cluster) ranks are pods. Ctrl-C ends the job cleanly, a second Ctrl-C kills its ranks; on a cluster
@@ -52,25 +84,31 @@ def command(
     from vcjob.sdk.backend import RunOptions, open_backend
 
     backend = open_backend(where["on"], where["context"], where["kubeconfig"])
-    backend.check_local_options({"--image": images, "--warm": warm})
+    source = RunSource(target, arguments, script, images, sets, env, job, allow_unknown)
+    backend.check_local_options({"--image": source.image_commands, "--warm": warm})
+    if dry_run:
+        from vcjob.cli.objects import write_objects
+
+        loaded = source.load(backend)
+        write_objects([each.given[0] for each in loaded.select(job)], "yaml" if output == "table" else output)
+        return
     # Before anything else is loaded: a local supervisor loads at the same time.
     with backend.prestart(warm=warm):
         from vcjob.cli.follow import Interrupts, follow
         from vcjob.cli.problem_text import show_problems
-        from vcjob.sdk.loading import load
 
-        loaded = load(path_of(file), allow_unknown=allow_unknown, backend=backend.name)
+        loaded = source.load(backend)
         show_problems(loaded.warnings, sys.stderr)
         options = RunOptions(
             namespace=where["namespace"],
             allow_unknown=allow_unknown,
-            image_commands=images,
+            image_commands=source.image_commands,
             warm=warm,
-            text=_text_of(file),
+            text=None if source.changed else _text_of(target),
         )
         with Interrupts() as interrupts:
-            jobs = _start(backend, loaded.select(name), options)
-            named = [(job, job_reference(job, where)) for job in jobs]
+            jobs = _start(backend, loaded.select(job), options)
+            named = [(handle, job_reference(handle, where)) for handle in jobs]
             if detach and not interrupts.count:
                 _show_started(named, output)
             else:

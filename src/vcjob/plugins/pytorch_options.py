@@ -26,7 +26,8 @@ FLAGS = (
 MAX_PORT = 65535
 #: 68 years; the wait program counts hundredths of a second in 64 bits.
 MAX_TIMEOUT = 2**31 - 1
-AUTO = "auto"
+#: torchrun counts GPUs or cores itself; auto means GPUs where there are any.
+COUNTED_BY_TORCHRUN = ("auto", "gpu", "cpu")
 
 
 class PytorchOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ def parse_options(arguments: Sequence[str]) -> tuple[PytorchOptions, list[Proble
         wait_master_timeout=read.integer("wait-master-timeout"),
         wait_master_image=read.text("wait-master-image"),
         wait_master_set_user=read.boolean("wait-master-set-user"),
-        nproc_per_node=nproc if nproc == AUTO else str(parse_int(nproc) or ""),
+        nproc_per_node=nproc if nproc in COUNTED_BY_TORCHRUN else str(parse_int(nproc) or ""),
         disable_istio_sidecar=read.boolean("disable-istio-sidecar"),
         local_rank=read.boolean("local-rank"),
         given=dict(read.places),
@@ -94,11 +95,11 @@ def _bad_values(read: Flags) -> Iterator[Problem]:
             f"write --wait-master-image={DEFAULT_IMAGE}, or =self to use the image of the worker",
         )
     nproc = read.text("nproc-per-node")
-    if "nproc-per-node" in read.places and nproc != AUTO and (parse_int(nproc) or 0) < 1:
+    if "nproc-per-node" in read.places and nproc not in COUNTED_BY_TORCHRUN and (parse_int(nproc) or 0) < 1:
         yield error(
             read.where("nproc-per-node"),
-            f"`--nproc-per-node={show(nproc)}` must be a number of at least 1, or {AUTO}",
-            f"write --nproc-per-node={AUTO}",
+            f"`--nproc-per-node={show(nproc)}` must be a number of at least 1, auto, gpu or cpu",
+            "write --nproc-per-node=auto",
         )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vcjob.sdk.loading import Loaded, load, validate
     from vcjob.sdk.rendering import render
     from vcjob.sdk.running import run
+    from vcjob.sdk.scripting import script_job
     from vcjob.sdk.yaml_text import to_yaml
     from vcjob.spec.job import Job
     from vcjob.spec.problem import Problem
@@ -28,6 +29,7 @@ __all__ = [
     "pytorch_job",
     "render",
     "run",
+    "script_job",
     "to_yaml",
     "validate",
 ]
@@ -44,6 +46,7 @@ _MODULES = {
     "pytorch_job": "vcjob.sdk.building",
     "render": "vcjob.sdk.rendering",
     "run": "vcjob.sdk.running",
+    "script_job": "vcjob.sdk.scripting",
     "to_yaml": "vcjob.sdk.yaml_text",
     "validate": "vcjob.sdk.loading",
 }

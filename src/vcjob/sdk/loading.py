@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from vcjob.admission import admit
 from vcjob.errors import InvalidJob, UserError
+from vcjob.sdk.overrides import Overrides
 from vcjob.spec import bundle
 from vcjob.spec.document import Document
 from vcjob.spec.job import BackendName, Job
@@ -25,7 +26,12 @@ class Loaded:
     __slots__ = ("claims", "config_maps", "documents", "file", "given", "jobs", "problems", "secrets")
 
     def __init__(
-        self, source: Source, *, allow_unknown: bool = False, backend: BackendName | None = None
+        self,
+        source: Source,
+        *,
+        allow_unknown: bool = False,
+        backend: BackendName | None = None,
+        overrides: Overrides | None = None,
     ) -> None:
         found = bundle.load(source.doc if isinstance(source, Job) else source)
         self.file = found.file
@@ -39,6 +45,8 @@ class Loaded:
         self.documents: list[Document] = []
         self.problems: list[Problem] = list(found.problems)
         for document in found.jobs:
+            if overrides:
+                overrides.apply(document.data)
             admission = admit(document, allow_unknown=allow_unknown, backend=backend)
             self.problems += admission.problems
             if admission.job is not None:
@@ -77,12 +85,19 @@ class Loaded:
         return selected
 
 
-def load(source: Source, *, allow_unknown: bool = False, backend: BackendName | None = None) -> Loaded:
+def load(
+    source: Source,
+    *,
+    allow_unknown: bool = False,
+    backend: BackendName | None = None,
+    overrides: Overrides | None = None,
+) -> Loaded:
     """The Jobs of a source, checked and defaulted; InvalidJob with every problem where one is wrong.
 
     With `allow_unknown`, fields that the schema does not know pass. `backend`: where it will run.
+    `overrides`: changes to the Jobs before they are checked.
     """
-    loaded = Loaded(source, allow_unknown=allow_unknown, backend=backend)
+    loaded = Loaded(source, allow_unknown=allow_unknown, backend=backend, overrides=overrides)
     if has_errors(loaded.problems):
         raise InvalidJob(loaded.problems)
     return loaded

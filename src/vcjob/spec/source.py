@@ -24,6 +24,11 @@ def read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
     if str(path) == "-":
         return _STDIN, decode(sys.stdin.buffer.read(MAX_BYTES + 1), _STDIN)
     name = os.fspath(path)
+    if name.endswith(".py"):
+        raise SourceError(
+            f"{name}: is a Python script, not a Job file",
+            hint=f"run it with `vcjob run {name}`, or write a Job file for it with `vcjob init {name}`",
+        )
     try:
         raw = _read(FilePath(name), name)
     except FileNotFoundError:

@@ -1,0 +1,80 @@
+"""What `vcjob run` starts: the Jobs of a file with the changes that the user typed, or the Job of a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vcjob.cli.options import path_of
+from vcjob.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vcjob.cli.script_options import ScriptOptions
+    from vcjob.sdk.backend import Backend
+    from vcjob.sdk.loading import Loaded
+
+
+class RunSource(NamedTuple):
+    """The command line of `run`, as far as it says what to run."""
+
+    target: str
+    arguments: Sequence[str]
+    script: ScriptOptions
+    images: Sequence[str]
+    sets: Sequence[str]
+    env: Sequence[str]
+    job: str | None
+    allow_unknown: bool
+
+    @property
+    def is_script(self) -> bool:
+        return self.script.module or self.target.endswith(".py")
+
+    @property
+    def image_commands(self) -> Sequence[str]:
+        """The commands that stand for images; for a script, `--image` is the image of its pods instead."""
+        return () if self.is_script else self.images
+
+    @property
+    def changed(self) -> bool:
+        """Whether the Job is not the one in the file."""
+        return bool(self.is_script or self.sets or self.env or self.arguments)
+
+    def load(self, backend: Backend) -> Loaded:
+        from vcjob.sdk.loading import load
+        from vcjob.sdk.overrides import Overrides, parse_env
+
+        env = parse_env(self.env)
+        if self.is_script:
+            overrides = Overrides(self.sets, env, (), self.job)
+            return load(self._script_job(backend), backend=backend.name, overrides=overrides)
+        if self.script.given():
+            raise UserError(
+                f"{self.script.given()[0]} is for a Python script, and {self.target} is a Job file",
+                hint="change a field of the Job with --set, such as --set spec.tasks[1].replicas=4",
+            )
+        return load(
+            path_of(self.target),
+            allow_unknown=self.allow_unknown,
+            backend=backend.name,
+            overrides=Overrides(self.sets, env, self.arguments, self.job),
+        )
+
+    def _script_job(self, backend: Backend) -> dict[str, Any]:
+        from vcjob.sdk.scripting import script_job
+
+        if len(self.images) > 1 or any("=" in image for image in self.images):
+            raise UserError(
+                f"--image {self.images[-1]}: a script runs in one image",
+                hint="give the name of the image, without a command",
+            )
+        module = self.script.module
+        return script_job(
+            None if module else self.target,
+            module=self.target if module else None,
+            args=self.arguments,
+            image=self.images[0] if self.images else None,
+            on=backend.name,
+            **self.script.arguments(),
+        )

@@ -1,0 +1,181 @@
+"""Changes to a Job that a user gives with the run instead of in the file: `--set`, `--env`, and arguments after `--`.
+
+`loading.Loaded` applies them to the document before it is checked, so that a wrong value is reported like one in the
+file. A path or value that cannot be applied is a UserError.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vcjob.errors import UserError
+
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
+_SHELLS = ("sh", "bash", "dash", "zsh")
+_EXAMPLE = "for example --set spec.tasks[1].replicas=4, or by name: --set spec.tasks[worker].replicas=4"
+
+
+class Overrides(NamedTuple):
+    """`sets` are `PATH=VALUE`, `env` goes into every container, `arguments` to the program of every rank."""
+
+    sets: Sequence[str] = ()
+    env: Mapping[str, str] = {}
+    arguments: Sequence[str] = ()
+    #: Only the Job of this name.
+    job: str | None = None
+
+    def apply(self, job: dict[str, Any]) -> None:
+        """Change the document of a Job in place."""
+        if self.job is not None and (job.get("metadata") or {}).get("name") != self.job:
+            return
+        for each in self.sets:
+            _set(job, each)
+        for task in _items((job.get("spec") or {}).get("tasks")):
+            containers = list(_items(_pod_spec(task).get("containers")))
+            for container in containers:
+                _set_env(container, self.env)
+            if self.arguments and containers and _has_rank(job, task):
+                _add_arguments(task, containers[0], self.arguments)
+
+    def __bool__(self) -> bool:
+        return bool(self.sets or self.env or self.arguments)
+
+
+def parse_env(given: Sequence[str]) -> dict[str, str]:
+    """`K=V` as it is; `K` alone takes the value of the caller's environment."""
+    env = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not name:
+            raise UserError(f"--env {each!r} is not NAME=VALUE", hint="for example --env NCCL_DEBUG=INFO")
+        if not equals and name not in os.environ:
+            raise UserError(f"--env {name}: this variable is not set here", hint=f"write --env {name}=VALUE")
+        env[name] = value if equals else os.environ[name]
+    return env
+
+
+def _set(job: dict[str, Any], given: str) -> None:
+    path, equals, text = given.partition("=")
+    steps = list(_steps(path))
+    if not equals or not steps:
+        raise UserError(f"--set {given!r} is not PATH=VALUE", hint=_EXAMPLE)
+    parent: Any = job
+    for place, step in enumerate(steps[:-1]):
+        parent = _child(parent, step, path, steps[:place])
+    value = _value(path, text)
+    key = _key(parent, steps[-1], path, steps[:-1])
+    if isinstance(parent, list) and key == len(parent):
+        parent.append(value)
+    else:
+        parent[key] = value
+
+
+def _steps(path: str) -> Iterator[str]:
+    position = 0
+    while position < len(path):
+        match = _STEP.match(path, position)
+        if match is None:
+            raise UserError(f"`{path}` is not the path of a field", hint=_EXAMPLE)
+        yield match[1] or match[2]
+        position = match.end()
+
+
+def _child(parent: Any, step: str, path: str, before: list[str]) -> Any:
+    key = _key(parent, step, path, before)
+    if isinstance(parent, dict) and parent.get(key) is None:
+        parent[key] = {}
+    if isinstance(parent, list) and key == len(parent):
+        parent.append({})
+    return parent[key]
+
+
+def _key(parent: Any, step: str, path: str, before: list[str]) -> Any:
+    """The key of a mapping, or the position in a list: by number or by the `name` of an item."""
+    where = ".".join(before) or "the Job"
+    if isinstance(parent, dict):
+        return step
+    if not isinstance(parent, list):
+        raise UserError(f"--set {path}: {where} has no fields: it is a value", hint=_EXAMPLE)
+    if not step.isdecimal():
+        names = [item.get("name") if isinstance(item, dict) else None for item in parent]
+        if step not in names:
+            known = ", ".join(str(name) for name in names if name)
+            raise UserError(
+                f"--set {path}: {where} has no item named {step!r}",
+                hint=f"its items are: {known}" if known else "give its position, starting with 0",
+            )
+        return names.index(step)
+    if int(step) > len(parent):
+        raise UserError(
+            f"--set {path}: {where} has {len(parent)} item{'' if len(parent) == 1 else 's'}",
+            hint="positions start with 0; the position after the last item adds one",
+        )
+    return int(step)
+
+
+def _value(path: str, text: str) -> Any:
+    """A value as YAML reads it: a number, true, text, `[a, b]` or `{a: b}`; nothing, or null, removes the field."""
+    from vcjob.spec.source import load_documents
+
+    documents = load_documents(text, f"--set {path}")
+    problems = [problem for document in documents for problem in document.problems]
+    if problems or len(documents) > 1:
+        reason = problems[0].message if problems else "it has several documents"
+        raise UserError(f"--set {path}: the value is not valid YAML: {reason}", hint="put text in quotes")
+    return documents[0].data if documents else None
+
+
+def _set_env(container: dict[str, Any], env: Mapping[str, str]) -> None:
+    if not env:
+        return
+    kept = [each for each in _items(container.get("env")) if each.get("name") not in env]
+    container["env"] = [*kept, *({"name": name, "value": value} for name, value in env.items())]
+
+
+def _add_arguments(task: dict[str, Any], container: dict[str, Any], arguments: Sequence[str]) -> None:
+    command = container.get("command")
+    words = [*command, *(container.get("args") or [])] if isinstance(command, list) else []
+    added = list(arguments)
+    if len(words) > 2 and str(words[0]).rpartition("/")[2] in _SHELLS and words[1] == "-c":
+        if "$@" not in str(words[2]):
+            raise UserError(
+                f"the task {task.get('name')!r} runs a shell line, which does not use arguments: {words[2]!r}",
+                hint=f'add "$@" where the arguments belong, or run the program without a shell: {_unwrapped(words[2])}',
+            )
+        if len(words) == 3:
+            added.insert(0, str(words[0]))  # the first word after the line is $0
+    container["args"] = [*(container.get("args") or []), *added]
+
+
+def _unwrapped(line: object) -> str:
+    try:
+        return f"command: [{', '.join(shlex.split(str(line)))}]"
+    except ValueError:
+        return "command: [python, train.py]"
+
+
+def _has_rank(job: dict[str, Any], task: dict[str, Any]) -> bool:
+    """Whether the task has ranks; without the pytorch plugin every task gets the arguments."""
+    plugins = job["spec"].get("plugins")
+    if not isinstance(plugins, dict) or "pytorch" not in plugins:
+        return True
+    from vcjob.plugins.pytorch_options import parse_options
+
+    given = plugins["pytorch"]
+    options, _ = parse_options([str(each) for each in given] if isinstance(given, list) else [])
+    return task.get("name") in (options.master, options.worker)
+
+
+def _pod_spec(task: dict[str, Any]) -> dict[str, Any]:
+    template = task.get("template")
+    spec = template.get("spec") if isinstance(template, dict) else None
+    return spec if isinstance(spec, dict) else {}
+
+
+def _items(value: Any) -> Iterator[dict[str, Any]]:
+    """The mappings of a list; what is wrong with others is reported when the Job is checked."""
+    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())

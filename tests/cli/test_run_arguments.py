@@ -1,0 +1,129 @@
+"""How the command line of `vcjob run` is divided between vcjob and the program; nothing is started here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.conftest import GUIDE, Vcjob
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    return tmp_path / "train.py"
+
+
+def shown(vcjob: Vcjob, *words: object) -> dict[str, Any]:
+    result = vcjob("run", "--dry-run", *words)
+    assert (result.code, result.err) == (0, "")
+    job: dict[str, Any] = yaml.safe_load(result.out)
+    return job
+
+
+def program(job: dict[str, Any]) -> list[str]:
+    container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    words: list[str] = [*container.get("command", []), *container.get("args", [])]
+    return words[1:]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["train.py", "--workers", "3", "-d"], ["train.py", "--workers", "3", "-d"]),
+        (["train.py", "--", "--epochs", "3"], ["train.py", "--epochs", "3"]),
+        (["--", "train.py", "a", "--", "b"], ["train.py", "a", "--", "b"]),
+        (["-m", "package.train", "--epochs", "3"], ["-m", "package.train", "--epochs", "3"]),
+        (["-m", "--name", "x", "package", "-h"], ["-m", "package", "-h"]),
+    ],
+)
+def test_everything_after_a_script_or_module_belongs_to_it(
+    vcjob: Vcjob, script: Path, words: list[str], command: list[str]
+) -> None:
+    job = shown(vcjob, *words)
+    assert program(job) == command
+    assert len(job["spec"]["tasks"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "workers", "plugin"),
+    [
+        (["--nnodes", "4"], 3, []),
+        (["--nnodes=1", "--standalone"], 0, []),
+        (["--nproc-per-node=2"], 0, ["--nproc-per-node=2"]),
+        (["--nproc_per_node", "gpu", "--standalone"], 0, ["--nproc-per-node=gpu"]),
+    ],
+)
+def test_the_flags_of_torchrun_work(
+    vcjob: Vcjob, script: Path, flags: list[str], workers: int, plugin: list[str]
+) -> None:
+    job = shown(vcjob, *flags, "train.py")
+    assert sum(task["replicas"] for task in job["spec"]["tasks"]) == workers + 1
+    assert job["spec"]["plugins"]["pytorch"] == plugin
+
+
+def test_max_restarts_restarts_the_whole_job(vcjob: Vcjob, script: Path) -> None:
+    spec = shown(vcjob, "--max-restarts", 2, "train.py")["spec"]
+    assert (spec["maxRetry"], spec["policies"]) == (3, [{"event": "PodFailed", "action": "RestartJob"}])
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["--rdzv-backend=c10d", "train.py"], "--rdzv-backend is an option of torchrun", "no rendezvous"),
+        (["--node_rank", "0", "train.py"], "--node-rank is an option of torchrun", "--workers"),
+        (["--no-python", "train.py"], "--no-python is an option of torchrun", "vcjob init"),
+        (["--nnodes=1:4", "train.py"], "does not change while it runs", "--workers"),
+        (["--nnodes=2", "--workers=1", "train.py"], "mean the same", "--workers N-1"),
+        (["--standalone", "--workers=1", "train.py"], "means one pod", "leave one out"),
+        (["torchrun", "--nproc-per-node=2", "train.py"], "takes the script", "vcjob run --nproc 4 train.py"),
+        (["--image", "a=b", "train.py"], "runs in one image", "without a command"),
+        (["--on", "cluster", "train.py"], "no image is named", "--image IMAGE"),
+        (["--set", "spec.tasks[3].replicas=1", "train.py"], "has 1 item", "start with 0"),
+    ],
+)
+def test_what_does_not_work_is_answered(
+    vcjob: Vcjob, script: Path, words: list[str], message: str, hint: str
+) -> None:
+    result = vcjob("run", *words)
+    assert result.code == 2
+    assert message in result.err.splitlines()[0] and hint in result.err.splitlines()[1]
+
+
+def test_options_may_follow_a_job_file_and_arguments_follow_two_dashes(vcjob: Vcjob) -> None:
+    job = shown(vcjob, GUIDE, "--set", "spec.tasks[1].replicas=4", "-e", "A=1", "--", "--epochs", "3")
+    master, worker = job["spec"]["tasks"]
+    assert worker["replicas"] == 4
+    for task in (master, worker):
+        container = task["template"]["spec"]["containers"][0]
+        assert container["args"] == ["--epochs", "3"]
+        assert container["env"] == [{"name": "A", "value": "1"}]
+
+
+def test_an_option_for_scripts_is_refused_for_a_job_file(vcjob: Vcjob) -> None:
+    result = vcjob("run", "--workers", 3, GUIDE)
+    assert result.code == 2
+    assert "--workers is for a Python script" in result.err and "--set spec.tasks[1].replicas=4" in result.err
+
+
+def test_a_second_file_is_refused(vcjob: Vcjob) -> None:
+    result = vcjob("run", GUIDE, "other.yaml")
+    assert result.code == 2 and "unexpected argument 'other.yaml'" in result.err
+
+
+@pytest.mark.parametrize("verb", ["validate", "render"])
+def test_a_script_where_a_job_file_belongs_is_answered(vcjob: Vcjob, script: Path, verb: str) -> None:
+    result = vcjob(verb, "train.py")
+    assert result.code == 2
+    assert "is a Python script, not a Job file" in result.out + result.err
+    assert "vcjob run train.py" in result.out + result.err
+
+
+def test_the_same_script_goes_to_a_cluster_with_an_image(vcjob: Vcjob, script: Path) -> None:
+    here = shown(vcjob, "--workers=1", "--image=registry.example/train:1", "train.py", "x")
+    there = shown(vcjob, "--on=cluster", "--workers=1", "--image=registry.example/train:1", "train.py", "x")
+    assert here == there

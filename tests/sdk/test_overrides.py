@@ -1,0 +1,120 @@
+"""Changes to a Job that come with the run: fields, environment, arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import vcjob
+from vcjob.sdk.overrides import Overrides, parse_env
+
+
+def changed(*sets: str, job: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    document = job if job is not None else vcjob.pytorch_job("a", command=["python", "train.py"], workers=2)
+    Overrides(sets, **options).apply(document)
+    return document
+
+
+def container(job: dict[str, Any], task: int = 0, number: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = job["spec"]["tasks"][task]["template"]["spec"]["containers"][number]
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", ["spec.tasks[1].replicas", "spec.tasks[worker].replicas", "spec.tasks.1.replicas"]
+)
+def test_an_item_of_a_list_is_found_by_its_position_or_its_name(path: str) -> None:
+    assert changed(f"{path}=4")["spec"]["tasks"][1]["replicas"] == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4", 4),
+        ("true", True),
+        ("'4'", "4"),
+        ("a=b", "a=b"),
+        ("[a, 1]", ["a", 1]),
+        ("{a: 1}", {"a": 1}),
+        ("", None),
+    ],
+)
+def test_a_value_is_what_it_would_be_in_the_file(text: str, value: object) -> None:
+    assert changed(f"spec.x={text}")["spec"]["x"] == value
+
+
+def test_missing_mappings_are_made_and_a_key_may_have_dots_in_brackets() -> None:
+    job = changed(
+        "metadata.labels[app.kubernetes.io/name]=bert", "spec.policies=[]", "spec.policies[0].action=AbortJob"
+    )
+    assert job["metadata"]["labels"] == {"app.kubernetes.io/name": "bert"}
+    assert job["spec"]["policies"] == [{"action": "AbortJob"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("spec.queue", "is not PATH=VALUE"),
+        ("=3", "is not PATH=VALUE"),
+        ("spec..queue=a", "is not the path of a field"),
+        ("spec.tasks[7].replicas=1", "spec.tasks has 2 items"),
+        ("spec.tasks[chief].replicas=1", "has no item named 'chief'"),
+        ("metadata.name.first=1", "has no fields"),
+        ("spec.queue=[a", "not valid YAML"),
+    ],
+)
+def test_what_cannot_be_set_is_refused_with_the_reason(given: str, message: str) -> None:
+    with pytest.raises(vcjob.UserError) as refused:
+        changed(given)
+    assert message in refused.value.message and refused.value.hint
+
+
+def test_a_wrong_field_is_reported_as_if_it_were_in_the_file() -> None:
+    with pytest.raises(vcjob.InvalidJob, match=r"spec.tasks\[1\].replcas"):
+        vcjob.load(
+            vcjob.pytorch_job("a", script="train.py"), overrides=Overrides(["spec.tasks[1].replcas=4"])
+        )
+
+
+def test_a_variable_replaces_one_of_the_same_name_in_every_container() -> None:
+    job = vcjob.pytorch_job("a", script="train.py", env={"A": "1", "B": "2"})
+    changed(job=job, env={"A": "9", "C": ""})
+    for task in (0, 1):
+        assert {each["name"]: each["value"] for each in container(job, task)["env"]} == {
+            "B": "2",
+            "A": "9",
+            "C": "",
+        }
+
+
+def test_a_variable_without_a_value_has_that_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERE", "yes")
+    assert parse_env(["HERE", "A=b=c"]) == {"HERE": "yes", "A": "b=c"}
+    with pytest.raises(vcjob.UserError, match="not set here"):
+        parse_env(["NOT_SET_ANYWHERE"])
+
+
+def test_arguments_go_to_the_first_container_of_the_tasks_with_ranks() -> None:
+    job = vcjob.pytorch_job("a", command=["python", "train.py"], workers=1)
+    job["spec"]["tasks"].append({**job["spec"]["tasks"][0], "name": "tensorboard"})
+    job["spec"]["tasks"][2]["template"] = {"spec": {"containers": [{"name": "t", "image": "t"}]}}
+    job["spec"]["tasks"][0]["template"]["spec"]["containers"].append({"name": "sidecar", "image": "s"})
+    changed(job=job, arguments=["--epochs", "3"])
+    assert container(job)["args"] == container(job, 1)["args"] == ["--epochs", "3"]
+    assert "args" not in container(job, 0, 1) and "args" not in container(job, 2)
+
+
+def test_arguments_reach_a_shell_line_that_uses_them_and_no_other() -> None:
+    uses = vcjob.pytorch_job("a", command=["sh", "-c", 'exec python train.py "$@"'], workers=0)
+    assert container(changed(job=uses, arguments=["--x"]))["args"] == ["sh", "--x"]
+    ignores = vcjob.pytorch_job("a", command=["bash", "-c", "python train.py"], workers=0)
+    with pytest.raises(vcjob.UserError, match="runs a shell line") as refused:
+        changed(job=ignores, arguments=["--x"])
+    assert "command: [python, train.py]" in (refused.value.hint or "")
+
+
+def test_only_the_job_that_is_named_is_changed() -> None:
+    job = vcjob.pytorch_job("a", script="train.py")
+    Overrides(["spec.queue=q"], job="b").apply(job)
+    assert "queue" not in job["spec"]
