@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import re
 
-from scripts.generate_reference import ARCHITECTURE, FOLDER, ROOT, architecture, pages
+import pytest
+
+from scripts.generate_reference import (
+    ARCHITECTURE,
+    FOLDER,
+    PLUGIN_GUIDES,
+    ROOT,
+    architecture,
+    pages,
+    plugin_guide,
+)
 
 
 def test_the_reference_pages_are_up_to_date() -> None:
@@ -16,6 +26,13 @@ def test_the_reference_pages_are_up_to_date() -> None:
 
 def test_the_diagram_of_the_layers_is_up_to_date() -> None:
     assert ARCHITECTURE.read_text(encoding="utf-8") == architecture(), "run `make reference`"
+
+
+@pytest.mark.parametrize("language", PLUGIN_GUIDES)
+def test_the_table_of_the_plugins_arguments_is_up_to_date(language: str) -> None:
+    written = PLUGIN_GUIDES[language].read_text(encoding="utf-8")
+    assert written == plugin_guide(language), "run `make reference`"
+    assert "`--nproc-per-node=8`" in written
 
 
 def test_every_file_that_the_architecture_page_names_exists() -> None:

@@ -34,12 +34,13 @@ _QUOTES = "\"'\u201c\u201d\u2018\u2019`"
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """One argument of a plugin. `ours` marks an extension that Volcano does not know."""
+    """One argument of a plugin. `ours` marks an extension that Volcano does not know; `meaning` is for the documentation."""
 
     name: str
     kind: Kind
     default: Value
     ours: bool = False
+    meaning: str = ""
 
 
 class Flags:

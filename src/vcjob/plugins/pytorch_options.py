@@ -12,16 +12,50 @@ from vcjob.spec.problem import Problem, error, warning
 from vcjob.spec.wording import show
 
 FLAGS = (
-    Flag("master", "string", "master"),
-    Flag("worker", "string", "worker"),
-    Flag("port", "int", 23456),
-    Flag("wait-master-enabled", "bool", False),
-    Flag("wait-master-timeout", "int", 300),
-    Flag("wait-master-image", "string", DEFAULT_IMAGE),
-    Flag("wait-master-set-user", "bool", True, ours=True),
-    Flag("nproc-per-node", "string", "", ours=True),
-    Flag("disable-istio-sidecar", "bool", False, ours=True),
-    Flag("local-rank", "bool", True, ours=True),
+    Flag("master", "string", "master", meaning="The task that contains rank 0."),
+    Flag("worker", "string", "worker", meaning="The task that contains the other ranks."),
+    Flag("port", "int", 23456, meaning="The port of rank 0, opened in every container."),
+    Flag("wait-master-enabled", "bool", False, meaning="Workers wait for the master in an init container."),
+    Flag(
+        "wait-master-timeout",
+        "int",
+        300,
+        meaning="Seconds to wait for the master. Only with `--wait-master-enabled`.",
+    ),
+    Flag(
+        "wait-master-image",
+        "string",
+        DEFAULT_IMAGE,
+        meaning="Image of the init container; `self` is the worker's own image. Only with `--wait-master-enabled`.",
+    ),
+    Flag(
+        "wait-master-set-user",
+        "bool",
+        True,
+        ours=True,
+        meaning="Run the init container as user 65534 if the pod names no user. Only with `--wait-master-enabled`.",
+    ),
+    Flag(
+        "nproc-per-node",
+        "string",
+        "",
+        ours=True,
+        meaning="Processes that `torchrun` starts in each pod: a number, or `auto`. Sets `PET_*` variables.",
+    ),
+    Flag(
+        "disable-istio-sidecar",
+        "bool",
+        False,
+        ours=True,
+        meaning="Turn the injection of Istio's sidecar off for the pods of the Job.",
+    ),
+    Flag(
+        "local-rank",
+        "bool",
+        True,
+        ours=True,
+        meaning="Set `LOCAL_RANK=0` and `LOCAL_WORLD_SIZE=1` in pods that run one rank.",
+    ),
 )
 MAX_PORT = 65535
 #: 68 years; the wait program counts hundredths of a second in 64 bits.
