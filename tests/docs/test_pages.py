@@ -1,12 +1,15 @@
-"""The pages say what is true: links lead somewhere, commands and Job files work, both languages tell the same."""
+"""The pages are correct: links and anchors exist, commands and Jobs work, both languages have the same content."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import vcjob
 from vcjob.cli.main import VERBS
@@ -40,6 +43,64 @@ def test_every_vcjob_command_of_a_page_is_a_verb_that_there_is(page: Path) -> No
     assert {verb for verb in called if not verb.startswith("-")} <= set(VERBS)
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub and MkDocs make them of English headings."""
+    plain = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)", plain, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_of_a_page_exists(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        linked = page.parent / target if target else page
+        assert anchor in anchors(linked), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_job_in_a_page_is_valid(page: Path, tmp_path: Path) -> None:
+    for text in blocks(page, "yaml"):
+        if yaml.safe_load(text).get("kind") == "Job":
+            (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
+            assert [problem.message for problem in vcjob.validate(tmp_path / "job.yaml")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_names_a_folder_of_the_machine_that_wrote_it(page: Path) -> None:
+    assert re.findall(r"/(?:home|root|work|tmp)/[\w.]+", page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_quick_start_work_as_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = ROOT / "docs/quick-start.md"  # the Chinese page has the same blocks: see the last test
+    monkeypatch.setenv("VCJOB_HOME", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+
+    def call(command: str, code: int = 0) -> str:
+        arguments = [sys.executable, "-m", *shlex.split(command)]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    (job,), (script,) = blocks(page, "yaml"), blocks(page, "python")
+    (tmp_path / "train.py").write_text(script, encoding="utf-8")
+    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
+    _, run, after, _ = (
+        [line.removeprefix("$ ").split("  #")[0] for line in text.splitlines()]
+        for text in blocks(page, "console")
+    )
+    assert call(run[0]) == "job.yaml: valid\n"
+    assert "[2 worker-1] rank 2 of 3, master 127.0.0.1:" in call(run[1])
+    failing = job.replace("[python, train.py]", "[python, train.py, --fail]")
+    (tmp_path / "job.yaml").write_text(failing, encoding="utf-8")
+    shown = call(run[1], code=1)
+    assert "rank 1 (worker-0) ended with exit code 1, in container rank" in shown
+    assert "rank 1 raised ValueError: the learning rate is not a number" in shown
+    assert [bool(call(command)) for command in after] == [True] * 5
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_python_block_of_a_page_compiles(page: Path) -> None:
     for text in blocks(page, "python"):
@@ -63,7 +124,7 @@ def test_both_languages_of_the_readme_show_the_same_commands() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in ROOT.glob("docs/zh/*.md")))
 def test_a_page_in_chinese_has_the_headings_tables_and_commands_of_the_english_one(name: str) -> None:
-    """Whoever changes one must change the other: what was added to one only would be missed here."""
+    """A change of one language without the other fails here."""
 
     def shape(page: Path) -> dict[str, list[str]]:
         text = page.read_text(encoding="utf-8")
