@@ -14,13 +14,14 @@ from vcjob.errors import NoSuchJob, RunDamaged
 
 if TYPE_CHECKING:
     from vcjob.lifecycle.status import Status
+    from vcjob.report.progress import Progress
     from vcjob.sdk.backend import Where
     from vcjob.sdk.handle import Handle
 
 #: A job, its status and its document; a damaged one has neither.
 _Listed: TypeAlias = "tuple[Handle, Status | None, dict[str, Any] | None]"
 _SHOWN = 50
-_HEADINGS = ("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "AGE", "NAMESPACE")
+_HEADINGS: tuple[str, ...] = ("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "AGE", "NAMESPACE")
 
 
 @click.command("list")
@@ -60,8 +61,15 @@ def command(
         _show_table(shown, older=len(found) - len(shown))
         return
     from vcjob.cli.objects import as_list, write_object
+    from vcjob.cli.progress import with_progress
 
-    write_object(as_list([document for _, _, document in shown if document is not None]), output)
+    found_progress = [_progress(job, status) for job, status, _ in shown]
+    documents = [
+        with_progress(document, progress)
+        for (_, _, document), progress in zip(shown, found_progress, strict=True)
+        if document is not None
+    ]
+    write_object(as_list(documents), output)
 
 
 def select(jobs: list[Handle], running: bool, phases: tuple[str, ...], selector: str | None) -> list[_Listed]:
@@ -95,14 +103,33 @@ def _show_table(jobs: list[_Listed], older: int) -> None:
     rows = []
     for job, status, _ in jobs:
         with suppress(NoSuchJob):
-            rows.append(tuple(style.clean(cell) for cell in _row(job, status)))
-    for place, line in enumerate(table(_HEADINGS, rows)):
+            cells = (*_row(job, status), _short(_progress(job, status)))
+            rows.append(tuple(style.clean(cell) for cell in cells))
+    headings = (*_HEADINGS, "PROGRESS")
+    if all(row[-1] == "-" for row in rows):  # no column for what nobody reports
+        headings, rows = _HEADINGS, [row[:-1] for row in rows]
+    for place, line in enumerate(table(headings, rows)):
         phase = rows[place - 1][1] if place else ""
         sys.stdout.write((line.replace(phase, painted(phase, style), 1) if phase else line) + "\n")
     if older:
         sys.stdout.flush()
         jobs_text = "1 older job" if older == 1 else f"{older} older jobs"
         sys.stderr.write(f"vcjob: {jobs_text} not shown; `vcjob list --limit 0` shows all\n")
+
+
+def _progress(job: Handle, status: Status | None) -> Progress | None:
+    from vcjob.cli.progress import progress_of_job
+
+    return None if status is None else progress_of_job(job, status)
+
+
+def _short(progress: Progress | None) -> str:
+    """The part of the progress that fits into a column."""
+    if progress is None:
+        return "-"
+    if progress.percent is not None and progress.epoch is None:
+        return f"{progress.percent:.0f}%"
+    return str(progress).partition(",")[0]
 
 
 def _row(job: Handle, status: Status | None) -> tuple[str, ...]:

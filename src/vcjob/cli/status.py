@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, output: str) -> None:
     """Show the phase of a job, the reason, and its ranks. JOB is a name, or on this machine also the uid of a run."""
+    from vcjob.cli.progress import progress_of_job, with_progress
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
     if output != "table":
         from vcjob.cli.objects import write_object
 
-        write_object(job.to_dict(), output)
+        status, document = job.read()
+        write_object(with_progress(document, progress_of_job(job, status)), output)
         return
     from vcjob.cli.job_reference import job_reference
     from vcjob.cli.style import Style
@@ -44,6 +46,8 @@ def command(name: str, where: Where, output: str) -> None:
         lines = [f"{style(job.name, 'bold')}: {painted(str(status.phase), style)}{age}"]
         if message := state_message(status):
             lines.append(f"  {style.clean(message)}")
+        if progress := progress_of_job(job, status):
+            lines.append(f"  {progress}")
         lines += _first_finding(job, message, style)
         if str(status.phase) == "Aborted" and status.suspended_by != "spec":
             lines.append(f"  suspended; continue with `vcjob resume {job_reference(job, where)}`")

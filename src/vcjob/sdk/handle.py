@@ -20,6 +20,7 @@ from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
+from vcjob.report.progress import Progress
 from vcjob.sdk.log_choice import check_choice
 from vcjob.spec.job import BackendName
 
@@ -162,6 +163,10 @@ class Handle(ABC):
         from vcjob.diagnosis.report import failure_report
 
         return failure_report(self.observe())
+
+    def progress(self) -> Progress | None:
+        """How far it is, from the last lines of rank 0; None where that is not certain."""
+        return None
 
     def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
         """Where every rank that runs is, from its Python stack; `ranks` chooses some of them."""

@@ -23,6 +23,7 @@ from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.prestart import start_supervisor
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
+from vcjob.report.progress import Progress
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.local.events import as_event
 from vcjob.sdk.pod_choice import choose_container, running_pods
@@ -104,6 +105,11 @@ class LocalHandle(Handle):
 
         status = settle(self._run)
         return collect(self._run, status, pods_of(self._run))
+
+    def progress(self) -> Progress | None:
+        from vcjob.local.logs.progress import read_progress
+
+        return read_progress(self._run, pods_of(self._run))
 
     def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
         from vcjob.local.live.stacks import read_stacks
