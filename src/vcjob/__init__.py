@@ -34,11 +34,13 @@ from vcjob.errors import (
 
 if TYPE_CHECKING:
     from vcjob.sdk import (
+        FieldDoc,
         Handle,
         Job,
         Loaded,
         LogLine,
         Problem,
+        explain,
         find,
         jobs,
         load,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendError",
+    "FieldDoc",
     "Handle",
     "Interrupted",
     "InvalidJob",
@@ -69,6 +72,7 @@ __all__ = [
     "VcjobError",
     "WaitTimeout",
     "__version__",
+    "explain",
     "find",
     "jobs",
     "load",

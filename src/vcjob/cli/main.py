@@ -22,6 +22,8 @@ from vcjob.wellknown import exit_codes
 
 #: Every verb: the module with its `command`, and its short help.
 VERBS: dict[str, tuple[str, str]] = {
+    "init": ("vcjob.cli.init", "Write a Job file with comments for a Python script."),
+    "explain": ("vcjob.cli.explain", "Show what a field of a Job means."),
     "validate": ("vcjob.cli.validate", "Check Job files and list every problem."),
     "render": ("vcjob.cli.render", "Print the objects that a Job creates on a cluster."),
     "warm": ("vcjob.cli.warm", "Keep torch loaded, so that local runs start faster."),

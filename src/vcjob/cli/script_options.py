@@ -123,10 +123,10 @@ def script_options(function: Function) -> Function:
             "--workers",
             metavar="N",
             type=click.IntRange(min=0),
-            help="Script: pods in addition to the master.  [default: 0]",
+            help="Script: pods in addition to the master.",
         ),
         click.option(
-            "--name", metavar="NAME", help="Script: the name of the job.  [default: that of the script]"
+            "--name", metavar="NAME", help="Script: the name of the job; by default that of the script."
         ),
         click.option("-m", "--module", is_flag=True, help="Run a module, as `python -m` does."),
     ):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vcjob.sdk.building import pytorch_job
+    from vcjob.sdk.explaining import explain
     from vcjob.sdk.finding import find, jobs
     from vcjob.sdk.handle import Handle, LogLine
     from vcjob.sdk.loading import Loaded, load, validate
@@ -14,15 +15,18 @@ if TYPE_CHECKING:
     from vcjob.sdk.running import run
     from vcjob.sdk.scripting import script_job
     from vcjob.sdk.yaml_text import to_yaml
+    from vcjob.spec.field_docs import FieldDoc
     from vcjob.spec.job import Job
     from vcjob.spec.problem import Problem
 
 __all__ = [
+    "FieldDoc",
     "Handle",
     "Job",
     "Loaded",
     "LogLine",
     "Problem",
+    "explain",
     "find",
     "jobs",
     "load",
@@ -35,11 +39,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "FieldDoc": "vcjob.spec.field_docs",
     "Handle": "vcjob.sdk.handle",
     "Job": "vcjob.spec.job",
     "Loaded": "vcjob.sdk.loading",
     "LogLine": "vcjob.sdk.handle",
     "Problem": "vcjob.spec.problem",
+    "explain": "vcjob.sdk.explaining",
     "find": "vcjob.sdk.finding",
     "jobs": "vcjob.sdk.finding",
     "load": "vcjob.sdk.loading",
