@@ -51,6 +51,7 @@ def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(limits, name, 10**9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("no_limits")
 def test_admission_is_linear_in_the_size_of_a_job(shape: str) -> None:

@@ -133,6 +133,7 @@ def tasks_alone(size: int) -> Job:
     return job(*(task(f"t{n}", 1) for n in range(size)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "phase"),
     [
@@ -170,6 +171,7 @@ def test_the_work_grows_no_faster_than_the_tasks(make: Callable[[int], Job], pha
     assert exponent(counts) <= 1.1, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", [("Dance",), ("RestartJob",), ("AbortJob", "ResumeJob")])
 def test_the_work_grows_no_faster_than_the_commands(actions: tuple[str, ...]) -> None:
     counts = []

@@ -42,6 +42,7 @@ def test_an_unknown_name_is_an_attribute_error(module: object) -> None:
         module.nonsense  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_an_unknown_name_is_an_error_to_a_type_checker(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import vcjob\nfrom vcjob import sdk\n\nvcjob.jbos()\nsdk.jbos()\nvcjob.jobs()\n")

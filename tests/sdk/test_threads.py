@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 #: Threads change places as often as possible, and all of them are the first to use everything.
 PROGRAM = """
 import sys, threading
@@ -31,6 +33,7 @@ sys.exit(repr(errors) if errors else 0)
 """
 
 
+@pytest.mark.slow
 def test_many_threads_can_be_the_first_to_run_a_job(own_home: None) -> None:
     for _ in range(3):
         done = subprocess.run(

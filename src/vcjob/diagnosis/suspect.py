@@ -66,7 +66,8 @@ class Suspect:
             return _PEER.search(self.last_line) is not None and _TORCH.search(self.last_line) is not None
         if not _PEER.search(found.text):
             return False
-        return found.in_distributed or _TORCH.search(found.text) is not None
+        # The operating system's errors have types of their own; only torch says such things in a RuntimeError.
+        return found.type == "RuntimeError" or found.in_distributed or _TORCH.search(found.text) is not None
 
     @property
     def moment(self) -> float:

@@ -20,6 +20,8 @@ from vcjob.local.run.run_dir import Event, RunConfig, RunDir
 from vcjob.local.supervisor import supervisor
 from vcjob.report.podstate import PodState
 
+pytestmark = pytest.mark.slow
+
 OTHERS = ("first", "second")
 ENDED = Status(state=State(Phase.COMPLETED, "Succeeded"), succeeded=1, finished=1.0)
 

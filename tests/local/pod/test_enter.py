@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import ctypes, os
-from vcjob.local.pod import mounts
+from vcjob.local.pod.storage import mounts
 from vcjob.local.pod.enter import run_in_container
 from vcjob.report.podstate import ContainerState, PodState
 

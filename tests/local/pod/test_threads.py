@@ -86,7 +86,10 @@ def test_every_rank_gets_its_share_and_it_is_said_once(
 def test_the_share_of_the_cores_is_the_first_note(finish: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     handle = finish(job(*ranks(python(TELL), securityContext={"runAsUser": 12345})))
-    assert handle.notes()[0].startswith("3 ranks share ") and len(handle.notes()) > 1
+    notes = [
+        note for note in handle.notes() if not note.startswith("port ")
+    ]  # another test may hold the port
+    assert notes[0].startswith("3 ranks share ") and len(notes) > 1
 
 
 def test_what_the_shell_has_set_stays(finish: Start, monkeypatch: pytest.MonkeyPatch) -> None:

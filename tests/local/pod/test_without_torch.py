@@ -68,7 +68,8 @@ def test_a_program_of_the_users_own_fails_with_the_way_out(bare: Path, tmp_path:
     run = vcjob_of(bare, "run", "job.yaml", cwd=tmp_path)
     assert run.returncode == 1
     assert "ModuleNotFoundError: No module named 'torch'" in run.stdout
-    assert "its Python has no torch: install it there (pip install torch)" in run.stdout
+    assert "cannot import torch: it is not installed in the rank's Python" in run.stdout
+    assert "pip install torch" in run.stdout
     assert "Traceback" not in run.stderr
 
 
