@@ -14,7 +14,7 @@ FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart reference requirements clean
+.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart reference docs requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -106,6 +106,10 @@ chart: $(VENV)/.run  ## generate the Helm chart from the manifests of `vcjob ins
 
 reference: $(VENV)/.run  ## docs/reference, generated from the code
 	$(BIN)/python -m scripts.generate_reference
+
+docs: $(VENV)/.pages  ## the documentation site in dist/site, English and Chinese; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "Ready: $(BIN)/python -m http.server -d dist/site"
 
 requirements:  ## pin the dependencies with hashes
 	@scripts/pin-requirements

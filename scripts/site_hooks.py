@@ -1,0 +1,30 @@
+"""Hooks of MkDocs for `make docs`: they adapt pages that are written for a reader of the repository to the site.
+
+The site has a language switch, so the link to the other language is removed. Files outside docs/ are not part of the
+site, so links to them become plain text.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+_OTHER_LANGUAGE = re.compile(r"^\[(?:中文|English)\]\([^)]*\)\n+", re.MULTILINE)
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)]*)?\)")
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """The text of a page as the site shows it. MkDocs calls this for every page."""
+    folder = posixpath.dirname(page.file.src_uri)
+    return outside_links_as_text(_OTHER_LANGUAGE.sub("", markdown), folder)
+
+
+def outside_links_as_text(markdown: str, folder: str) -> str:
+    """Replace links that lead out of docs/ by their text; `folder` is that of the page inside docs/."""
+
+    def text_of(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, match[2]))
+        return match[1] if target.startswith("../") else match[0]
+
+    return _LINK.sub(text_of, markdown)
