@@ -24,7 +24,7 @@ _OWN = re.compile(r"^\s*vcjob-progress:\s*(.*)$")
 _PAIR = re.compile(rf"(step|total|epoch|loss)=({_NUMBER})(?=\s|$)")
 _BAR = re.compile(
     r"^\s*(?:(?P<name>[^|%]{0,80}):)?\s*(?P<percent>\d{1,3})%\|[^|]{0,300}\|\s*(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*"
-    rf"\[[\d:]{1, 15}<(?P<left>[\d:]{1, 15}|\?),\s*(?:(?P<rate>{_NUMBER})|\?)\s*(?P<unit>it/s|s/it)(?P<rest>.*)\]\s*$"
+    rf"\[[\d:]{{1,15}}<(?P<left>[\d:]{{1,15}}|\?),\s*(?:(?P<rate>{_NUMBER})|\?)\s*(?P<unit>it/s|s/it)(?P<rest>.*)\]\s*$"
 )
 #: Bars with another name than these prepare data, download or evaluate.
 _TRAINING = re.compile(r"train|epoch|step|iter|fit", re.IGNORECASE)
