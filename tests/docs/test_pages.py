@@ -84,21 +84,19 @@ def test_the_commands_of_the_quick_start_work_as_shown(
         assert done.returncode == code, done.stderr
         return done.stdout
 
-    (job,), (script,) = blocks(page, "yaml"), blocks(page, "python")
+    (script,) = blocks(page, "python")
     (tmp_path / "train.py").write_text(script, encoding="utf-8")
-    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
-    _, run, after, _ = (
-        [line.removeprefix("$ ").split("  #")[0] for line in text.splitlines()]
-        for text in blocks(page, "console")
+    _, run, fail, after, file, _ = (
+        [line.removeprefix("$ ") for line in text.splitlines()] for text in blocks(page, "console")
     )
-    assert call(run[0]) == "job.yaml: valid\n"
-    assert "[2 worker-1] rank 2 of 3, master 127.0.0.1:" in call(run[1])
-    failing = job.replace("[python, train.py]", "[python, train.py, --fail]")
-    (tmp_path / "job.yaml").write_text(failing, encoding="utf-8")
-    shown = call(run[1], code=1)
-    assert "rank 1 (worker-0) ended with exit code 1, in container rank" in shown
+    assert "[2 worker-1] rank 2 of 3, master 127.0.0.1:" in call(run[0])
+    shown = call(fail[0], code=1)
+    assert "rank 1 (worker-0) ended with exit code 1, in container pytorch" in shown
     assert "rank 1 raised ValueError: the learning rate is not a number" in shown
     assert [bool(call(command)) for command in after] == [True] * 5
+    assert [bool(call(command)) for command in file] == [True] * 4
+    written = yaml.safe_load((tmp_path / "job.yaml").read_text(encoding="utf-8"))
+    assert [written] == [yaml.safe_load(text) for text in blocks(page, "yaml")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
