@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, ClassVar
 from vcjob.wellknown import exit_codes
 
 if TYPE_CHECKING:
+    from vcjob.report.failure import FailureReport
+    from vcjob.sdk.handle import Handle
     from vcjob.spec.problem import Problem
 
 
@@ -74,9 +76,32 @@ class JobExists(UserError):
 
 
 class JobFailed(VcjobError):
-    """The job ran and did not complete, or was deleted while somebody waited for it."""
+    """The job ran and did not complete, or was deleted while somebody waited for it.
+
+    `phase` is its last phase, `report` says which rank failed first and why, `handle` gives its logs; each is None
+    where it is not known. A copy in another process has no handle.
+    """
 
     exit_code = exit_codes.JOB_FAILED
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        phase: str | None = None,
+        report: FailureReport | None = None,
+        handle: Handle | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.phase = phase
+        self.report = report
+        self.handle = handle
+
+    def __reduce__(self) -> tuple[object, ...]:
+        kind, args, state = super().__reduce__()
+        assert isinstance(state, dict)
+        return kind, args, {**state, "handle": None}
 
 
 class BackendError(VcjobError):

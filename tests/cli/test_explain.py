@@ -7,7 +7,7 @@ import doctest
 import pytest
 
 from tests.cli.conftest import Vcjob
-from vcjob.sdk import explaining
+from vcjob.sdk.authoring import explaining
 from vcjob.spec.field_docs import DOCUMENTED
 
 

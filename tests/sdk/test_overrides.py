@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import vcjob
-from vcjob.sdk.overrides import Overrides, parse_env
+from vcjob.sdk.authoring.overrides import Overrides, parse_env
 
 
 def changed(*sets: str, job: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import vcjob
-from vcjob.sdk import scripting as module
+from vcjob.sdk.authoring import scripting as module
 
 
 @pytest.fixture(autouse=True)

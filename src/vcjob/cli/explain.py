@@ -27,7 +27,7 @@ def command(path: str, output: str) -> None:
     Without PATH the top of the Job. The fields of pods, claims and metadata are Kubernetes' own; for
     them the type is shown, and the `kubectl explain` that describes them.
     """
-    from vcjob.sdk.explaining import explain, explain_fields
+    from vcjob.sdk.authoring.explaining import explain, explain_fields
 
     doc = explain(path)
     fields = explain_fields(doc)

@@ -44,7 +44,7 @@ def command(
     With one worker, if --workers does not say otherwise. Without SCRIPT every rank prints its number.
     `vcjob run` runs a script without a file too.
     """
-    from vcjob.sdk.job_file import commented_yaml
+    from vcjob.sdk.authoring.job_file import commented_yaml
 
     text = commented_yaml(_job(target, arguments, image, script), "job.yaml" if file == "-" else file)
     if file == "-":
@@ -57,8 +57,8 @@ def command(
 def _job(
     target: str | None, arguments: Sequence[str], image: str | None, script: ScriptOptions
 ) -> dict[str, Any]:
+    from vcjob.sdk.authoring.scripting import script_job
     from vcjob.sdk.building import pytorch_job
-    from vcjob.sdk.scripting import script_job
 
     if script.workers is None:
         script = script._replace(workers=1)

@@ -42,8 +42,8 @@ class RunSource(NamedTuple):
         return bool(self.is_script or self.sets or self.env or self.arguments)
 
     def load(self, backend: Backend) -> Loaded:
+        from vcjob.sdk.authoring.overrides import Overrides, parse_env
         from vcjob.sdk.loading import load
-        from vcjob.sdk.overrides import Overrides, parse_env
 
         env = parse_env(self.env)
         if self.is_script:
@@ -62,7 +62,7 @@ class RunSource(NamedTuple):
         )
 
     def _script_job(self, backend: Backend) -> dict[str, Any]:
-        from vcjob.sdk.scripting import script_job
+        from vcjob.sdk.authoring.scripting import script_job
 
         if len(self.images) > 1 or any("=" in image for image in self.images):
             raise UserError(

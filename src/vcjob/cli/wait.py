@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 @click.command("wait")
 @job_argument
 @click.option("--timeout", type=str, help="Give up after this time (30, 90s, 1h30m) with exit code 124.")
+@click.option("--until", metavar="PHASE", help="Wait until the job has this phase, such as Running.")
 @output_option(("table", "json", "yaml"))
-def command(name: str, where: Where, timeout: str | None, output: str) -> None:
-    """Wait until a job is over: exit code 0 if it is Completed, 1 if it is not."""
+def command(name: str, where: Where, timeout: str | None, until: str | None, output: str) -> None:
+    """Wait until a job is over: exit code 0 if it is Completed, 1 if it is not.
+
+    With --until, exit code 0 also if it has reached that phase.
+    """
     from vcjob.cli.objects import write_result
     from vcjob.cli.style import Style
     from vcjob.cli.summary import state_message
@@ -27,8 +31,8 @@ def command(name: str, where: Where, timeout: str | None, output: str) -> None:
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
-    phase = job.wait(None if timeout is None else seconds_of(timeout))
+    phase = job.wait(None if timeout is None else seconds_of(timeout), until=until)
     reason = Style(sys.stdout).clean(state_message(job.status()))
     write_result(job, f"{job.name}: {phase}{f' ({reason})' if reason else ''}", output)
-    if phase != "Completed":
+    if phase not in ("Completed", until):
         raise click.exceptions.Exit(JobFailed.exit_code)

@@ -6,53 +6,85 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vcjob.lifecycle.status import Phase, Status
+    from vcjob.report.failure import Culprit, FailureReport
+    from vcjob.report.logs import LogFilter
+    from vcjob.report.podstate import ContainerState, PodState
+    from vcjob.sdk.async_functions import find_async, run_async
+    from vcjob.sdk.authoring.explaining import explain
+    from vcjob.sdk.authoring.scripting import script_job
     from vcjob.sdk.building import pytorch_job
-    from vcjob.sdk.explaining import explain
     from vcjob.sdk.finding import find, jobs
     from vcjob.sdk.handle import Handle, LogLine
     from vcjob.sdk.loading import Loaded, load, validate
     from vcjob.sdk.rendering import render
     from vcjob.sdk.running import run
-    from vcjob.sdk.scripting import script_job
+    from vcjob.sdk.waiting import as_completed, as_completed_async, wait_all, wait_all_async
     from vcjob.sdk.yaml_text import to_yaml
     from vcjob.spec.field_docs import FieldDoc
     from vcjob.spec.job import Job
     from vcjob.spec.problem import Problem
 
 __all__ = [
+    "ContainerState",
+    "Culprit",
+    "FailureReport",
     "FieldDoc",
     "Handle",
     "Job",
     "Loaded",
+    "LogFilter",
     "LogLine",
+    "Phase",
+    "PodState",
     "Problem",
+    "Status",
+    "as_completed",
+    "as_completed_async",
     "explain",
     "find",
+    "find_async",
     "jobs",
     "load",
     "pytorch_job",
     "render",
     "run",
+    "run_async",
     "script_job",
     "to_yaml",
     "validate",
+    "wait_all",
+    "wait_all_async",
 ]
 
 _MODULES = {
+    "Phase": "vcjob.lifecycle.status",
+    "Status": "vcjob.lifecycle.status",
+    "LogFilter": "vcjob.report.logs",
+    "Culprit": "vcjob.report.failure",
+    "FailureReport": "vcjob.report.failure",
+    "ContainerState": "vcjob.report.podstate",
+    "PodState": "vcjob.report.podstate",
+    "find_async": "vcjob.sdk.async_functions",
+    "run_async": "vcjob.sdk.async_functions",
+    "wait_all_async": "vcjob.sdk.waiting",
+    "wait_all": "vcjob.sdk.waiting",
+    "as_completed_async": "vcjob.sdk.waiting",
+    "as_completed": "vcjob.sdk.waiting",
     "FieldDoc": "vcjob.spec.field_docs",
     "Handle": "vcjob.sdk.handle",
     "Job": "vcjob.spec.job",
     "Loaded": "vcjob.sdk.loading",
     "LogLine": "vcjob.sdk.handle",
     "Problem": "vcjob.spec.problem",
-    "explain": "vcjob.sdk.explaining",
+    "explain": "vcjob.sdk.authoring.explaining",
     "find": "vcjob.sdk.finding",
     "jobs": "vcjob.sdk.finding",
     "load": "vcjob.sdk.loading",
     "pytorch_job": "vcjob.sdk.building",
     "render": "vcjob.sdk.rendering",
     "run": "vcjob.sdk.running",
-    "script_job": "vcjob.sdk.scripting",
+    "script_job": "vcjob.sdk.authoring.scripting",
     "to_yaml": "vcjob.sdk.yaml_text",
     "validate": "vcjob.sdk.loading",
 }

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
-
-import msgspec
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from vcjob.diagnosis.stacks import StackReport
 from vcjob.errors import BackendError, JobFailed, UserError, VcjobError
@@ -22,13 +20,24 @@ from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.report.progress import Progress
 from vcjob.sdk.log_choice import check_choice
+from vcjob.sdk.log_lines import LogLine, LogSteps, lines_of
 from vcjob.spec.job import BackendName
 
 if TYPE_CHECKING:  # loaded when a job is diagnosed
     from vcjob.diagnosis.finding import Finding
     from vcjob.diagnosis.observation import Observation
 
-__all__ = ["ACTIONS", "Chunk", "Follower", "Handle", "LogFilter", "LogLine", "LogSteps", "lines_of"]
+__all__ = [
+    "ACTIONS",
+    "Chunk",
+    "Follower",
+    "Handle",
+    "LogFilter",
+    "LogLine",
+    "LogSteps",
+    "lines_of",
+    "phase_named",
+]
 
 ACTIONS = {
     "suspend": "AbortJob",
@@ -37,24 +46,6 @@ ACTIONS = {
     "complete": "CompleteJob",
     "stop": "TerminateJob",
 }
-#: Whole lines in chunks, or, where there is nothing new, the seconds to wait before the next step.
-LogSteps = Generator[list[Chunk] | float, None, None]
-
-
-class LogLine(msgspec.Struct, frozen=True):
-    """One line that a container wrote, and which one it was."""
-
-    rank: int | None
-    task: str
-    index: int
-    container: str
-    attempt: int
-    stream: str
-    text: str
-    prefix: str
-
-    def __str__(self) -> str:
-        return f"{self.prefix} {self.text}"
 
 
 class Follower(Protocol):
@@ -97,6 +88,32 @@ class Handle(ABC):
         except VcjobError as error:  # a debugger or a log line may print any handle
             phase = f"({error.message})"
         return f"<{type(self).__name__} {self.namespace}/{self.name} {phase}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Handles of the same run are equal, however they were made."""
+        return isinstance(other, Handle) and (self.backend, self.uid) == (other.backend, other.uid)
+
+    def __hash__(self) -> int:
+        return hash((self.backend, self.uid))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait until the job is over; where the block ended with an exception, stop the job first."""
+        if kind is not None:
+            with suppress(UserError):  # it is over, or deleted
+                self.stop()
+        self.wait()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            with suppress(UserError):
+                await self.stop_async()
+        await self.wait_async()
 
     # State
 
@@ -256,22 +273,42 @@ class Handle(ABC):
     # Waiting
 
     @abstractmethod
-    def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
-        """Wait until it is over and return its phase; `check` raises JobFailed unless it completed."""
+    def wait(self, timeout: float | None = None, *, until: str | None = None, check: bool = False) -> str:
+        """Wait until it is over and return its phase.
+
+        until: return as soon as it has this phase, such as "Running"; a job that ends before is not waited for.
+        check: raise JobFailed if it ended in another phase than Completed. WaitTimeout after `timeout` seconds.
+        """
 
     @abstractmethod
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str: ...  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
+    async def wait_async(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - its error says what still runs
+        *,
+        until: str | None = None,
+        check: bool = False,
+    ) -> str: ...
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
         """Wait until the last request is recorded; from then on no crash can lose it."""
 
-    def _ended(self, status: Status, check: bool) -> str:
-        if check and status.phase is not Phase.COMPLETED:
-            raise JobFailed(
-                f"the job {self.name!r} is {status.phase}: {status.state.message or status.state.reason}"
-            )
+    def _ended(self, status: Status, until: Phase | None, check: bool) -> str:
+        if check and status.over and status.phase not in (Phase.COMPLETED, until):
+            raise self._failed(status)
         return str(status.phase)
+
+    def _failed(self, status: Status) -> JobFailed:
+        report: FailureReport | None = None
+        with suppress(VcjobError):  # the failure itself counts, even if its logs can no longer be read
+            report = self.failure()
+        return JobFailed(
+            f"the job {self.name!r} is {status.phase}: {status.state.message or status.state.reason}",
+            hint=(report and report.hint) or None,
+            phase=str(status.phase),
+            report=report,
+            handle=self,
+        )
 
     # Actions
 
@@ -296,6 +333,12 @@ class Handle(ABC):
         self._act("stop")
         if now:
             self._kill()
+
+    async def stop_async(self, *, now: bool = False) -> None:
+        """As `stop`, for programs with an event loop."""
+        import asyncio
+
+        await asyncio.to_thread(self.stop, now=now)
 
     @abstractmethod
     def exec(
@@ -345,7 +388,11 @@ class Handle(ABC):
         """Kill the pods that still run, without their grace period."""
 
 
-def lines_of(chunk: Chunk) -> Iterator[LogLine]:
-    of = chunk.origin
-    for text in chunk.data.decode(errors="replace").split("\n")[:-1]:
-        yield LogLine(of.rank, of.task, of.index, of.container, of.attempt, of.stream, text, of.prefix)
+def phase_named(name: str | None) -> Phase | None:
+    """The phase that a user names; UserError for an unknown one."""
+    if name is None:
+        return None
+    try:
+        return Phase(name)
+    except ValueError:
+        raise UserError(f"a job has no phase {name!r}", hint=f"the phases are: {', '.join(Phase)}") from None

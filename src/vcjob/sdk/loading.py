@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from vcjob.admission import admit
 from vcjob.errors import InvalidJob, UserError
-from vcjob.sdk.overrides import Overrides
+from vcjob.sdk.authoring.overrides import Overrides
 from vcjob.spec import bundle
 from vcjob.spec.document import Document
 from vcjob.spec.job import BackendName, Job

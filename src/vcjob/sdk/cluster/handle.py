@@ -17,14 +17,14 @@ from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, moment_of
 from vcjob.errors import JobFailed, NoSuchJob, UserError, WaitTimeout
-from vcjob.lifecycle.status import Status
+from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster.connection import ClusterConnection
 from vcjob.sdk.cluster.follower import ClusterFollower
 from vcjob.sdk.cluster.pods import pod_state
 from vcjob.sdk.cluster.status import created_at, is_note, status_of
-from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.sdk.handle import ACTIONS, Handle, LogSteps, phase_named
 from vcjob.sdk.pod_choice import choose_container
 from vcjob.spec.job import Job
 
@@ -165,21 +165,32 @@ class ClusterHandle(Handle):
 
     # Waiting
 
-    def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
-        return self._ended(self._connection.loop.call(self._until_over(timeout)), check)
+    def wait(self, timeout: float | None = None, *, until: str | None = None, check: bool = False) -> str:
+        phase = phase_named(until)
+        return self._ended(self._connection.loop.call(self._wait_for(timeout, phase)), phase, check)
 
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
-        return self._ended(await self._connection.loop.call_async(self._until_over(timeout)), check)
+    async def wait_async(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - its error says what still runs
+        *,
+        until: str | None = None,
+        check: bool = False,
+    ) -> str:
+        phase = phase_named(until)
+        status = await self._connection.loop.call_async(self._wait_for(timeout, phase))
+        return await asyncio.to_thread(self._ended, status, phase, check)
 
-    async def _until_over(self, seconds: float | None) -> Status:
+    async def _wait_for(self, seconds: float | None, until: Phase | None) -> Status:
         try:
             async with asyncio.timeout(seconds):
-                job = await self._connection.jobs.wait_for(self._key, lambda status: status.over)
+                job = await self._connection.jobs.wait_for(
+                    self._key, lambda status: status.over or status.phase is until
+                )
         except TimeoutError:
             now = status_of(await self._connection.jobs.job(self.name, self.namespace, self.uid))
             raise WaitTimeout(f"the job {self.name!r} is still {now.phase} after {seconds:g} s") from None
         except NoSuchJob:
-            raise JobFailed(f"the job {self.name!r} was deleted before its end") from None
+            raise JobFailed(f"the job {self.name!r} was deleted before its end", handle=self) from None
         self._job, self._fresh_until = job, time.monotonic() + _FRESH_SECONDS
         return status_of(job)
 

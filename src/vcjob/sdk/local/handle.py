@@ -24,7 +24,7 @@ from vcjob.local.supervisor.prestart import start_supervisor
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.report.progress import Progress
-from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.sdk.handle import ACTIONS, Handle, LogSteps, phase_named
 from vcjob.sdk.local.events import as_event
 from vcjob.sdk.pod_choice import choose_container, running_pods
 from vcjob.wellknown import reasons
@@ -157,24 +157,32 @@ class LocalHandle(Handle):
 
     # Waiting
 
-    def wait(self, timeout: float | None = None, *, check: bool = False) -> str:
+    def wait(self, timeout: float | None = None, *, until: str | None = None, check: bool = False) -> str:
+        phase = phase_named(until)
         with self._run.watching():
-            for pause in self._waiting(timeout):
+            for pause in self._waiting(timeout, phase):
                 time.sleep(pause)
-            return self._ended(settle(self._run), check)
+            return self._ended(settle(self._run), phase, check)
 
-    async def wait_async(self, timeout: float | None = None, *, check: bool = False) -> str:  # noqa: ASYNC109 - the same word as `wait`; its error says what the job is doing
+    async def wait_async(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - its error says what still runs
+        *,
+        until: str | None = None,
+        check: bool = False,
+    ) -> str:
         import asyncio
 
+        phase = phase_named(until)
         with self._run.watching():
-            for pause in self._waiting(timeout):
+            for pause in self._waiting(timeout, phase):
                 await asyncio.sleep(pause)
-            return self._ended(settle(self._run), check)
+            return await asyncio.to_thread(self._ended, settle(self._run), phase, check)
 
-    def _waiting(self, timeout: float | None) -> Generator[float, None, None]:
+    def _waiting(self, timeout: float | None, until: Phase | None) -> Generator[float, None, None]:
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = 0.01
-        while not self.done:
+        while not self.done and (until is None or self.status().phase is not until):
             if deadline is not None and time.monotonic() >= deadline:
                 raise WaitTimeout(f"the job {self.name!r} is still {self.phase} after {timeout:g} s")
             left = pause if deadline is None else max(0.0, deadline - time.monotonic())
