@@ -2,17 +2,36 @@
 
 const KEY = "vcjob-token";
 const RETRY = [500, 1000, 2000, 5000];
+/** The server sends something every 15 seconds; a connection that is silent for longer than this is dead. */
+const SILENCE = 40_000;
 
-function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    sessionStorage.setItem(KEY, given);
-    history.replaceState(null, "", location.pathname + "#/");
-  }
-  return sessionStorage.getItem(KEY) ?? "";
+let token = sessionStorage.getItem(KEY) ?? "";
+const tabs = new BroadcastChannel(KEY);
+
+/** @param {string} given */
+function keep(given) {
+  token = given;
+  sessionStorage.setItem(KEY, given);
 }
 
-const token = takeToken();
+/** Takes the token out of the address, for this tab and for those that a restarted server has locked out. */
+export function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return false;
+  keep(given);
+  tabs.postMessage(given);
+  history.replaceState(null, "", `${location.pathname}#/`);
+  return true;
+}
+
+/** Calls a function when another tab has a new token. @param {() => void} changed */
+export function onToken(changed) {
+  tabs.addEventListener("message", (event) => {
+    if (event.data === token) return;
+    keep(event.data);
+    changed();
+  });
+}
 
 /** An answer with an error: its message and hint are for people. */
 export class ApiError extends Error {
@@ -95,7 +114,8 @@ async function read(body, receive) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const watchdog = setTimeout(() => reader.cancel(), SILENCE);
+    const { done, value } = await reader.read().finally(() => clearTimeout(watchdog));
     if (done) return false;
     const messages = (rest + value).split("\n\n");
     rest = /** @type {string} */ (messages.pop());

@@ -1,6 +1,6 @@
 // The page: header, theme, language, shortcuts, and which view the address names.
 
-import { ApiError, get } from "./api.js";
+import { ApiError, get, onToken, takeToken } from "./api.js";
 import { byId, fill, h } from "./dom.js";
 import { language, setLanguage, t } from "./i18n.js";
 import { showJob } from "./job.js";
@@ -111,12 +111,18 @@ document.addEventListener("keydown", (event) => {
   else if (!view?.key(event.key)) return;
   event.preventDefault();
 });
-addEventListener("hashchange", () => { if (!location.hash.startsWith("#token=")) route(); });
 
-header();
-try {
-  info = await get("/api/info");
-  route();
-} catch (error) {
-  banner(error instanceof ApiError ? error.message : String(error));
+async function start() {
+  try {
+    info = await get("/api/info");
+    route();
+  } catch (error) {
+    banner(error instanceof ApiError ? error.message : String(error));
+  }
 }
+
+addEventListener("hashchange", () => { if (takeToken()) start(); else route(); });
+onToken(start);
+takeToken();
+header();
+await start();

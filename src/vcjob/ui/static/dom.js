@@ -39,6 +39,24 @@ export function fill(element, ...children) {
   append(element, children);
 }
 
+/**
+ * A function that replaces what is in an element, but only when the values it is built from differ from those of the
+ * last call: focus, a selection and a click that has begun survive updates that change nothing.
+ * @template {unknown[]} Values
+ * @param {Element} element
+ * @param {(...values: Values) => Child[]} build
+ * @returns {(...values: Values) => void}
+ */
+export function whenChanged(element, build) {
+  let shown = "";
+  return (...values) => {
+    const now = JSON.stringify(values);
+    if (now === shown) return;
+    shown = now;
+    fill(element, ...build(...values));
+  };
+}
+
 /** @param {string} id @returns {HTMLElement} */
 export function byId(id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));

@@ -1,7 +1,7 @@
 // The page of one job: why it fails or waits first, then ranks, logs, events, timeline and the objects.
 
 import { ApiError, get, jobPath, post, stream } from "./api.js";
-import { fill, h, perFrame } from "./dom.js";
+import { fill, h, perFrame, whenChanged } from "./dom.js";
 import { clock, duration, t } from "./i18n.js";
 import { showLogs } from "./logs.js";
 import { chip, kind, podBar } from "./phases.js";
@@ -18,6 +18,7 @@ const ACTIONS = [
 ];
 const TABS = ["Logs", "Events", "Timeline", "Job", "Objects"];
 const BARS = 200;
+const NAMED = 12;
 
 /**
  * @param {HTMLElement} root
@@ -28,12 +29,14 @@ export function showJob(root, which, page) {
   /** @type {any} */
   const parts = {};
   let tab = "Logs";
-  const head = h("div");
+  const title = h("div", { class: "row" });
+  const facts = h("p", { class: "dim facts" });
   const why = h("div");
   const ranks = h("div");
-  const tabs = h("div", { class: "tabs", role: "tablist" });
-  const body = h("div", { role: "tabpanel" });
-  fill(root, head, why, ranks, tabs, body);
+  const tabs = TABS.map((each) => h("button", { role: "tab", "aria-controls": "panel", onclick: () => openTab(each) }, t(each)));
+  const body = h("div", { role: "tabpanel", id: "panel" });
+  const back = h("a", { class: "back", href: "#/" }, `← ${t("Back to the list")}`);
+  fill(root, back, title, facts, why, ranks, h("div", { class: "tabs", role: "tablist" }, tabs), body);
   const grid = rankGrid(ranks, (pod) => {
     if (tab !== "Logs") openTab("Logs");
     logs?.choose(pod?.rank ?? null);
@@ -42,30 +45,34 @@ export function showJob(root, which, page) {
   let logs = null;
 
   const draw = perFrame(() => {
-    if (parts.job) fill(head, heading(parts.job));
-    fill(why, ...findings());
+    if (parts.job) {
+      drawTitle(parts.job.name, parts.job.phase, parts.job.done);
+      drawFacts(factsOf(parts.job), parts.job.replicas, parts.job.pods);
+    }
+    drawWhy(parts.findings, parts.failure, parts.notes, parts.job?.phase, parts.job?.reason, parts.job?.message);
+    grid.blame(parts.failure);
     if (tab === "Events") fill(body, eventTable(parts.events ?? []));
     if (tab === "Timeline") fill(body, timeline(grid.pods(), parts.job));
   });
 
+  const drawTitle = whenChanged(title, (/** @type {string} */ name, /** @type {string} */ phase, /** @type {boolean} */ done) => [
+    h("h1", null, name),
+    chip(phase),
+    h("span", { class: "space" }),
+    ...(page.readOnly ? [] : ACTIONS.filter(([verb]) => possible(verb, { phase, done })).map(([verb, label, text]) =>
+      h("button", { class: verb === "delete" || verb === "stop" ? "danger" : "", onclick: () => act(verb, label, text) }, t(label)),
+    )),
+  ]);
+  const drawFacts = whenChanged(facts, (/** @type {string} */ text, /** @type {number} */ replicas, /** @type {any} */ pods) => [podBar({ replicas, pods }), text]);
+  const drawWhy = whenChanged(why, (/** @type {any[]} */ ..._) => findings());
+
   /** @param {any} job */
-  function heading(job) {
+  function factsOf(job) {
     const ended = job.finished ?? Date.now() / 1000;
     const took = job.started ? ` · ${t("Duration")}: ${duration(ended - job.started)}` : "";
     const earlier = (parts.earlier ?? []).length ? ` · ${t("Earlier runs")}: ${parts.earlier.length}` : "";
-    return [
-      h("p", null, h("a", { href: "#/" }, `← ${t("Back to the list")}`)),
-      h(
-        "div",
-        { class: "row" },
-        h("h1", { class: "grow" }, job.name),
-        chip(job.phase),
-        page.readOnly ? null : ACTIONS.filter(([verb]) => possible(verb, job)).map(([verb, label, text]) =>
-          h("button", { class: verb === "delete" || verb === "stop" ? "danger" : "", onclick: () => act(verb, label, text) }, t(label)),
-        ),
-      ),
-      h("p", { class: "dim" }, `${job.namespace} · ${job.pods.running + job.pods.succeeded}/${job.replicas} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`, podBar(job)),
-    ];
+    const up = `${job.pods.running + job.pods.succeeded}/${job.replicas}`;
+    return `${up} · ${job.namespace} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`;
   }
 
   /** @param {string} verb @param {any} job */
@@ -107,7 +114,8 @@ export function showJob(root, which, page) {
       const title = kind(parts.job.phase) === "bad" ? "Why it failed" : "What it waits for";
       shown.push(h("section", { class: `panel ${kind(parts.job.phase)}` }, h("h2", null, t(title)), h("p", null, h("b", null, parts.job.reason), " ", parts.job.message)));
     }
-    for (const note of parts.notes ?? []) shown.push(h("p", { class: "dim" }, note));
+    const notes = parts.notes ?? [];
+    if (notes.length) shown.push(h("details", { class: "dim notes" }, h("summary", null, `${t("Notes")} (${notes.length})`), h("ul", null, notes.map((/** @type {string} */ note) => h("li", null, note)))));
     return shown;
   }
 
@@ -122,7 +130,7 @@ export function showJob(root, which, page) {
       culprit.exception ? h("p", { class: "mono" }, culprit.exception) : null,
       culprit.frame ? h("p", { class: "mono dim" }, culprit.frame) : null,
       culprit.stderr?.length ? h("details", { open: true }, h("summary", null, t("Last lines")), h("pre", { tabindex: "0" }, culprit.stderr.slice(-12).join("\n"))) : null,
-      report.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${report.victims.join(", ")}`) : null,
+      report.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${some(report.victims)}`) : null,
     );
   }
 
@@ -131,10 +139,7 @@ export function showJob(root, which, page) {
     tab = chosen;
     logs?.close();
     logs = null;
-    fill(
-      tabs,
-      TABS.map((each) => h("button", { role: "tab", "aria-selected": String(each === tab), onclick: () => openTab(each) }, t(each))),
-    );
+    tabs.forEach((button, place) => button.setAttribute("aria-selected", String(TABS[place] === tab)));
     fill(body);
     if (tab === "Logs") logs = showLogs(body, which, page);
     else if (tab === "Job" || tab === "Objects") {
@@ -169,6 +174,12 @@ export function showJob(root, which, page) {
       return true;
     },
   };
+}
+
+/** @param {string[]} names */
+function some(names) {
+  const more = names.length - NAMED;
+  return names.slice(0, NAMED).join(", ") + (more > 0 ? ` … (+${more})` : "");
 }
 
 /** @param {any[]} events */

@@ -1,6 +1,6 @@
 // The list of jobs: filter, sort, search; j and k move, Enter opens.
 
-import { ApiError, stream } from "./api.js";
+import { stream } from "./api.js";
 import { fill, h, perFrame } from "./dom.js";
 import { duration, t } from "./i18n.js";
 import { chip, kind, podBar } from "./phases.js";
@@ -33,15 +33,20 @@ export function showList(root, page) {
   let sort = 4;
   let down = false;
   let chosen = -1;
+  let moved = false;
   const search = /** @type {HTMLInputElement} */ (
     h("input", { type: "search", class: "grow", placeholder: t("Search jobs"), "aria-label": t("Search jobs"), oninput: () => draw() })
   );
-  const filters = h("div", { class: "row", role: "group", "aria-label": t("Phase") });
+  const filters = FILTERS.map(([name], place) => h("button", { onclick: () => { filter = place; draw(); } }, t(name)));
   const body = h("tbody");
-  const head = h("tr");
-  const table = h("div", { class: "scroll" }, h("table", null, h("thead", null, head), body));
+  const heads = COLUMNS.map(([name], place) =>
+    h("th", { scope: "col", class: name === "Reason" ? "wide" : "" }, h("button", { onclick: () => { down = place === sort ? !down : false; sort = place; draw(); } }, t(name))),
+  );
+  /** @type {Map<string, {of: string, row: HTMLElement, age: HTMLElement}>} */
+  let rows = new Map();
+  const table = h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads)), body));
   const empty = h("div", { class: "empty" });
-  fill(root, h("h1", null, t("Jobs")), h("div", { class: "row" }, search, filters), table, empty);
+  fill(root, h("h1", null, t("Jobs")), h("div", { class: "row" }, search, h("div", { class: "row", role: "group", "aria-label": t("Phase") }, filters)), table, empty);
 
   const shown = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -55,31 +60,36 @@ export function showList(root, page) {
   };
 
   const draw = perFrame(() => {
-    fill(
-      filters,
-      FILTERS.map(([name], place) =>
-        h("button", { "aria-pressed": String(place === filter), onclick: () => { filter = place; draw(); } }, t(name)),
-      ),
-    );
-    fill(
-      head,
-      COLUMNS.map(([name], place) =>
-        h(
-          "th",
-          { scope: "col", "aria-sort": place === sort ? (down ? "descending" : "ascending") : "none", class: name === "Reason" ? "wide" : "" },
-          h("button", { onclick: () => { down = place === sort ? !down : false; sort = place; draw(); } }, t(name), place === sort ? (down ? " ↓" : " ↑") : ""),
-        ),
-      ),
-    );
-    const rows = shown();
-    chosen = Math.min(chosen, rows.length - 1);
-    fill(body, rows.map((job, place) => row(job, place === chosen, page.open)));
-    table.hidden = rows.length === 0;
-    empty.hidden = rows.length > 0 || jobs === null;
+    filters.forEach((button, place) => button.setAttribute("aria-pressed", String(place === filter)));
+    heads.forEach((cell, place) => cell.setAttribute("aria-sort", place === sort ? (down ? "descending" : "ascending") : "none"));
+    const found = shown();
+    chosen = Math.min(chosen, found.length - 1);
+    drawRows(found);
+    table.hidden = found.length === 0;
+    empty.hidden = found.length > 0 || jobs === null;
     if (jobs !== null && jobs.length === 0) {
       fill(empty, h("p", null, t("No jobs yet")), h("p", null, t("Start one with"), " ", h("code", { class: "mono" }, "vcjob run job.yaml")));
     } else fill(empty, t("No job matches"));
   });
+
+  /** Rows that stay the same are kept, with the focus and the click in them. @param {any[]} found */
+  function drawRows(found) {
+    const before = rows;
+    rows = new Map();
+    const wanted = found.map((job, place) => {
+      const of = JSON.stringify(job);
+      const old = before.get(job.uid);
+      const entry = old?.of === of ? old : { of, ...row(job, page.open) };
+      rows.set(job.uid, entry);
+      entry.age.textContent = duration(Date.now() / 1000 - job.created);
+      entry.row.classList.toggle("chosen", place === chosen);
+      return entry.row;
+    });
+    const same = wanted.length === body.children.length && wanted.every((each, place) => each === body.children[place]);
+    if (!same) body.replaceChildren(...wanted);
+    if (moved) wanted[chosen]?.scrollIntoView({ block: "nearest" });
+    moved = false;
+  }
 
   const stop = stream(
     "/api/stream",
@@ -93,7 +103,7 @@ export function showList(root, page) {
     /** @param {string} key */
     key(key) {
       if (key === "/") search.focus();
-      else if (key === "j" || key === "k") { chosen = Math.max(0, Math.min(shown().length - 1, chosen + (key === "j" ? 1 : -1))); draw(); }
+      else if (key === "j" || key === "k") { chosen = Math.max(0, Math.min(shown().length - 1, chosen + (key === "j" ? 1 : -1))); moved = true; draw(); }
       else if (key === "Enter" && chosen >= 0) page.open(shown()[chosen]);
       else if (key === "Escape") { search.value = ""; search.blur(); draw(); }
       else return false;
@@ -102,18 +112,18 @@ export function showList(root, page) {
   };
 }
 
-/** @param {any} job @param {boolean} chosen @param {(job: any) => void} open */
-function row(job, chosen, open) {
+/** @param {any} job @param {(job: any) => void} open */
+function row(job, open) {
   const up = job.pods.running + job.pods.succeeded;
-  return h(
+  const age = h("td", { class: "dim" });
+  const row = h(
     "tr",
-    { class: `open ${chosen ? "chosen" : ""}`, onclick: (/** @type {MouseEvent} */ event) => { if (!(event.target instanceof HTMLAnchorElement)) open(job); } },
+    { class: "open", onclick: (/** @type {MouseEvent} */ event) => { if (!(event.target instanceof HTMLAnchorElement)) open(job); } },
     h("td", null, chip(job.phase)),
     h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace)),
     h("td", { class: "message wide" }, h("b", null, job.reason), " ", job.message),
     h("td", null, `${up}/${job.replicas}`, podBar(job)),
-    h("td", { class: "dim" }, duration(Date.now() / 1000 - job.created)),
+    age,
   );
+  return { row, age };
 }
-
-export { ApiError };

@@ -18,6 +18,8 @@ export function rankGrid(root, choose) {
   /** @type {Set<string>} */
   const stale = new Set();
   let chosen = "";
+  /** @type {{culprit: string, victims: Set<string>}} */
+  let blamed = { culprit: "", victims: new Set() };
   const list = h("ul", { class: "ranks", "aria-label": t("Ranks") });
   const about = h("p", { class: "dim" });
   fill(root, list, about);
@@ -71,9 +73,11 @@ export function rankGrid(root, choose) {
         list.append(h("li", null, square));
         added = true;
       }
-      square.className = kind(pod.phase);
+      const role = pod.name === blamed.culprit ? " first" : blamed.victims.has(name(pod)) ? " after" : "";
+      square.className = kind(pod.phase) + role;
       square.textContent = pod.rank ?? "·";
-      const label = `${name(pod)}: ${pod.phase}${pod.message ? `, ${pod.message}` : ""}`;
+      const cause = role === " first" ? `, ${t("failed first")}` : role ? `, ${t("ended because of it")}` : "";
+      const label = `${name(pod)}: ${pod.phase}${cause}${pod.message ? `, ${pod.message}` : ""}`;
       square.setAttribute("aria-label", label);
       square.title = label;
     }
@@ -93,6 +97,15 @@ export function rankGrid(root, choose) {
       if (news.all) for (const uid of pods.keys()) { pods.delete(uid); stale.add(uid); }
       for (const pod of news.changed) { pods.set(pod.uid, pod); stale.add(pod.uid); }
       for (const uid of news.gone) { pods.delete(uid); stale.add(uid); }
+      draw();
+    },
+    /** Marks the rank that failed first, and those that ended because of it. @param {any} failure */
+    blame(failure) {
+      const culprit = failure?.culprit?.pod ?? "";
+      const victims = new Set(/** @type {string[]} */ (failure?.victims ?? []));
+      if (culprit === blamed.culprit && victims.size === blamed.victims.size) return;
+      blamed = { culprit, victims };
+      for (const uid of pods.keys()) stale.add(uid);
       draw();
     },
     pods: () => [...pods.values()],
