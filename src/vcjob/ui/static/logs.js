@@ -11,7 +11,7 @@ const ERROR = /\b(Traceback|[A-Z]\w*(Error|Exception)\b|FATAL|CUDA error|Segment
 const CONTROL = /\x1b\[[0-9;?]*[ -\/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
 /**
- * @typedef {{who: string, stream: string, text: string}} Line
+ * @typedef {{who: string, text: string}} Line
  * @param {HTMLElement} root
  * @param {any} job
  * @param {{banner: (text: string) => void}} page
@@ -22,6 +22,8 @@ export function showLogs(root, job, page) {
   /** @type {number[] | null} */
   let hits = null;
   let dropped = 0;
+  /** @type {Line | null} */
+  let marked = null;
   let follow = true;
   /** @type {number | null} */
   let rank = null;
@@ -68,7 +70,7 @@ export function showLogs(root, job, page) {
     const rows = [];
     for (let place = first; place < last; place++) {
       const line = lines[hits ? hits[place] : place];
-      const row = h("div", { class: `line ${line.stream === "stderr" && ERROR.test(line.text) ? "err" : ""}` });
+      const row = h("div", { class: `line ${ERROR.test(line.text) ? "err" : ""} ${line === marked ? "hit" : ""}` });
       row.append(h("span", { class: "who" }, `${line.who} `), line.text);
       rows.push(row);
     }
@@ -102,9 +104,9 @@ export function showLogs(root, job, page) {
 
   /** @param {any[][]} news */
   function add(news) {
-    for (const [ofRank, pod, container, streamName, text] of news) {
+    for (const [ofRank, pod, container, , text] of news) {
       const who = ofRank === null ? `[${pod}]` : `[rank ${ofRank}]`;
-      lines.push({ who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, stream: streamName, text: text.replace(CONTROL, "") });
+      lines.push({ who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, text: text.replace(CONTROL, "") });
     }
     if (lines.length > MOST) {
       const surplus = lines.length - MOST + MOST / 10;
@@ -133,7 +135,8 @@ export function showLogs(root, job, page) {
 
   function firstError() {
     const at = lines.findIndex((line) => ERROR.test(line.text));
-    if (at < 0) return;
+    if (at < 0) { count.textContent = t("No error found"); return; }
+    marked = lines[at];
     search.value = "";
     filter();
     following.set((follow = false));

@@ -1,0 +1,147 @@
+"""The page against hostile output, a server that dies, and the limits on accessibility and size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.conftest import Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+MARKUP = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
+#: Markup, a title and colours as escape sequences, and a line of 10 MB.
+HOSTILE = f"""\
+echo "{MARKUP}"
+printf '\\033]0;owned\\007\\033[31mred\\033[0m text\\n'
+head -c 10000000 /dev/zero | tr '\\0' x
+echo
+echo "{MARKUP}" >&2
+echo 'RuntimeError: {MARKUP.replace("'", "")}' >&2
+exit 1
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jobs(server: Server) -> Iterator[None]:
+    server.run("hostile", HOSTILE)
+    server.run("sleeping", "echo started; sleep 600", ranks=2)
+    server.wait_for("sleeping", "Running")
+    server.wait_for("hostile", "Failed")
+    yield
+
+
+def open_job(page: Page, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).click()
+    page.get_by_role("log").locator(".line").first.wait_for()
+
+
+def test_hostile_output_is_text_and_never_runs(page: Page) -> None:
+    open_job(page, "hostile")
+    lines = page.get_by_role("log")
+    lines.get_by_text("RuntimeError: <script>").wait_for()
+    page.locator(".panel.bad", has_text="<script>").wait_for()
+    lines.evaluate("e => { e.scrollTop = 0 }")
+    lines.get_by_text("red text").wait_for()
+    lines.get_by_text("bytes more)").first.wait_for()
+    assert "\x1b" not in lines.inner_text()
+    for tab in ("Events", "Timeline", "Job", "Objects"):
+        page.get_by_role("tab", name=tab, exact=True).click()
+    page.locator("pre", has_text="<script>").wait_for()
+    assert page.evaluate("window.owned") is None
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_a_hostile_job_file_is_reported_as_text(page: Page) -> None:
+    page.get_by_role("button", name="Run a Job").click()
+    page.get_by_label("Job file").first.fill(f"kind: Job\nmetadata: {{name: {json.dumps(MARKUP)}}}\n")
+    page.locator(".problems li").first.wait_for()
+    assert page.evaluate("window.owned") is None
+
+
+@pytest.mark.console_errors
+def test_the_policy_stops_inline_script(page: Page) -> None:
+    """Even a script that reaches the document is not run. The browser reports each attempt on the console."""
+    blocked = page.evaluate(
+        """() => new Promise(resolve => {
+          addEventListener("securitypolicyviolation", event => resolve(event.effectiveDirective));
+          try { document.body.innerHTML += "<img src=x onerror='window.owned = 1'>"; } catch { /* trusted types */ }
+          const script = document.createElement("script");
+          try { script.textContent = "window.owned = 1"; document.body.append(script); } catch { /* trusted types */ }
+        })"""
+    )
+    assert blocked in ("require-trusted-types-for", "script-src-elem")
+    assert page.evaluate("window.owned") is None
+
+
+@pytest.mark.console_errors
+def test_pages_continue_after_the_server_was_killed_and_restarted(page: Page, server: Server) -> None:
+    """The new server has a new token; a tab that is opened with it gives it to the tabs that were locked out."""
+    open_job(page, "sleeping")
+    server.kill()
+    page.get_by_role("status").get_by_text("connection was lost").wait_for()
+    server.start(server.port)
+    page.get_by_role("status").get_by_text("token").wait_for()
+    other = page.context.new_page()
+    other.goto(server.url)
+    other.get_by_role("heading", name="Jobs").wait_for()
+    page.get_by_role("log").get_by_text("started").first.wait_for()
+    assert page.get_by_role("status").count() == 0
+    server.run("later", "echo back")
+    other.get_by_role("link", name="later").wait_for()
+
+
+@pytest.mark.console_errors
+def test_the_new_address_in_the_same_tab_is_enough(page: Page, server: Server) -> None:
+    page.get_by_role("link", name="hostile").wait_for()
+    server.kill()
+    server.start(server.port)
+    page.get_by_role("status").get_by_text("token").wait_for()
+    page.goto(server.url)
+    page.get_by_role("status").wait_for(state="detached")
+    assert "token" not in page.url
+    page.get_by_role("link", name="sleeping").wait_for()
+
+
+def violations(page: Page) -> list[str]:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{each['id']}: {node['html'][:150]}" for each in found for node in each["nodes"]]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [{"color_scheme": scheme, "reduced_motion": "reduce"} for scheme in ("light", "dark")],
+    indirect=True,
+)
+def test_axe_finds_no_violation(page: Page) -> None:
+    found = {}
+    page.get_by_role("link", name="sleeping").wait_for()
+    found["list"] = violations(page)
+    for name in ("hostile", "sleeping"):
+        open_job(page, name)
+        for tab in ("Logs", "Events", "Timeline", "Job", "Objects"):
+            page.get_by_role("tab", name=tab, exact=True).click()
+            page.locator("#panel > *").first.wait_for()
+            found[f"{name} {tab}"] = violations(page)
+        page.get_by_role("link", name="Back").click()
+    page.get_by_role("button", name="Run a Job").click()
+    found["submit"] = violations(page)
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    found["help"] = violations(page)
+    assert {view: wrong for view, wrong in found.items() if wrong} == {}
+
+
+def test_the_whole_page_is_less_than_300_kb_and_paints_at_once(page: Page) -> None:
+    sizes = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.transferSize)")
+    assert len(sizes) > 8
+    assert sum(sizes) + page.evaluate("performance.getEntriesByType('navigation')[0].transferSize") < 300_000
+    assert page.evaluate(
+        "performance.getEntriesByType('resource').every(entry => entry.name.startsWith(location.origin))"
+    )
