@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.site_hooks import outside_links_as_text
+from scripts.site_hooks import join_chinese_lines, outside_links_as_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -23,6 +23,10 @@ def test_links_out_of_the_docs_become_text_and_others_stay() -> None:
         "a [b](local.md#x) ![c](images/c.svg) [d](https://example.com)"
     )
     assert outside_links_as_text("[a](../local.md) [b](../../README.md)", "zh") == "[a](../local.md) b"
+
+
+def test_line_breaks_between_chinese_characters_are_removed() -> None:
+    assert join_chinese_lines("一行，\n   二行\n\n三\n- 四\nfive") == "一行，二行\n\n三\n- 四\nfive"
 
 
 def test_every_page_is_in_the_menu() -> None:
