@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
+from vcjob.diagnosis import suspect
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.observation import End, Observation, PodObservation
+from vcjob.diagnosis.traceback_text import Traceback, tracebacks
 
 from .test_traceback_text import PREFIXED, TORCHRUN
 
@@ -112,6 +116,34 @@ def test_a_completed_job_with_stopped_ranks_says_so() -> None:
     observation = job(rank(0, code=0), rank(1, code=143, stopped=True), phase="Completed")
     finding = diagnose(observation)[0]
     assert finding.cause == "RanksStopped" and finding.message.startswith("1 rank was still running")
+
+
+def test_a_job_that_completes_although_a_rank_failed_has_no_finding() -> None:
+    assert diagnose(job(rank(0, code=0), rank(1, stderr=tuple(NAN)), phase="Completed")) == []
+
+
+def test_an_error_that_a_rank_raised_because_it_was_ended_is_not_the_cause() -> None:
+    ended = rank(0, code=1, at=10.0, stopped=True, stderr=tuple(NAN), error_at=9.5)
+    assert ended.end is not None
+    ended.end = msgspec.structs.replace(ended.end, stopped_at=9.0)
+    assert diagnose(job(ended)) == []
+    ended.error_at = 8.5
+    assert [finding.cause for finding in diagnose(job(ended))] == ["Exception"]
+
+
+def test_a_thousand_failed_ranks_are_read_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counting(lines: Sequence[str]) -> list[Traceback]:
+        read.append(len(lines))
+        return tracebacks(lines)
+
+    monkeypatch.setattr(suspect, "tracebacks", counting)
+    lines = (*(f"step {number}" for number in range(100)), *NAN)
+    pods = [rank(number, at=10 + number / 1000, stderr=lines, error_at=10.0) for number in range(1000)]
+    finding = diagnose(job(*pods))[0]
+    assert finding.ranks.first[0] == "rank 0"
+    assert len(read) == 1000
 
 
 def test_a_healthy_job_has_no_finding() -> None:

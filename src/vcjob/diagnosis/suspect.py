@@ -88,7 +88,8 @@ class Suspect:
                 Evidence(source, self.traceback.exception),
                 *(Evidence(source, f"at {place}") for place in places),
             )
-        return tuple(Evidence(source, line) for line in self.lines[-count:] if line.strip())
+        said = tuple(Evidence(source, line) for line in self.lines[-count:] if line.strip())
+        return said or ((Evidence("container status", self.end.message),) if self.end.message else ())
 
     @property
     def failed_itself(self) -> bool:

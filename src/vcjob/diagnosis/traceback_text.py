@@ -16,7 +16,7 @@ _HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
 #: Code that is not the user's: installed packages, the standard library, generated code.
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen |^<string>$|/torchrun$|/bin/")
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen |/torchrun$|/bin/")
 _DISTRIBUTED = re.compile(r"/torch/distributed/|/torch/nn/parallel/")
 
 

@@ -74,6 +74,9 @@ DEADLINE_EXCEEDED = _define(
 EVICTED = _define(
     "Evicted", _FAILED, "The cluster removed a pod: node pressure, a drain, preemption or a lost node."
 )
+PROBE_FAILED = _define(
+    "ProbeFailed", _FAILED, "A container was ended because its liveness or startup probe failed."
+)
 NON_ZERO_EXIT = _define(
     "NonZeroExit",
     _FAILED,

@@ -9,6 +9,11 @@ from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.wellknown import causes, reasons
 
+#: What shells say: "sh: 1: pyhton: not found", "bash: line 1: pyhton: command not found".
+_SHELL_NOT_FOUND = re.compile(r"sh: (?:line )?(?:\d+: )?([^:]+): (?:command )?not found$")
+_MAIN = ("", "main", "?")
+_PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
+
 
 def start_error(suspect: Suspect) -> Verdict | None:
     """The command could not be executed: it does not exist, is not executable, or is a whole command line."""
@@ -19,12 +24,20 @@ def start_error(suspect: Suspect) -> Verdict | None:
     ) and suspect.end.exit_code not in (126, 127, 128):
         return None
     command = suspect.pod.command[0] if suspect.pod.command else ""
+    if missing := _SHELL_NOT_FOUND.search(suspect.last_line):
+        command = missing[1]  # a shell started and did not find it
     if " " in command.strip():
         words = ", ".join(f'"{word}"' for word in command.split())
         return Verdict(
             causes.COMMAND_IS_ONE_WORD,
             f"could not start: there is no program named {command!r}",
             f"write the command as a list of words: [{words}]",
+        )
+    if re.search(r"(?:ConfigMap|Secret)\b.*(?:does not exist|not found)", text):
+        return Verdict(
+            reasons.CONTAINER_CONFIG,
+            f"could not start: {suspect.end.message}",
+            "create the ConfigMap or Secret in the namespace, or, locally, in the Job's file",
         )
     if re.search(r"interpreter|bad interpreter", text, re.IGNORECASE):
         return Verdict(
@@ -65,6 +78,18 @@ def memory(suspect: Suspect) -> Verdict | None:
     return None
 
 
+def probe(suspect: Suspect) -> Verdict | None:
+    """The container was ended because its probe failed."""
+    text = suspect.end.message or suspect.pod.message
+    if not _PROBE.search(text):
+        return None
+    return Verdict(
+        causes.PROBE_FAILED,
+        f"was ended: {text}",
+        "correct the probe, or raise its failureThreshold or initialDelaySeconds",
+    )
+
+
 def crash(suspect: Suspect) -> Verdict | None:
     """Signals. vcjob's own never reach this rule, because they are no failure of the rank."""
     number = suspect.end.signal or (
@@ -103,7 +128,10 @@ def crash(suspect: Suspect) -> Verdict | None:
 def non_zero(suspect: Suspect) -> Verdict | None:
     """The last resort: its exit code and its last line."""
     said = f": {suspect.last_line}" if suspect.last_line else " and printed nothing"
-    return Verdict(causes.NON_ZERO_EXIT, f"ended with exit code {suspect.end.exit_code}{said}", "", "medium")
+    where = "" if suspect.pod.container in _MAIN else f" in container {suspect.pod.container}"
+    return Verdict(
+        causes.NON_ZERO_EXIT, f"ended with exit code {suspect.end.exit_code}{where}{said}", "", "medium"
+    )
 
 
 def _name(number: int) -> str:

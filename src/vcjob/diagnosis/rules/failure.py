@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vcjob.diagnosis.finding import Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
-from vcjob.diagnosis.rules import exceptions, exits
+from vcjob.diagnosis.rules import exceptions, exits, meeting
 from vcjob.diagnosis.rules.verdict import Matcher, Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect, suspects
@@ -16,6 +16,9 @@ from vcjob.wellknown import causes, reasons
 MATCHERS: Sequence[Matcher] = (
     exits.start_error,
     exits.memory,
+    exits.probe,
+    meeting.wait_for_master,
+    meeting.clients_missing,
     exceptions.missing_module,
     exceptions.missing_script,
     exceptions.known,
@@ -31,7 +34,7 @@ _EVICTED = frozenset(
 def failed_ranks(observation: Observation) -> Iterator[Finding]:
     """One finding for the first failure; ranks with the same error share it."""
     found = suspects(observation)
-    if not found:
+    if not found or observation.phase == "Completed":  # minSuccess was reached all the same
         return
     first = found[0]
     if first.is_complaint and (left := _left_early(observation, first)) is not None:
@@ -56,10 +59,14 @@ def evictions(observation: Observation) -> Iterator[Finding]:
         pod = gone[0]
         yield Finding(
             causes.EVICTED,
-            f"{pod.name} was removed from node {pod.node or 'unknown'}: {pod.reason}",
+            f"{pod.name} was removed{f' from node {pod.node}' if pod.node else ''} ({pod.reason})"
+            f"{f': {pod.message}' if pod.message else ''}",
             Ranks(tuple(each.name for each in gone)),
             (Evidence("pod status", pod.message or pod.reason),),
-            "a policy {event: PodEvicted, action: RestartJob} starts the job again",
+            "raise the sizeLimit of the emptyDir"
+            if "EmptyDir" in pod.message
+            else "a policy {event: PodEvicted, action: RestartJob} starts the job again",
+            "high",
         )
 
 

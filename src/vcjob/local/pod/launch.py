@@ -195,7 +195,11 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         code = error.errno or errno.EINVAL
         if step.startswith("command") and not _exists(request):
             code = errno.ENOENT
-        _report(report, code, step + _in_words(code, step))
+        if code == errno.ENOENT and step.startswith("command") and _is_script(request.argv[0]):
+            reason = "the interpreter in its first line does not exist on this machine"
+        else:
+            reason = _in_words(code, step)
+        _report(report, code, step + reason)
     except Exception as error:
         _report(report, errno.EINVAL, step + str(error))
     os._exit(127)
@@ -208,6 +212,11 @@ def _exists(request: LaunchRequest) -> bool:
     return os.sep in command or any(
         os.path.lexists(os.path.join(folder, command)) for folder in os.get_exec_path(request.env)
     )
+
+
+def _is_script(command: str) -> bool:
+    """The file exists, so what the kernel did not find is the interpreter that its first line names."""
+    return os.sep in command and os.path.isfile(command)
 
 
 def _in_words(code: int, step: str) -> str:

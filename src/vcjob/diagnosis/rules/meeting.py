@@ -1,0 +1,49 @@
+"""Ranks that gave up because they did not meet: at the master's port, or with too few of them."""
+
+from __future__ import annotations
+
+import re
+
+from vcjob.diagnosis.rules.verdict import Verdict
+from vcjob.diagnosis.suspect import Suspect
+from vcjob.wellknown import causes
+
+WAIT_TIMEOUT_EXIT_CODE = 91
+_WAIT = "wait-for-master"
+_CLIENTS = re.compile(r"waiting for clients\. (\d+)/(\d+) clients joined")
+
+
+def wait_for_master(suspect: Suspect) -> Verdict | None:
+    """The init container of a worker that waits for the master ran out of time."""
+    if suspect.pod.container != _WAIT or suspect.end.exit_code != WAIT_TIMEOUT_EXIT_CODE:
+        return None
+    said = suspect.last_line.removeprefix(f"{_WAIT}: error: ")
+    if "does not resolve" in said:
+        return Verdict(
+            causes.MASTER_NAME_NOT_RESOLVED,
+            f"waited for the master, whose name does not resolve: {said}",
+            "keep the svc plugin on, so that pods have names",
+        )
+    if "refused" in said:
+        return Verdict(
+            causes.MASTER_NOT_LISTENING,
+            f"waited for the master, and nothing listened on its port: {said}",
+            "check that the master's program runs and listens on MASTER_PORT",
+        )
+    return Verdict(
+        causes.MASTER_UNREACHABLE,
+        f"waited for the master, which did not answer: {said}",
+        "check network policies and firewalls between the pods",
+    )
+
+
+def clients_missing(suspect: Suspect) -> Verdict | None:
+    """The master's store saw fewer ranks than the program expects."""
+    found = _CLIENTS.search(suspect.traceback.text if suspect.traceback else suspect.reason)
+    if found is None:
+        return None
+    return Verdict(
+        causes.WORLD_SIZE_MISMATCH,
+        f"expected {found[2]} ranks, and {found[1]} joined",
+        "use WORLD_SIZE from the environment, and check that every rank calls init_process_group",
+    )

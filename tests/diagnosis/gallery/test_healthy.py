@@ -1,0 +1,104 @@
+"""Healthy and slow jobs have no findings, while they run and after their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.local.conftest import Start, container, eventually, job, python, ranks, task
+
+pytestmark = pytest.mark.slow
+
+_SERVER = """
+import os, socket, time
+rank, place = int(os.environ['RANK']), ('127.0.0.1', int(os.environ['MASTER_PORT']))
+if rank == 0:
+    server = socket.create_server(place)
+    peers = [server.accept()[0] for _ in range(2)]
+else:
+    while True:
+        try:
+            peer = socket.create_connection(place)
+            break
+        except OSError:
+            time.sleep(0.02)
+print('connected', flush=True)
+time.sleep(60)
+"""
+_HANDLED = """
+import traceback
+try:
+    {}['missing']
+except KeyError:
+    traceback.print_exc()
+print('recovered')
+"""
+
+COMPLETING: dict[str, dict[str, Any]] = {
+    "quick": job(*ranks("true")),
+    "prints-a-traceback-and-recovers": job(*ranks(python(_HANDLED))),
+    "warnings-on-stderr": job(*ranks("echo 'Warning: connection refused, retrying' >&2")),
+    "retries-in-the-pod": job(
+        task(
+            "master",
+            container("[ -e again ] && exit 0; touch again; exit 3"),
+            restartPolicy="OnFailure",
+        )
+    ),
+    "restarted-pod": job(
+        task(
+            "a",
+            "[ -e again ] && exit 0; touch again; exit 3",
+            policies=[{"event": "PodFailed", "action": "RestartPod"}],
+        ),
+        maxRetry=2,
+    ),
+    "uneven-ends": job(*ranks("sleep 0.$RANK")),
+    "sidecar-is-ended": job(
+        task("a", "true", initContainers=[container("sleep 60", "side", restartPolicy="Always")])
+    ),
+    "subprocess-fails": job(*ranks("false || true")),
+    "init-step": job(task("a", "true", initContainers=[container("true", "fetch")])),
+    "leaves-a-child-behind": job(*ranks("sleep 30 & true")),
+}
+RUNNING: dict[str, dict[str, Any]] = {
+    "long-first-compile": job(*ranks("echo up; while :; do :; done", workers=1)),
+    "download-before-the-meeting": job(*ranks("echo up; sleep 60")),
+    "one-rank-only-waits": job(task("master", "echo up; sleep 60"), task("worker", "echo up; sleep 60")),
+    "connected-and-idle": job(*ranks(python(_SERVER))),
+    "silent-for-long": job(*ranks(python("import time\nprint(1, flush=True)\ntime.sleep(60)"))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(COMPLETING))
+def test_a_job_that_completes_has_no_finding(name: str, finish: Start) -> None:
+    handle = finish(COMPLETING[name])
+    assert handle.phase == "Completed", handle.status().state.message
+    assert handle.why() == []
+    assert handle.failure().culprit is None
+
+
+@pytest.mark.parametrize("name", list(RUNNING))
+def test_a_job_that_runs_has_no_finding(name: str, start: Start) -> None:
+    handle = start(RUNNING[name])
+    pods = handle.replicas
+    eventually(lambda: len({line.rank for line in handle.logs()}) == pods, what="a line of every rank")
+    eventually(lambda: handle.phase == "Running")
+    assert handle.why() == []
+    handle.stop(now=True)
+    handle.wait(30)
+    assert handle.phase == "Terminated" and handle.why() == []
+
+
+def test_a_rank_that_never_connects_is_named(start: Start) -> None:
+    program = (
+        "import os, time\nif os.environ['RANK'] == '2': print('connected', flush=True), time.sleep(99)\n"
+    )
+    handle = start(job(*ranks(python(program + _SERVER.replace("range(2)", "range(1)")))))
+    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, what="a line of every rank")
+    eventually(lambda: handle.phase == "Running")
+    assert handle.why() == []  # a slow start looks the same at first
+    (finding,) = eventually(handle.why, what="the finding")
+    assert (finding.cause, finding.ranks.first) == ("RankNotConnected", ("rank 2",))
+    assert finding.ranks.victims == ("rank 0", "rank 1")
