@@ -41,7 +41,8 @@ def jobs(server: Server) -> Iterator[None]:
 
 
 def names(page: Page) -> list[str]:
-    return page.locator("tbody tr td a").all_inner_texts()
+    texts: list[str] = page.locator("tbody tr td a").all_inner_texts()
+    return texts
 
 
 def expect_names(page: Page, *wanted: str) -> None:
