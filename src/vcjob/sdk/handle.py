@@ -10,22 +10,23 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from vcjob.diagnosis.stacks import StackReport
 from vcjob.errors import BackendError, JobFailed, UserError, VcjobError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
-from vcjob.report.progress import Progress
 from vcjob.sdk.log_choice import check_choice
-from vcjob.sdk.log_lines import LogLine, LogSteps, lines_of
+from vcjob.sdk.log_lines import Follower, LogLine, LogSteps, lines_of
 from vcjob.spec.job import BackendName
 
 if TYPE_CHECKING:  # loaded when a job is diagnosed
     from vcjob.diagnosis.finding import Finding
     from vcjob.diagnosis.observation import Observation
+    from vcjob.diagnosis.stacks import StackReport
+    from vcjob.report.progress import Progress
+    from vcjob.report.timeline import Timeline
 
 __all__ = [
     "ACTIONS",
@@ -46,26 +47,6 @@ ACTIONS = {
     "complete": "CompleteJob",
     "stop": "TerminateJob",
 }
-
-
-class Follower(Protocol):
-    """The logs, pods and status of a job while it runs: call `poll` in a loop, with `wait` in between, until `ended`."""
-
-    status: Status
-    pods: list[PodState]
-    ended: bool
-
-    def poll(self) -> list[Chunk]:
-        """Read what is new and return new log lines."""
-
-    def has_trouble(self) -> bool:
-        """Whether the handle's `trouble` has something to report."""
-
-    def wait(self) -> None:
-        """Wait a little, until there may be something new."""
-
-    def close(self) -> None:
-        """Stop following."""
 
 
 class Handle(ABC):
@@ -184,6 +165,12 @@ class Handle(ABC):
     def progress(self) -> Progress | None:
         """How far it is, from the last lines of rank 0; None where that is not certain."""
         return None
+
+    def timeline(self) -> Timeline:
+        """Where its time went, per pod, until its end or until now."""
+        from vcjob.report.timeline import timeline_of
+
+        return timeline_of(self.name, self.created, self.status().finished, self.pods(), time.time())
 
     def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
         """Where every rank that runs is, from its Python stack; `ranks` chooses some of them."""

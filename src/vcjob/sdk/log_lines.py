@@ -1,12 +1,18 @@
-"""The lines of a log as the SDK returns them. `handle` makes them from the chunks that a backend reads."""
+"""The lines of a log as the SDK returns them, and what follows them while a job runs.
+
+`handle` makes the lines from the chunks that a backend reads; a backend implements `Follower`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import Protocol
 
 import msgspec
 
+from vcjob.lifecycle.status import Status
 from vcjob.report.logs import Chunk
+from vcjob.report.podstate import PodState
 
 #: Whole lines in chunks, or, where there is nothing new, the seconds to wait before the next step.
 LogSteps = Generator[list[Chunk] | float, None, None]
@@ -37,3 +43,23 @@ def lines_of(chunk: Chunk) -> Iterator[LogLine]:
         yield LogLine(
             of.rank, of.task, of.index, of.container, of.attempt, of.stream, text, of.prefix, chunk.received
         )
+
+
+class Follower(Protocol):
+    """The logs, pods and status of a job while it runs: call `poll` in a loop, with `wait` in between, until `ended`."""
+
+    status: Status
+    pods: list[PodState]
+    ended: bool
+
+    def poll(self) -> list[Chunk]:
+        """Read what is new and return new log lines."""
+
+    def has_trouble(self) -> bool:
+        """Whether the handle's `trouble` has something to report."""
+
+    def wait(self) -> None:
+        """Wait a little, until there may be something new."""
+
+    def close(self) -> None:
+        """Stop following."""

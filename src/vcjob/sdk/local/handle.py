@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
-from vcjob.diagnosis.stacks import StackReport
 from vcjob.errors import NoSuchJob, UserError, WaitTimeout
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import pods_of, settle
@@ -23,11 +22,14 @@ from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.prestart import start_supervisor
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
-from vcjob.report.progress import Progress
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps, phase_named
 from vcjob.sdk.local.events import as_event
 from vcjob.sdk.pod_choice import choose_container, running_pods
 from vcjob.wellknown import reasons
+
+if TYPE_CHECKING:
+    from vcjob.diagnosis.stacks import StackReport
+    from vcjob.report.progress import Progress
 
 if TYPE_CHECKING:
     from vcjob.diagnosis.observation import Observation

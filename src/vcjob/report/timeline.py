@@ -1,0 +1,202 @@
+"""Where the time of a job went, per pod: waiting, starting, init steps, running, ending, restarts.
+
+Built from the recorded states of the pods, which both backends have; the SDK returns a `Timeline` and the command line
+prints it. Pure. Spans of one pod never overlap: timestamps that contradict each other are clamped, never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from vcjob.plugins.wait import CONTAINER_NAME
+from vcjob.report.podstate import ContainerState, PodState
+
+#: The kinds of spans, in the order of a pod's life, each with its name for people.
+LABELS = {
+    (WAITING := "Waiting"): "waiting to be created",
+    (STARTING := "Starting"): "starting",
+    (INIT := "Init"): "init steps",
+    (MASTER := "WaitForMaster"): "waiting for the master",
+    (RUNNING := "Running"): "running",
+    (BACKOFF := "Backoff"): "waiting to restart",
+    (ENDING := "Ending"): "ending",
+}
+
+
+class Span(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One part of a pod's life, in epoch seconds. `detail`: the init step, or how it ended."""
+
+    kind: str
+    start: float
+    end: float
+    attempt: int = 0
+    detail: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+class TimelineRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The spans of one pod, over all of its attempts, oldest first."""
+
+    task: str
+    index: int
+    rank: int | None
+    spans: tuple[Span, ...]
+
+    @property
+    def name(self) -> str:
+        pod = f"{self.task}-{self.index}"
+        return pod if self.rank is None else f"rank {self.rank} ({pod})"
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """A job from its creation to its end, or to now while it runs."""
+
+    job: str
+    start: float
+    end: float
+    rows: tuple[TimelineRow, ...]
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Seconds per kind, averaged over the pods; kinds that did not occur are left out."""
+        sums = dict.fromkeys(LABELS, 0.0)
+        for row in self.rows:
+            for span in row.spans:
+                sums[span.kind] += span.seconds
+        return {kind: seconds / len(self.rows) for kind, seconds in sums.items() if seconds > 0}
+
+    @property
+    def summary(self) -> str:
+        """One line that says where the time went."""
+        if not self.rows:
+            return f"no pod of {self.job} has been created yet"
+        totals = self.totals
+        whole = self.end - self.start
+        largest = sorted(totals.items(), key=lambda item: -item[1])
+        parts = [
+            f"{LABELS[kind]} {seconds:.1f}s ({100 * seconds / whole:.0f}%)"
+            for kind, seconds in largest
+            if whole > 0
+        ]
+        pods = "1 pod" if len(self.rows) == 1 else f"average of {len(self.rows)} pods"
+        return f"{whole:.1f}s, {pods}: {', '.join(parts) or 'nothing has run yet'}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `-o json`."""
+        return {
+            "job": self.job,
+            "start": self.start,
+            "end": self.end,
+            "summary": self.summary,
+            "totals": self.totals,
+            "pods": [{**msgspec.to_builtins(row), "name": row.name} for row in self.rows],
+        }
+
+    def to_text(self, width: int) -> list[str]:
+        """One bar per pod, at most `width` columns wide."""
+        from vcjob.report.timeline_drawing import text
+
+        return text(self, width)
+
+    def to_svg(self) -> str:
+        from vcjob.report.timeline_drawing import svg
+
+        return svg(self)
+
+    def to_chrome_trace(self) -> dict[str, Any]:
+        """The trace format that Perfetto and chrome://tracing open."""
+        from vcjob.report.timeline_drawing import chrome_trace
+
+        return chrome_trace(self)
+
+
+def timeline_of(
+    job: str, created: float, finished: float | None, pods: Sequence[PodState], now: float
+) -> Timeline:
+    """The timeline of a job; `finished` is None while it runs."""
+    ends = [pod.finished_at for pod in pods if pod.finished_at is not None]
+    # Pods of a suspended or just finished job may end after it.
+    end = max([created, now] if finished is None else [created, finished, *ends])
+    by_pod: dict[tuple[str, int], list[PodState]] = {}
+    for pod in sorted(pods, key=lambda pod: pod.attempt):
+        by_pod.setdefault((pod.task, pod.index), []).append(pod)
+    rows = [
+        TimelineRow(task, index, attempts[-1].rank, _row(created, end, attempts))
+        for (task, index), attempts in by_pod.items()
+    ]
+    rows.sort(key=lambda row: (row.rank is None, row.rank or 0, row.task, row.index))
+    return Timeline(job, created, end, tuple(rows))
+
+
+def _row(created: float, end: float, attempts: list[PodState]) -> tuple[Span, ...]:
+    spans: list[Span] = []
+    reached = created
+    for pod in attempts:
+        spans.append(Span(WAITING, reached, pod.created_at, pod.attempt))
+        spans += _pod(pod, end)
+        reached = max(span.end for span in spans)
+    return tuple(_clamped(spans, created, end))
+
+
+def _pod(pod: PodState, end: float) -> list[Span]:
+    until = end if pod.finished_at is None else pod.finished_at
+    containers = [container for container in pod.containers if container.started_at is not None]
+    starts = [time for each in containers for time, _, _ in _instances(each, until)]
+    spans = [Span(STARTING, pod.created_at, min(starts, default=until), pod.attempt)]
+    for container in containers:
+        if container.role == "init":
+            kind = MASTER if container.name == CONTAINER_NAME else INIT
+            spans += [
+                Span(kind, start, stop, pod.attempt, container.name)
+                for start, stop, _ in _instances(container, until)
+            ]
+    mains = [container for container in containers if container.role == "main"]
+    if mains:
+        # With several main containers, the one that runs longest shows when the pod ran.
+        main = max(mains, key=lambda each: sum(stop - start for start, stop, _ in _instances(each, until)))
+        spans += _main(pod, main, until)
+    return spans
+
+
+def _main(pod: PodState, main: ContainerState, until: float) -> list[Span]:
+    spans: list[Span] = []
+    for start, stop, how in _instances(main, until):
+        if spans:
+            spans.append(Span(BACKOFF, spans[-1].end, start, pod.attempt))
+        asked = pod.deleted_at
+        if asked is not None and start < asked < stop:
+            spans.append(Span(RUNNING, start, asked, pod.attempt))
+            spans.append(Span(ENDING, asked, stop, pod.attempt, how))
+        else:
+            spans.append(Span(RUNNING, start, stop, pod.attempt, how))
+    return spans
+
+
+def _instances(container: ContainerState, until: float) -> list[tuple[float, float, str]]:
+    """Start, end and how it ended, of the previous and the current instance of a container."""
+    found: list[tuple[float, float, str]] = []
+    for ended in (container.last, container.ended):
+        if ended is not None:
+            start = ended.started_at or (container.started_at if ended is container.ended else None)
+            if start is not None:
+                how = ended.reason if ended.exit_code == 0 else f"{ended.reason}, exit code {ended.exit_code}"
+                found.append((start, ended.finished_at, how))
+    if container.ended is None and container.started_at is not None and not container.waiting:
+        found.append((container.started_at, until, ""))
+    return found
+
+
+def _clamped(spans: Iterable[Span], start: float, end: float) -> Iterable[Span]:
+    """In the order of time, within the job, without overlaps and without empty spans."""
+    reached = start
+    for span in sorted(spans, key=lambda span: (span.start, span.end)):
+        begin, stop = max(span.start, reached), min(span.end, end)
+        if stop > begin:
+            yield msgspec.structs.replace(span, start=begin, end=stop)
+            reached = stop
