@@ -54,7 +54,7 @@ def main() -> None:
             save(options.checkpoint, bare, optimizer, epoch + 1)
     dist.barrier()
     if rank == 0:
-        os.replace(options.checkpoint, "model.pt")  # done: the next run begins anew
+        os.replace(options.checkpoint, "model.pt")  # done: the next run starts from the beginning
         print("trained: model.pt", flush=True)
     dist.destroy_process_group()
 
