@@ -35,6 +35,7 @@ from vcjob.errors import (
 if TYPE_CHECKING:
     from vcjob.sdk import (
         ContainerState,
+        Converted,
         Culprit,
         FailureReport,
         FieldDoc,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         Status,
         as_completed,
         as_completed_async,
+        convert_jobs,
         explain,
         find,
         find_async,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendError",
     "ContainerState",
+    "Converted",
     "Culprit",
     "FailureReport",
     "FieldDoc",
@@ -94,6 +97,7 @@ __all__ = [
     "__version__",
     "as_completed",
     "as_completed_async",
+    "convert_jobs",
     "explain",
     "find",
     "find_async",

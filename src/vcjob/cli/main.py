@@ -24,6 +24,7 @@ from vcjob.wellknown import exit_codes
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("vcjob.cli.init", "Write a Job file with comments for a Python script."),
     "explain": ("vcjob.cli.explain", "Show what a field of a Job means."),
+    "convert": ("vcjob.cli.convert", "Convert a Kubeflow PyTorchJob or TrainJob into a Volcano Job."),
     "validate": ("vcjob.cli.validate", "Check Job files and list every problem."),
     "render": ("vcjob.cli.render", "Print the objects that a Job creates on a cluster."),
     "warm": ("vcjob.cli.warm", "Keep torch loaded, so that local runs start faster."),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from vcjob.report.logs import LogFilter
     from vcjob.report.podstate import ContainerState, PodState
     from vcjob.sdk.async_functions import find_async, run_async
+    from vcjob.sdk.authoring.convert import Converted, convert_jobs
     from vcjob.sdk.authoring.explaining import explain
     from vcjob.sdk.authoring.scripting import script_job
     from vcjob.sdk.building import pytorch_job
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ContainerState",
+    "Converted",
     "Culprit",
     "FailureReport",
     "FieldDoc",
@@ -41,6 +43,7 @@ __all__ = [
     "Status",
     "as_completed",
     "as_completed_async",
+    "convert_jobs",
     "explain",
     "find",
     "find_async",
@@ -58,6 +61,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "convert_jobs": "vcjob.sdk.authoring.convert",
+    "Converted": "vcjob.sdk.authoring.convert",
     "Phase": "vcjob.lifecycle.status",
     "Status": "vcjob.lifecycle.status",
     "LogFilter": "vcjob.report.logs",

@@ -19,6 +19,8 @@ from vcjob.spec.wording import show
 
 _COMPANIONS = {"ConfigMap": "config_maps", "Secret": "secrets", "PersistentVolumeClaim": "claims"}
 _KINDS = (KIND, *_COMPANIONS)
+#: Kinds of Kubeflow that `vcjob convert` turns into Jobs.
+_CONVERTIBLE = ("PyTorchJob", "TrainJob")
 
 
 class Bundle:
@@ -125,6 +127,10 @@ def _wrong_kind(data: dict[str, Any]) -> Problem:
     if "kind" not in data:
         return error((), "`kind` is missing", f"add `kind: {KIND}`")
     kind = data["kind"]
+    if kind in _CONVERTIBLE:
+        return error(
+            ("kind",), f"the kind `{kind}` is not a Volcano Job", "convert it with `vcjob convert FILE`"
+        )
     near = nearest(str(kind), _KINDS)
     if near and near != kind:
         return error(("kind",), f"unknown kind `{show(kind)}`", f"did you mean `{near}`?")

@@ -1,0 +1,57 @@
+"""Reading the fields of an object of another system so that none is dropped silently.
+
+The converters take the fields that they understand; `rest` reports every other one. Used by `pytorchjob` and `trainjob`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from vcjob.errors import UserError
+
+NO_EQUIVALENT = "has no equivalent in a Volcano Job and was left out"
+
+
+class Note(NamedTuple):
+    """A field of the original that was left out or means something else now."""
+
+    path: str
+    message: str
+
+
+class Fields:
+    """A mapping of the original and its path. A field is reported unless it is taken."""
+
+    def __init__(self, value: Any, path: str, notes: list[Note]) -> None:
+        if value is not None and not isinstance(value, dict):
+            raise UserError(f"{path} must be a mapping", hint="correct it in the original file")
+        self._values: dict[str, Any] = dict(value or {})
+        self.path = path
+        self.notes = notes
+
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """The value of a field that the converter understands."""
+        value = self._values.pop(name, None)
+        return default if value is None else value
+
+    def inner(self, name: str) -> Fields:
+        return Fields(self._values.pop(name, None), f"{self.path}.{name}", self.notes)
+
+    def note(self, name: str, message: str) -> None:
+        self.notes.append(Note(f"{self.path}.{name}", message))
+
+    def rest(self) -> None:
+        """Report the fields that nothing has taken."""
+        for name, value in self._values.items():
+            if value is not None:
+                self.note(name, NO_EQUIVALENT)
+
+
+def metadata_of(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
+    """Name, namespace, labels and annotations; what a server has added is dropped."""
+    metadata = Fields(document.get("metadata"), "metadata", notes)
+    names = ("name", "generateName", "namespace", "labels", "annotations")
+    return {name: metadata.take(name) for name in names if name in metadata}

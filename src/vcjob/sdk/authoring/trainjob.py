@@ -1,0 +1,56 @@
+"""A Kubeflow TrainJob (trainer.kubeflow.org/v1alpha1) as a Volcano Job. Used by `convert`.
+
+A TrainJob names a runtime that holds the rest of its pods. The runtime is an object of the cluster and is not read, so
+its image and command must be in the TrainJob; a note says so where they are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vcjob.sdk.authoring.foreign_fields import Fields, Note, metadata_of
+from vcjob.sdk.building import DEFAULT_IMAGE, pytorch_job
+from vcjob.spec.document import copied
+
+
+def convert_trainjob(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
+    """The Volcano Job; what has no equivalent is added to `notes`."""
+    spec = Fields(document.get("spec"), "spec", notes)
+    runtime = spec.inner("runtimeRef")
+    runtime_name = runtime.take("name", "its runtime")
+    trainer = spec.inner("trainer")
+    command, args = trainer.take("command", []), trainer.take("args", [])
+    image = trainer.take("image")
+    if image is None:
+        trainer.note(
+            "image", f"is not set: add the image of {runtime_name}; {DEFAULT_IMAGE} stands in its place"
+        )
+    if not command:
+        trainer.note("command", f"is not set: add the command of {runtime_name}")
+    spec.note("runtimeRef", f"was left out: add what {runtime_name} defines for its pods, such as volumes")
+    nproc = trainer.take("numProcPerNode")
+    if nproc is None and any("torchrun" in str(word) for word in (*command, *args)):
+        nproc = "auto"
+    job = pytorch_job(
+        "",
+        command=[str(word) for word in command],
+        args=[str(word) for word in args],
+        image=image,
+        workers=max(0, int(trainer.take("numNodes", 1)) - 1),
+        nproc_per_node=nproc,
+    )
+    env, resources = trainer.take("env"), trainer.take("resourcesPerNode")
+    for task in job["spec"]["tasks"]:
+        container = task["template"]["spec"]["containers"][0]
+        container |= {"env": copied(env)} if env else {}
+        container |= {"resources": copied(resources)} if resources else {}
+    trainer.rest()
+    for name in ("suspend", "activeDeadlineSeconds"):
+        if name in spec:
+            job["spec"][name] = spec.take(name)
+    metadata = metadata_of(document, notes)
+    for name in ("labels", "annotations"):
+        if name in spec:
+            metadata[name] = {**metadata.get(name, {}), **spec.take(name)}
+    spec.rest()
+    return {**job, "metadata": metadata}

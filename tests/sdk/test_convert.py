@@ -1,0 +1,199 @@
+"""Kubeflow's PyTorchJob and TrainJob as Volcano Jobs: what they become, and what is reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import vcjob
+
+
+def converted(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The one Job, which must be valid, and the notes by path."""
+    result = vcjob.convert_jobs(vcjob.to_yaml(document))
+    (job,) = result.documents
+    assert [problem for problem in vcjob.validate(job) if problem.severity == "error"] == []
+    return job, dict(result.notes)
+
+
+def replica(number: int = 1, restart: str | None = "Never", **container: Any) -> dict[str, Any]:
+    template = {
+        "spec": {
+            "containers": [{"name": "pytorch", "image": "a", "command": ["python", "a.py"], **container}]
+        }
+    }
+    return {"replicas": number, "template": template, **({"restartPolicy": restart} if restart else {})}
+
+
+def pytorchjob(**spec: Any) -> dict[str, Any]:
+    replicas = {"Master": replica(), "Worker": replica(3)}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "mnist", "namespace": "team", "labels": {"a": "b"}, "uid": "1", "generation": 4},
+        "spec": {"pytorchReplicaSpecs": replicas, **spec},
+        "status": {"conditions": []},
+    }
+
+
+def test_a_pytorchjob_becomes_a_job_with_the_same_ranks_that_ends_with_its_master() -> None:
+    job, notes = converted(pytorchjob())
+    assert notes == {}
+    assert job["metadata"] == {"name": "mnist", "namespace": "team", "labels": {"a": "b"}}
+    assert job["spec"]["plugins"] == {"pytorch": []}
+    master, worker = job["spec"]["tasks"]
+    assert (master["name"], master["replicas"], worker["name"], worker["replicas"]) == (
+        "master",
+        1,
+        "worker",
+        3,
+    )
+    assert (
+        master["policies"] == [{"event": "TaskCompleted", "action": "CompleteJob"}]
+        and "policies" not in worker
+    )
+    assert master["template"]["spec"]["restartPolicy"] == "Never"
+    assert master["template"]["spec"]["containers"][0]["command"] == ["python", "a.py"]
+
+
+def test_the_run_policy_becomes_fields_of_the_job() -> None:
+    job, notes = converted(
+        pytorchjob(
+            runPolicy={
+                "ttlSecondsAfterFinished": 60,
+                "activeDeadlineSeconds": 600,
+                "suspend": True,
+                "backoffLimit": 4,
+                "cleanPodPolicy": "Running",
+                "schedulingPolicy": {"queue": "research", "minAvailable": 2, "priorityClass": "high"},
+            }
+        )
+    )
+    assert notes == {}
+    spec = job["spec"]
+    names = (
+        "ttlSecondsAfterFinished",
+        "activeDeadlineSeconds",
+        "suspend",
+        "queue",
+        "minAvailable",
+        "priorityClassName",
+    )
+    assert [spec[name] for name in names] == [60, 600, True, "research", 2, "high"]
+    assert [task["maxRetry"] for task in spec["tasks"]] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"runPolicy": {"cleanPodPolicy": "All"}}, "spec.runPolicy.cleanPodPolicy"),
+        ({"runPolicy": {"managedBy": "x"}}, "spec.runPolicy.managedBy"),
+        (
+            {"runPolicy": {"schedulingPolicy": {"minResources": {}}}},
+            "spec.runPolicy.schedulingPolicy.minResources",
+        ),
+        ({"elasticPolicy": {"minReplicas": 1}}, "spec.elasticPolicy.minReplicas"),
+        ({"elasticPolicy": {"rdzvBackend": "c10d"}}, "spec.elasticPolicy.rdzvBackend"),
+        ({"elasticPolicy": {"metrics": []}}, "spec.elasticPolicy.metrics"),
+        ({"somethingNew": 1}, "spec.somethingNew"),
+    ],
+)
+def test_what_has_no_equivalent_is_reported(spec: dict[str, Any], path: str) -> None:
+    _, notes = converted(pytorchjob(**spec))
+    assert list(notes) == [path] and "left out" in notes[path]
+
+
+def test_torchrun_gets_the_number_of_processes() -> None:
+    assert converted(pytorchjob(nprocPerNode="2"))[0]["spec"]["plugins"]["pytorch"] == ["--nproc-per-node=2"]
+    torchrun = {"Master": replica(command=["torchrun", "a.py"])}
+    job, _ = converted(pytorchjob(pytorchReplicaSpecs=torchrun))
+    assert job["spec"]["plugins"]["pytorch"] == ["--nproc-per-node=auto"]
+
+
+def test_an_elastic_job_of_workers_has_a_worker_as_its_master() -> None:
+    workers = {"Worker": replica(2, command=["torchrun", "a.py"])}
+    job, notes = converted(
+        pytorchjob(pytorchReplicaSpecs=workers, elasticPolicy={"nProcPerNode": 4, "maxRestarts": 3})
+    )
+    assert notes == {}
+    assert job["spec"]["plugins"]["pytorch"] == ["--master=worker", "--worker=worker", "--nproc-per-node=4"]
+    (task,) = job["spec"]["tasks"]
+    assert task["template"]["spec"]["containers"][0]["env"] == [{"name": "PET_MAX_RESTARTS", "value": "3"}]
+    assert "policies" not in task
+
+
+def test_the_port_and_restart_policies_are_kept() -> None:
+    port = {"name": "pytorchjob-port", "containerPort": 29500}
+    replicas = {"Master": replica(restart=None, ports=[port]), "Worker": replica(restart="ExitCode")}
+    job, notes = converted(pytorchjob(pytorchReplicaSpecs=replicas))
+    assert job["spec"]["plugins"]["pytorch"] == ["--port=29500"]
+    master, worker = job["spec"]["tasks"]
+    assert master["template"]["spec"]["restartPolicy"] == "OnFailure"
+    assert worker["template"]["spec"]["restartPolicy"] == "Never"
+    assert {"exitCode": 137, "action": "RestartPod"} in worker["policies"]
+    assert list(notes) == ["spec.pytorchReplicaSpecs.Worker.restartPolicy"]
+
+
+def test_a_trainjob_becomes_a_job_and_its_runtime_is_reported() -> None:
+    trainer = {
+        "image": "a", "command": ["torchrun", "a.py"], "args": ["--x"], "numNodes": 3, "numProcPerNode": 2,
+        "env": [{"name": "A", "value": "1"}], "resourcesPerNode": {"limits": {"nvidia.com/gpu": 2}},
+    }  # fmt: skip
+    job, notes = converted(
+        {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {"name": "mnist"},
+            "spec": {
+                "runtimeRef": {"name": "torch"},
+                "trainer": trainer,
+                "initializer": {},
+                "labels": {"a": "b"},
+            },
+        }
+    )
+    assert set(notes) == {"spec.runtimeRef", "spec.initializer"}
+    assert job["metadata"] == {"name": "mnist", "labels": {"a": "b"}}
+    assert [task["replicas"] for task in job["spec"]["tasks"]] == [1, 2]
+    container = job["spec"]["tasks"][1]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["torchrun", "a.py", "--x"]
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": 2}} and container["env"][0]["name"] == "A"
+
+
+def test_a_trainjob_without_an_image_and_a_command_says_where_they_come_from() -> None:
+    result = vcjob.convert_jobs(
+        "kind: TrainJob\nmetadata: {name: a}\nspec: {runtimeRef: {name: torch-distributed}}\n"
+    )
+    paths = [note.path for note in result.notes]
+    assert paths == ["spec.trainer.image", "spec.trainer.command", "spec.runtimeRef"]
+    assert all("torch-distributed" in note.message for note in result.notes)
+
+
+def test_what_a_job_file_may_hold_is_kept_and_other_objects_are_reported() -> None:
+    text = vcjob.to_yaml(pytorchjob())
+    result = vcjob.convert_jobs(
+        f"{text}---\nkind: ConfigMap\nmetadata: {{name: c}}\n---\nkind: Service\nmetadata: {{name: s}}\n"
+    )
+    assert [document["kind"] for document in result.documents] == ["Job", "ConfigMap"]
+    assert [note.path for note in result.notes] == ["Service s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: Job\nmetadata: {name: a}\n", "has no PyTorchJob"),
+        ("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {}}\n", "neither Master nor Worker"),
+        ("kind: PyTorchJob\nspec: [1]\n", "spec must be a mapping"),
+        ("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: 3}}\n", "Master must be a mapping"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(text: str, message: str) -> None:
+    with pytest.raises(vcjob.UserError) as refused:
+        vcjob.convert_jobs(text)
+    assert message in refused.value.message
+
+
+def test_text_that_is_not_yaml_is_refused_with_its_problems() -> None:
+    with pytest.raises(vcjob.InvalidJob):
+        vcjob.convert_jobs("kind: PyTorchJob\n  spec: [\n")
