@@ -93,7 +93,7 @@ def test_the_commands_of_the_quick_start_work_as_shown(
     shown = call(fail[0], code=1)
     assert "rank 1 (worker-0) ended with exit code 1, in container pytorch" in shown
     assert "rank 1 raised ValueError: the learning rate is not a number" in shown
-    assert [bool(call(command)) for command in after] == [True] * 5
+    assert [bool(call(command)) for command in after] == [True] * 6
     assert [bool(call(command)) for command in file] == [True] * 4
     written = yaml.safe_load((tmp_path / "job.yaml").read_text(encoding="utf-8"))
     assert [written] == [yaml.safe_load(text) for text in blocks(page, "yaml")]
