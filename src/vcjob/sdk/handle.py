@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # loaded when a job is diagnosed
     from vcjob.diagnosis.stacks import StackReport
     from vcjob.report.progress import Progress
     from vcjob.report.timeline import Timeline
+    from vcjob.report.usage import UsageReport
 
 __all__ = [
     "ACTIONS",
@@ -177,6 +178,13 @@ class Handle(ABC):
         raise BackendError(
             "the stacks of ranks on a cluster cannot be read from here",
             hint="if the image has py-spy, run `vcjob exec JOB --on cluster --rank N -- py-spy dump --pid 1`",
+        )
+
+    def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
+        """What every rank that runs uses, measured over `seconds`."""
+        raise BackendError(
+            "what ranks on a cluster use cannot be measured from here",
+            hint=f"where metrics are served, run `kubectl top pod -l volcano.sh/job-name={self.name}`",
         )
 
     def trouble(self) -> str:

@@ -1,7 +1,8 @@
 """Which processes are the ranks of a running pod, found below the process of its main container.
 
 A container may run a shell, torchrun or Python itself. Workers that torchrun started are ranks of their own and say so
-in their environment; otherwise the topmost Python process is the rank. Used by `stacks`. Linux only.
+in their environment; otherwise the topmost Python process is the rank. Used by `stacks` and `usage`.
+Linux only.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from vcjob.wellknown import reasons
 if TYPE_CHECKING:
     from vcjob.diagnosis.stacks import StackReport
     from vcjob.report.progress import Progress
+    from vcjob.report.usage import UsageReport
 
 if TYPE_CHECKING:
     from vcjob.diagnosis.observation import Observation
@@ -117,6 +118,11 @@ class LocalHandle(Handle):
         from vcjob.local.live.stacks import read_stacks
 
         return read_stacks(running_pods(self, ranks))
+
+    def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
+        from vcjob.local.live.usage import measure
+
+        return measure(self.name, running_pods(self, ranks), seconds)
 
     def trouble(self) -> str:
         """Why the job store cannot be written, or which file of this run is damaged, if so."""

@@ -1,0 +1,76 @@
+"""`vcjob top`: what every rank of a running job uses."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from vcjob.cli.options import job_argument, output_option
+from vcjob.errors import UserError
+
+if TYPE_CHECKING:
+    from vcjob.report.usage import UsageReport
+    from vcjob.sdk.backend import Where
+
+
+@click.command("top")
+@job_argument
+@click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank (repeatable).")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 60),
+    default=1.0,
+    show_default=True,
+    help="Measure over this many seconds.",
+)
+@click.option("--once", is_flag=True, help="Print one snapshot, as in a pipe.")
+@output_option(("table", "json"))
+def command(
+    *, name: str, where: Where, ranks: tuple[int, ...], interval: float, once: bool, output: str
+) -> None:
+    """Show CPU, memory and GPU use of every rank: again and again on a terminal, once in a pipe."""
+    from vcjob.sdk.finding import find
+
+    job = find(name, **where)
+    report = job.usage(ranks=ranks, seconds=interval)
+    if output == "json":
+        from vcjob.cli.json_text import to_json
+
+        sys.stdout.write(to_json(report.to_dict()))
+        return
+    lines = _table(report)
+    sys.stdout.write("\n".join(lines) + "\n")
+    while sys.stdout.isatty() and not once:
+        sys.stdout.flush()
+        try:
+            report = job.usage(ranks=ranks, seconds=interval)
+        except UserError:
+            if job.done:
+                return  # the job has ended while it was watched
+            raise
+        height, lines = len(lines), _table(report)
+        sys.stdout.write(f"\033[{height}A\033[J" + "\n".join(lines) + "\n")
+
+
+def _table(report: UsageReport) -> list[str]:
+    from vcjob.cli.style import Style
+    from vcjob.cli.tables import table
+
+    headings = ["RANK", "POD", "CPU", "MEMORY", "PROCESSES", "I/O WAIT"]
+    if report.has_gpus:
+        headings += ["GPU", "GPU MEMORY"]
+    rows = []
+    for usage in report.ranks:
+        cells = [
+            "-" if usage.rank is None else str(usage.rank), usage.pod, _percent(usage.cpu_percent),
+            usage.memory_text, str(usage.processes), _percent(usage.io_wait_percent),
+        ]  # fmt: skip
+        rows.append(cells + ([_percent(usage.gpu_percent), usage.gpu_memory_text] if report.has_gpus else []))
+    clean = Style(sys.stdout).clean
+    return [clean(line) for line in table(headings, rows)]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}%"

@@ -1,0 +1,64 @@
+"""What the ranks of a job use: CPU, memory, GPUs. Plain data; a backend measures, the command line shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class RankUsage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """One pod: the process of its rank and everything below that. None: not known on this machine."""
+
+    pod: str
+    rank: int | None
+    processes: int
+    #: Of one core: 200 means two cores.
+    cpu_percent: float
+    memory_bytes: int
+    #: Share of the time in which its processes waited for block devices, in percent of one process.
+    io_wait_percent: float | None = None
+    gpus: tuple[str, ...] = ()
+    gpu_percent: float | None = None
+    gpu_memory_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.pod if self.rank is None else f"rank {self.rank}"
+
+    @property
+    def memory_text(self) -> str:
+        return bytes_text(self.memory_bytes)
+
+    @property
+    def gpu_memory_text(self) -> str:
+        return bytes_text(self.gpu_memory_bytes)
+
+
+class UsageReport(msgspec.Struct, frozen=True, rename="camel"):
+    """All ranks that run, in the order of ranks, measured over `seconds`."""
+
+    job: str
+    seconds: float
+    ranks: tuple[RankUsage, ...]
+
+    @property
+    def has_gpus(self) -> bool:
+        return any(usage.gpus for usage in self.ranks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `-o json`."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document
+
+
+def bytes_text(count: int | None) -> str:
+    """`512Mi`, `1.5Gi`: as Kubernetes writes memory, rounded."""
+    if count is None:
+        return "-"
+    size = float(count)
+    for unit in ("", "Ki", "Mi"):
+        if size < 1024:
+            return f"{size:.0f}{unit}"
+        size /= 1024
+    return f"{size:.1f}Gi"
