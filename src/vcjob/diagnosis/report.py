@@ -7,7 +7,6 @@ the container ended and its last lines.
 from __future__ import annotations
 
 from vcjob.diagnosis.diagnose import diagnose
-from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.observation import Observation, PodObservation
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.report.failure import LAST_LINES, Culprit, FailureReport, signal_name
@@ -20,12 +19,12 @@ def failure_report(observation: Observation) -> FailureReport:
     if first is None:
         return FailureReport(None, [])
     pods = {pod.name: pod for pod in observation.pods}
-    culprit = _culprit(pods.get(next(iter(first.ranks.first), "")), first)
+    culprit = _culprit(pods.get(next(iter(first.ranks.first), "")))
     victims = [pods[name].long_name for name in first.ranks.victims]
     return FailureReport(culprit, victims, first.cause, first.message, first.hint)
 
 
-def _culprit(pod: PodObservation | None, finding: Finding) -> Culprit | None:
+def _culprit(pod: PodObservation | None) -> Culprit | None:
     if pod is None or pod.end is None:
         return None
     suspect = Suspect(pod, pod.end)
@@ -42,6 +41,7 @@ def _culprit(pod: PodObservation | None, finding: Finding) -> Culprit | None:
         signal=signal_name(pod.end.signal),
         message=pod.end.message or pod.message or None,
         finished_at=pod.end.finished_at,
+        stopped=pod.end.stopped,
         frame=str(traceback.own_frame) if traceback and traceback.own_frame else None,
         exception=traceback.exception if traceback else None,
         stderr=list(suspect.lines[-LAST_LINES:]),

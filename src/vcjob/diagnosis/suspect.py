@@ -18,7 +18,7 @@ from vcjob.diagnosis.traceback_text import Traceback, last_traceback, plain, tra
 #: network itself, so they count only where torch raised the error or no traceback shows who did.
 _PEER = re.compile(
     r"connection (?:closed|reset|refused|aborted)|broken pipe|closed by peer|socket (?:timeout|closed)"
-    r"|remote (?:process|error)|ncclRemoteError|ncclSystemError|Timed out waiting|timed ?out|watchdog"
+    r"|remote (?:process|error)|ncclRemoteError|ncclSystemError|Timed out waiting|timed ?out|wait timeout|watchdog"
     r"|SignalException|connectFullMesh|store->get|failed to recv|barrier timeout",
     re.IGNORECASE,
 )

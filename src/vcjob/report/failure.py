@@ -29,6 +29,8 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
     signal: str | None = None
     message: str | None = None
     finished_at: float | None = None
+    #: It had failed, and was ended from outside because it was slow to exit.
+    stopped: bool = False
     #: The last frame of a Python traceback in the user's own code, and the exception.
     frame: str | None = None
     exception: str | None = None
@@ -45,6 +47,8 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
             return "could not be started"
         if self.reason == "OOMKilled":
             return "was killed: it used more memory than its limit"
+        if self.stopped:
+            return "failed, and was stopped before it had exited"
         if self.signal:
             return f"was killed by {self.signal}"
         return f"ended with exit code {self.exit_code}"

@@ -43,6 +43,11 @@ def test_a_rank_that_is_slow_to_end_is_still_the_one_that_began_it(finish: Start
     assert report.culprit and report.culprit.rank == 1
     assert report.culprit.exception == "ValueError: the loss is NaN"
     assert report.victims == ["rank 0 (master-0)"]
+    (finding,) = handle.why()
+    assert (report.cause, report.message) == (finding.cause, finding.message)
+    last = handle.events()[-1]
+    assert (last["reason"], last["message"]) == (finding.cause, finding.message)
+    assert handle.status().state.message == "rank 1 (worker-0) failed: ValueError: the loss is NaN"
 
 
 def test_a_killed_rank_is_named_with_its_signal(start: Start) -> None:

@@ -19,6 +19,7 @@ MATCHERS: Sequence[Matcher] = (
     exits.probe,
     meeting.wait_for_master,
     meeting.clients_missing,
+    meeting.init_timed_out,
     exceptions.missing_module,
     exceptions.missing_script,
     exceptions.known,

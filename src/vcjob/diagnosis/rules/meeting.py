@@ -10,6 +10,7 @@ from vcjob.wellknown import causes
 
 WAIT_TIMEOUT_EXIT_CODE = 91
 _WAIT = "wait-for-master"
+_STORE_WAIT = re.compile(r"wait timeout after \d+ms, keys:|Timed out after \d+ seconds waiting for")
 _CLIENTS = re.compile(r"waiting for clients\. (\d+)/(\d+) clients joined")
 
 
@@ -46,4 +47,20 @@ def clients_missing(suspect: Suspect) -> Verdict | None:
         causes.WORLD_SIZE_MISMATCH,
         f"expected {found[2]} ranks, and {found[1]} joined",
         "use WORLD_SIZE from the environment, and check that every rank calls init_process_group",
+    )
+
+
+def init_timed_out(suspect: Suspect) -> Verdict | None:
+    """`init_process_group` gave up: fewer ranks joined than the program expects."""
+    found = suspect.traceback
+    if found is None or not _STORE_WAIT.search(found.text):
+        return None
+    if not any(frame.function == "init_process_group" for frame in found.frames):
+        return None
+    return Verdict(
+        causes.WORLD_SIZE_MISMATCH,
+        f"gave up in init_process_group ({found.own_frame}): not all ranks that it expects joined",
+        "compare the program's world_size with the number of ranks of the Job, and check that every rank "
+        "calls init_process_group",
+        "medium",
     )

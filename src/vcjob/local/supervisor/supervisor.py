@@ -161,6 +161,8 @@ class Supervisor:
             if self._unwritten:
                 self.run.write_status(self.status)
             self.pods.write(last=True)
+            if self.status.phase is Phase.FAILED:
+                self._explain()
             if self.status.over:
                 self.run.forget_environment()
                 self.run.reserve.release()
@@ -171,6 +173,16 @@ class Supervisor:
                 raise
             self.run.set_trouble(f"the job was stopped, and its end could not be recorded: {error.message}")
         self.loop.stop()
+
+    def _explain(self) -> None:
+        """Record why the job failed, as `vcjob why` will say it."""
+        from vcjob.local.supervisor.explanation import explain
+
+        status, finding = explain(self.run, self.status)
+        if finding is not None:
+            self._record_event("Warning", finding.cause, finding.message)
+        if status is not self.status:
+            self._record(status)
 
     def _done(self) -> bool:
         ended = self.status.over or self.status.phase is Phase.ABORTED

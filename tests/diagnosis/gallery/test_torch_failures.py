@@ -1,0 +1,80 @@
+"""Failures of real process groups (gloo, on CPUs), each with the cause that must be ranked first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.local.conftest import PATIENCE, Start, job, python, ranks, task
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+
+_INIT = """
+import datetime, os, sys, time, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=30))
+dist.all_reduce(torch.ones(1))
+"""
+_RAISES = (
+    _INIT
+    + "import atexit\nif rank == 1:\n    atexit.register(time.sleep, 3)\n    raise ValueError('loss is NaN')\ndist.all_reduce(torch.ones(1))"
+)
+_SHAPES = _INIT + "for _ in range(9):\n    dist.all_reduce(torch.ones(4000 if rank == 1 else 2))"
+_LEAVES = (
+    _INIT
+    + "if rank == 1:\n    os._exit(0)\nfor _ in range(50):\n    dist.all_reduce(torch.ones(1))\n    time.sleep(0.1)"
+)
+_WORLD_SIZE = """
+import datetime, os, torch.distributed as dist
+dist.init_process_group('gloo', rank=int(os.environ['RANK']), world_size=3, timeout=datetime.timedelta(seconds=5))
+"""
+_CUDA = "import torch\ntorch.ones(1, device='cuda')"
+_TORCHRUN = [
+    "-m",
+    "torch.distributed.run",
+    "--standalone",
+    "--nproc-per-node=2",
+    "--no-python",
+    "sh",
+    "-c",
+    "if [ $LOCAL_RANK = 1 ]; then python3 -c \"{}['label']\"; else sleep 30; fi",
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "cause", "first"),
+    [
+        (_RAISES, "Exception", ("rank 1",)),
+        (_SHAPES, "CollectiveMismatch", ()),
+        (_LEAVES, "RankExitedEarly", ("rank 1",)),
+        (_WORLD_SIZE, "WorldSizeMismatch", ()),
+    ],
+    ids=["raises-and-exits-slowly", "mismatched-shapes", "exits-early", "wrong-world-size"],
+)
+def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, ...], start: Start) -> None:
+    handle = start(job(*ranks(python(program), workers=1)))
+    assert handle.wait(PATIENCE * 4) == "Failed"
+    finding = handle.why()[0]
+    assert finding.cause == cause, finding
+    if first:
+        assert finding.ranks.first == first
+
+
+def test_a_program_that_needs_a_gpu_says_so_where_there_is_none(start: Start) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    handle = start(job(task("master", python(_CUDA))))
+    assert handle.wait(PATIENCE * 4) == "Failed"
+    assert handle.why()[0].cause == "CudaUnavailable", handle.why()
+
+
+def test_the_exception_below_torchrun_is_the_cause(start: Start) -> None:
+    import sys
+
+    from tests.local.conftest import container
+
+    handle = start(job(task("master", container([sys.executable, *_TORCHRUN]))))
+    assert handle.wait(PATIENCE * 4) == "Failed"
+    finding = handle.why()[0]
+    assert finding.cause == "Exception" and "KeyError: 'label'" in finding.message, finding
