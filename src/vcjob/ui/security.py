@@ -7,6 +7,7 @@ against DNS rebinding. Violations are answered with 403 and one sentence, and sa
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
@@ -43,10 +44,15 @@ class Guard:
         self._token = token
         self._read_only = read_only
         self.port = 0
+        #: The timers that close connections; a connection's first whole request cancels its timer.
+        self.silent: dict[object, asyncio.TimerHandle] = {}
 
     def middleware(self) -> Middleware:
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            timer = self.silent.pop(request.protocol, None)
+            if timer:
+                timer.cancel()
             reason = self._objection(request)
             if reason:
                 return web.json_response({"error": {"message": reason}}, status=403, headers=HEADERS)

@@ -18,8 +18,8 @@ from vcjob.ui.security import Guard, add_headers, new_token
 
 STATIC = Path(__file__).with_name("static")
 ADDRESS = "127.0.0.1"
-#: A request whose headers or body take longer is cut off.
-READ_SECONDS = 30.0
+#: A connection that has sent no whole request after this time is closed: it may be one of thousands that hold room.
+REQUEST_SECONDS = 30.0
 
 
 def build(backend: Backend, guard: Guard, *, namespace: str | None, read_only: bool) -> web.Application:
@@ -30,7 +30,7 @@ def build(backend: Backend, guard: Guard, *, namespace: str | None, read_only: b
     app.router.add_static("/static", STATIC, append_version=False)
     app.router.add_get("/", page)
     app.on_response_prepare.append(add_headers)
-    app.on_cleanup.append(api.close)
+    app.on_shutdown.append(api.close)
     return app
 
 
@@ -50,18 +50,35 @@ async def serve(
     token = new_token()
     guard = Guard(token, read_only=read_only)
     app = build(backend, guard, namespace=namespace, read_only=read_only)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=1.0, handler_cancellation=True
+    )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, ADDRESS, port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise BackendError(
-                f"cannot listen on {ADDRESS}:{port}: {error.strerror}", hint="choose another --port"
-            ) from error
-        guard.port = runner.addresses[0][1]
-        on_ready(f"http://{ADDRESS}:{guard.port}/#token={token}")
-        await asyncio.Event().wait()
+        async with await _listen(runner, guard, port) as listening:
+            guard.port = listening.sockets[0].getsockname()[1]
+            on_ready(f"http://{ADDRESS}:{guard.port}/#token={token}")
+            await asyncio.Event().wait()
     finally:
         await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, guard: Guard, port: int) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+
+    def connected() -> asyncio.Protocol:
+        assert runner.server is not None
+        connection = runner.server()
+        guard.silent[connection] = loop.call_later(REQUEST_SECONDS, close, connection)
+        return connection
+
+    def close(connection: web.RequestHandler) -> None:
+        del guard.silent[connection]
+        connection.force_close()
+
+    try:
+        return await loop.create_server(connected, ADDRESS, port, backlog=256)
+    except OSError as error:
+        raise BackendError(
+            f"cannot listen on {ADDRESS}:{port}: {error.strerror}", hint="choose another --port"
+        ) from error

@@ -34,7 +34,7 @@ class Streams:
         self._limit = limit
         self._open = 0
         self._pool = ThreadPoolExecutor(limit, "vcjob-ui-stream")
-        self._stops: set[threading.Event] = set()
+        self._running: dict[threading.Event, asyncio.Queue[bytes | None]] = {}
 
     async def serve(self, request: web.Request, producer: Producer) -> web.StreamResponse:
         if self._open >= self._limit:
@@ -44,8 +44,8 @@ class Streams:
             )
         self._open += 1
         stop = threading.Event()
-        self._stops.add(stop)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
+        self._running[stop] = queue
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._pool, _produce, producer, queue, loop, stop)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
@@ -56,10 +56,9 @@ class Streams:
             pass  # the page was closed
         finally:
             stop.set()
-            while not queue.empty():
-                queue.get_nowait()  # lets a waiting producer see the stop
+            _clear(queue)  # lets a waiting producer see the stop
             await asyncio.shield(asyncio.wait_for(work, None))
-            self._stops.discard(stop)
+            del self._running[stop]
             self._open -= 1
         return response
 
@@ -75,9 +74,17 @@ class Streams:
             await response.write(message)
 
     def close(self) -> None:
-        for stop in self._stops:
+        """End every stream; its client sees the end of the response."""
+        for stop, queue in self._running.items():
             stop.set()
+            _clear(queue)
+            queue.put_nowait(None)
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _clear(queue: asyncio.Queue[bytes | None]) -> None:
+    while not queue.empty():
+        queue.get_nowait()
 
 
 def _produce(
@@ -89,15 +96,14 @@ def _produce(
     """In a thread: run the producer until it ends or the client has gone."""
 
     def put(message: bytes | None) -> None:
+        waiting = asyncio.run_coroutine_threadsafe(queue.put(message), loop)
         while not stop.is_set():
-            waiting = asyncio.run_coroutine_threadsafe(queue.put(message), loop)
             try:
                 waiting.result(timeout=0.5)
                 return
             except TimeoutError:
-                if waiting.cancel():
-                    continue
-                return
+                continue  # the client is slow; the same message waits on, so that none is sent twice
+        waiting.cancel()
 
     try:
         for produced in producer():

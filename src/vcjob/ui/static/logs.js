@@ -62,8 +62,9 @@ export function showLogs(root, job, page) {
 
   const total = () => (hits ? hits.length : lines.length);
   const draw = perFrame(() => {
-    all.style.height = `${Math.max(1, total()) * HEIGHT}px`;
-    if (follow) view.scrollTop = view.scrollHeight;
+    const height = Math.max(1, total()) * HEIGHT;
+    all.style.height = `${height}px`;
+    if (follow) view.scrollTop = height;
     const first = Math.max(0, Math.floor(view.scrollTop / HEIGHT) - 10);
     const last = Math.min(total(), first + Math.ceil(view.clientHeight / HEIGHT) + 20);
     shown.style.top = `${first * HEIGHT}px`;

@@ -74,10 +74,12 @@ export function rankGrid(root, choose) {
         added = true;
       }
       const role = pod.name === blamed.culprit ? " first" : blamed.victims.has(name(pod)) ? " after" : "";
-      square.className = kind(pod.phase) + role;
-      square.textContent = pod.rank ?? "·";
       const cause = role === " first" ? `, ${t("failed first")}` : role ? `, ${t("ended because of it")}` : "";
       const label = `${name(pod)}: ${pod.phase}${cause}${pod.message ? `, ${pod.message}` : ""}`;
+      const look = kind(pod.phase) + role;
+      if (square.className !== look) square.className = look;
+      if (square.title === label) continue;
+      square.textContent = pod.rank ?? "·";
       square.setAttribute("aria-label", label);
       square.title = label;
     }

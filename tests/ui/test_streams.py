@@ -1,0 +1,119 @@
+"""Streams to many clients, to slow ones and to those that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.ui.test_security import Page, page  # noqa: F401 - a fixture
+from vcjob.ui import server, streams
+from vcjob.ui.streams import Produced, Streams
+
+BIG = "x" * 200_000
+
+
+class Counting:
+    """A producer without end that says how far it is, and whether it has ended."""
+
+    def __init__(self) -> None:
+        self.produced = 0
+        self.ended = threading.Event()
+
+    def __call__(self) -> Iterator[Produced]:
+        try:
+            while True:
+                self.produced += 1
+                yield "message", {"number": self.produced, "text": BIG}
+        finally:
+            self.ended.set()
+
+
+@pytest_asyncio.fixture
+async def counting() -> AsyncIterator[tuple[Counting, str]]:
+    producer, served = Counting(), Streams()
+    app = web.Application()
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        return await served.serve(request, producer)
+
+    app.router.add_get("/", stream)
+    async with TestServer(app, handler_cancellation=True) as running:
+        yield producer, str(running.make_url("/"))
+        served.close()
+        await asyncio.to_thread(producer.ended.wait, 30)
+
+
+async def test_a_slow_client_gets_every_message_once_and_holds_up_only_its_own_producer(
+    counting: tuple[Counting, str],
+) -> None:
+    producer, url = counting
+    async with aiohttp.ClientSession(read_bufsize=2**18) as session, session.get(url) as response:
+        for number in range(1, 101):
+            if number == 2:
+                await asyncio.sleep(0.7)  # longer than a producer waits at a time
+            message = await response.content.readuntil(b"\n\n")
+            assert json.loads(message.partition(b"data: ")[2])["number"] == number
+            assert producer.produced - number < 100  # bounded by the queue and the buffers of the sockets
+
+
+async def test_a_producer_ends_when_its_client_leaves(counting: tuple[Counting, str]) -> None:
+    producer, url = counting
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        await response.content.readline()
+    assert await asyncio.to_thread(producer.ended.wait, 30)
+
+
+async def test_an_idle_stream_ends_when_its_client_leaves(page: Page) -> None:  # noqa: F811
+    """At once, not at the next heartbeat: each holds a thread."""
+    headers = {"Authorization": f"Bearer {page.token}"}
+    for _ in range(3):
+        async with aiohttp.ClientSession(headers=headers) as session:
+            opened = [await session.get(f"{page.origin}/api/stream") for _ in range(streams.MAX_STREAMS)]
+            assert {response.status for response in opened} == {200}
+            for response in opened:
+                await response.content.readline()
+
+
+async def test_one_stream_too_many_is_refused_and_others_are_served(page: Page) -> None:  # noqa: F811
+    headers = {"Authorization": f"Bearer {page.token}"}
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+        opened = [await session.get(f"{page.origin}/api/stream") for _ in range(streams.MAX_STREAMS + 20)]
+        assert [response.status for response in opened].count(503) == 20
+        assert (await page.get("/api/info"))[0] == 200
+
+
+async def test_a_client_that_comes_back_gets_the_whole_state_again(page: Page) -> None:  # noqa: F811
+    """Resume without ids: the first message is everything, so nothing that was missed matters."""
+    headers = {"Authorization": f"Bearer {page.token}"}
+    for _ in range(2):
+        async with aiohttp.ClientSession(headers=headers) as session:
+            async with session.get(f"{page.origin}/api/stream") as response:
+                assert await response.content.readline() == b"event: jobs\n"
+                assert await response.content.readline() == b"data: []\n"
+
+
+async def test_hundreds_of_silent_connections_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+    page: Page,  # noqa: F811
+) -> None:
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
+    port = int(page.origin.rpartition(":")[2])
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+    for _, writer in silent:
+        writer.write(b"GET / HTTP/1.1\r\nHost: ")
+    assert (await page.get("/api/info"))[0] == 200
+    for reader, writer in silent:
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+    assert (await page.get("/api/info"))[0] == 200
