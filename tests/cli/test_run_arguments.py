@@ -104,6 +104,13 @@ def test_options_may_follow_a_job_file_and_arguments_follow_two_dashes(vcjob: Vc
         assert container["env"] == [{"name": "A", "value": "1"}]
 
 
+def test_a_job_file_may_follow_two_dashes_too(vcjob: Vcjob) -> None:
+    assert (
+        program(shown(vcjob, "--", GUIDE, "--", "--epochs"))[-1:]
+        == program(shown(vcjob, GUIDE, "--", "--epochs"))[-1:]
+    )
+
+
 def test_an_option_for_scripts_is_refused_for_a_job_file(vcjob: Vcjob) -> None:
     result = vcjob("run", "--workers", 3, GUIDE)
     assert result.code == 2

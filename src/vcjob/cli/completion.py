@@ -1,4 +1,4 @@
-"""`vcjob completion`: the script with which a shell completes verbs and options."""
+"""`vcjob completion`: the script with which a shell completes verbs, options and the names of jobs, tasks and fields."""
 
 from __future__ import annotations
 

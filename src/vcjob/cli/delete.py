@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vcjob.cli.completing import complete_jobs
 from vcjob.cli.options import backend_options, output_option
 from vcjob.errors import NoSuchJob, RunDamaged, UserError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("delete")
-@click.argument("name", metavar="[JOB]", required=False)
+@click.argument("name", metavar="[JOB]", required=False, shell_complete=complete_jobs)
 @backend_options("The namespace of the job (default: default, or the context's).")
 @click.option("--finished", is_flag=True, help="Instead of one job: all jobs that are over.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vcjob.cli.completing import complete_tasks
 from vcjob.cli.options import job_argument
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @job_argument
 @click.argument("words", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--rank", type=int, help="The rank.")
-@click.option("--task", help="The task, for pods without a rank.")
+@click.option("--task", shell_complete=complete_tasks, help="The task, for pods without a rank.")
 @click.option("--index", type=int, help="The index of the pod in its task.")
 @click.option("-c", "--container", help="The container.  [default: the rank's own]")
 @click.pass_context

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vcjob.cli.completing import complete_fields
 from vcjob.cli.options import output_option
 from vcjob.cli.style import Style
 
@@ -19,7 +20,7 @@ _WIDTH = 100
 
 
 @click.command("explain")
-@click.argument("path", metavar="[PATH]", default="")
+@click.argument("path", metavar="[PATH]", default="", shell_complete=complete_fields)
 @output_option(("table", "json", "yaml"))
 def command(path: str, output: str) -> None:
     """Show the meaning, type and default of a field of a Job, such as `spec.tasks.policies`.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vcjob.cli.completing import complete_tasks
 from vcjob.cli.options import job_argument, output_option
 from vcjob.cli.style import Style
 from vcjob.errors import UserError
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 @job_argument
 @click.option("-f", "--follow", is_flag=True, help="Continue until the job is over.")
 @click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank (repeatable).")
-@click.option("--task", "tasks", multiple=True, help="Only this task (repeatable).")
+@click.option(
+    "--task", "tasks", multiple=True, shell_complete=complete_tasks, help="Only this task (repeatable)."
+)
 @click.option(
     "-c",
     "--container",

@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from vcjob.cli.completing import complete_jobs
+
 _OUTPUT = "vcjob.output"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,7 +51,7 @@ def backend_options(namespace_help: str) -> Callable[[Function], Function]:
 def job_argument(function: Function) -> Function:
     """The job that a verb acts on, passed to it as `name` and `where`."""
     options = backend_options("The namespace of the job (default: default, or the context's).")
-    return click.argument("name", metavar="JOB")(options(function))
+    return click.argument("name", metavar="JOB", shell_complete=complete_jobs)(options(function))
 
 
 def output_option(formats: Sequence[str]) -> Callable[[Function], Function]:

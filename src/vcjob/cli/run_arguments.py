@@ -17,6 +17,8 @@ class RunCommand(click.Command):
     """A command with the parameters `target` and `arguments`; see the module."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell completes an unfinished line
+            return super().parse_args(ctx, args)
         parser = self.make_parser(ctx)
         parser.allow_interspersed_args = False
         options, _, _ = parser.parse_args(list(args))
@@ -35,9 +37,8 @@ class RunCommand(click.Command):
             return super().parse_args(
                 ctx, [*(own[:-1] if own[-1:] == ["--"] else own), "--", program, *given]
             )
-        before, given = (
-            (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in rest else (args, [])
-        )
+        end = len(args) - len(rest) + rest.index("--") if "--" in rest else len(args)
+        before, given = args[:end], args[end + 1 :]
         left = super().parse_args(ctx, before)
         if ctx.params.get("arguments"):
             raise click.UsageError(
