@@ -113,3 +113,50 @@ def test_only_the_main_thread_counts() -> None:
     assert len(main_thread(json.dumps(threads).encode(), 7) or ()) == 200
     assert main_thread(b"[]", 7) == ()
     assert main_thread(b"not json", 7) is None
+
+
+_COLLECTIVE = """\
+import os, time
+import torch
+import torch.distributed as dist
+
+def late():
+    while True:
+        time.sleep(0.05)
+
+dist.init_process_group("gloo")
+dist.barrier()
+print("met", flush=True)
+if dist.get_rank() == 2:
+    late()
+dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.torch
+@needs_py_spy
+@pytest.mark.parametrize("warm", [False, True], ids=["started", "forked"])
+def test_ranks_that_wait_in_a_collective_are_named_with_it(start: Start, tmp_path: Path, warm: bool) -> None:
+    (tmp_path / "train.py").write_text(_COLLECTIVE)
+    handle = start(job(*ranks(container([sys.executable, "train.py"]))), cwd=tmp_path, warm=warm)
+    eventually(lambda: len([line for line in handle.logs() if line.text == "met"]) == 3, 120)
+    expected = ["ranks 0-1 wait in all_reduce, train.py:14", "rank 2 is in late, train.py:7"]
+    eventually(lambda: [str(group) for group in handle.stacks().groups()] == expected, what=str(expected))
+
+
+@pytest.mark.torch
+@needs_py_spy
+def test_workers_of_torchrun_are_shown_one_by_one(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_COLLECTIVE)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=3",
+        "train.py",
+    ]
+    handle = start(job(task("a", container(command))), cwd=tmp_path)
+    eventually(lambda: len([line for line in handle.logs() if line.text == "met"]) == 3, 120)
+    expected = ["ranks 0-1 wait in all_reduce, train.py:14", "rank 2 is in late, train.py:7"]
+    eventually(lambda: [str(group) for group in handle.stacks().groups()] == expected, what=str(expected))
