@@ -126,6 +126,9 @@ def test_a_failing_rank_is_named_with_its_last_lines_through_all_attempts(shell:
     assert "Restarting" in ran.err
     assert "rank 1 (worker-0) ended with exit code 3, in container main" in ran.out
     assert "    | no more data" in ran.out
+    (finding,) = json.loads(shell("why", "unlucky", "-o", "json").out)["findings"]
+    assert (finding["cause"], finding["ranks"]["first"]) == ("NonZeroExit", ["rank 1"])
+    assert finding["message"] == "rank 1 ended with exit code 3: no more data"
     gone = shell("logs", "unlucky", "--attempt", "0")
     assert gone.code == 2
     assert "attempts with logs: 1" in gone.err

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -178,7 +179,11 @@ class Supervisor:
         """Record why the job failed, as `vcjob why` will say it."""
         from vcjob.local.supervisor.explanation import explain
 
-        status, finding = explain(self.run, self.status)
+        try:
+            status, finding = explain(self.run, self.status)
+        except Exception:  # the end of the job must be recorded whatever its ranks have printed
+            traceback.print_exc()
+            return
         if finding is not None:
             self._record_event("Warning", finding.cause, finding.message)
         if status is not self.status:

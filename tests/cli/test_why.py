@@ -1,0 +1,42 @@
+"""`vcjob why`: the causes of a failed job, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.local.conftest import Start, finish, job, nothing_runs_on, python, ranks, start, verb
+
+__all__ = ["finish", "nothing_runs_on", "start"]
+
+FAILING = (
+    "import os, time\nif os.environ['RANK'] == '1':\n    raise ValueError('loss is NaN')\ntime.sleep(60)"
+)
+
+
+@pytest.mark.slow
+def test_the_cause_its_evidence_and_the_victims_are_shown(finish: Start) -> None:
+    finish(job(*ranks(python(FAILING)), name="train"))
+    (finding,) = json.loads(verb("why", "train", "-o", "json").stdout)["findings"]
+    assert list(finding) == ["cause", "message", "ranks", "evidence", "hint", "confidence"]
+    assert (finding["cause"], finding["confidence"]) == ("Exception", "high")
+    assert finding["ranks"] == {"first": ["rank 1"], "victims": ["rank 0", "rank 2"]}
+    assert finding["evidence"][0] == {"source": "rank 1, stderr", "text": "ValueError: loss is NaN"}
+    shown = verb("why", "train").stdout
+    assert shown.splitlines()[0].startswith("Exception: rank 1 raised ValueError: loss is NaN")
+    assert "  ended because of it: rank 0, rank 2" in shown
+    assert "Exception: rank 1 raised ValueError: loss is NaN" in verb("status", "train").stdout
+
+
+@pytest.mark.slow
+def test_a_job_without_a_problem_has_no_findings(finish: Start) -> None:
+    finish(job(*ranks("true"), name="good"))
+    assert verb("why", "good").stdout == "good is Completed; no problem was found\n"
+    assert json.loads(verb("why", "good", "-o", "json").stdout) == {"findings": []}
+
+
+def test_an_unknown_job_is_one_sentence(own_home: None) -> None:
+    ran = verb("why", "nothing")
+    assert ran.returncode == 2 and "Traceback" not in ran.stderr
+    assert ran.stderr.startswith("error: ")
