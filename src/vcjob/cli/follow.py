@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vcjob.sdk.handle import Handle
 
 _NOTES_EVERY = 0.25
+_PROGRESS_EVERY = 1.0
 
 
 class FollowedJob:
@@ -36,7 +37,7 @@ class FollowedJob:
         #: It was deleted after Ctrl-C because no controller had picked it up.
         self.discarded = False
         self._notes = 0
-        self._notes_read_at = 0.0
+        self._notes_read_at = self._progress_read_at = 0.0
         self._trouble_shown = self._suspended = False
 
     @property
@@ -57,6 +58,8 @@ class FollowedJob:
                 if error.hint
                 else f"`vcjob status {self.reference}` shows its state",
             ) from error
+        if self._screen.shows_progress and time.monotonic() - self._progress_read_at > _PROGRESS_EVERY:
+            self._read_progress()
         self._screen.logs(chunks)
         self._screen.state(self._follower.status, self._follower.pods)
         if time.monotonic() - self._notes_read_at > _NOTES_EVERY or self.ended:
@@ -106,6 +109,12 @@ class FollowedJob:
             f"left; the cluster is still ending the job {name!r}",
             hint=f"`vcjob status {self.reference}` shows its progress",
         )
+
+    def _read_progress(self) -> None:
+        from vcjob.cli.progress import progress_of_job
+
+        self._progress_read_at = time.monotonic()
+        self._screen.progress = str(progress_of_job(self.job, self._follower.status) or "")
 
     def _show_notes(self) -> None:
         """What the user should know about the job, each note once."""

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from vcjob.cli.log_text import log_text
 from vcjob.cli.style import Style
@@ -32,10 +32,15 @@ class Screen:
     `job_prefix`: log lines name the job too, because several are followed at once.
     """
 
+    #: Whether `progress` is shown.
+    shows_progress: ClassVar[bool] = False
+
     def __init__(
         self, name: str, out: TextIO | None = None, err: TextIO | None = None, *, job_prefix: bool = False
     ) -> None:
         self._name = name
+        #: How far the job is, in one line; set by the caller.
+        self.progress = ""
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._style = Style(self._err)
@@ -93,6 +98,8 @@ class Screen:
 class LiveScreen(Screen):
     """For a terminal: log lines scroll, and below them is a table of the ranks that is redrawn in place."""
 
+    shows_progress = True
+
     def __init__(self, name: str) -> None:
         super().__init__(name, sys.stdout, sys.stdout)
         self._height = 0
@@ -113,6 +120,7 @@ class LiveScreen(Screen):
         width, height = shutil.get_terminal_size()
         message = f"  {self.clean(status.state.message)}" if status.state.message else ""
         lines = [f"{self._name}: {status.phase}{message}"]
+        lines += [f"  {self.progress}"] if self.progress else []
         rows = [self.clean(row) for row in pod_table(pods)] if pods else []
         room = max(3, min(_MANY, height // 3))
         lines += rows[: room + 1]
