@@ -33,8 +33,10 @@ PROMISES = {
     "05-sidecar": ["rank done", "reported: step 0", "reported: step 4"],
     "06-homogeneous": [f"rank {rank} of 4 (gloo): sum 10" for rank in range(4)],
     "07-policies": ["worker 0 is not ready, exit code 3", "worker 1 did its work at the second try"],
+    "08-fsdp": ["rank 0 of 2 holds", "rank 1 of 2 holds", "step 20: loss", "trained"],
+    "09-from-kubeflow": ["the master is rank 0 of 3"],
 }
-WITHOUT_TORCH = ("04-depends-on", "05-sidecar", "07-policies")
+WITHOUT_TORCH = ("04-depends-on", "05-sidecar", "07-policies", "09-from-kubeflow")
 
 
 def test_each_has_a_promise_that_is_tested_and_a_line_in_the_readme() -> None:
@@ -78,3 +80,10 @@ def test_it_does_what_it_promises(name: str, tmp_path: Path) -> None:
 def test_it_does_what_it_promises_with_torch(name: str, words: list[str], tmp_path: Path) -> None:
     output = run_example(name, tmp_path, *words)
     assert [promise for promise in PROMISES[name] if promise not in output] == [], output
+
+
+def test_the_job_from_kubeflow_is_what_convert_writes() -> None:
+    folder = EXAMPLES / "09-from-kubeflow"
+    converted = vcjob.convert_jobs(folder / "pytorchjob.yaml")
+    assert converted.notes == []
+    assert (folder / "job.yaml").read_text() == vcjob.to_yaml(converted.documents[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 
 import pytest
@@ -122,3 +123,16 @@ def test_the_verb_waits_for_a_phase(start: Start) -> None:
     handle.stop(now=True)
     eventually(lambda: handle.done)
     assert verb("wait", "long", "--until", "Running").returncode == 1
+
+
+def test_the_status_as_json_has_the_ranks_and_the_failure_report(finish: Start) -> None:
+    from tests.local.test_verbs import verb
+
+    finish(job(*ranks(FAILS, workers=1), name="broken"))
+    shown = verb("status", "broken", "-o", "json").stdout
+    status = json.loads(shown)["status"]
+    assert sorted(pod["rank"] for pod in status["pods"]) == [0, 1]
+    assert status["failure"]["culprit"]["exitCode"] == 7
+    assert verb("validate", "-", stdin=shown).returncode == 0
+    finish(job(task("a", "true"), name="fine"))
+    assert "failure" not in json.loads(verb("status", "fine", "-o", "json").stdout)["status"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from vcjob.cli.options import job_argument, output_option
+from vcjob.errors import VcjobError
 
 if TYPE_CHECKING:
     from vcjob.cli.style import Style
+    from vcjob.sdk import Status
     from vcjob.sdk.backend import Where
     from vcjob.sdk.handle import Handle
 
@@ -20,7 +23,10 @@ if TYPE_CHECKING:
 @job_argument
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, output: str) -> None:
-    """Show the phase of a job, the reason, and its ranks. JOB is a name, or on this machine also the uid of a run."""
+    """Show the phase of a job, the reason, and its ranks. JOB is a name, or on this machine also the uid of a run.
+
+    With -o json or yaml, `status` has the `pods` with their ranks, and the `failure` of a job that failed.
+    """
     from vcjob.cli.progress import progress_of_job, with_progress
     from vcjob.sdk.finding import find
 
@@ -29,7 +35,8 @@ def command(name: str, where: Where, output: str) -> None:
         from vcjob.cli.objects import write_object
 
         status, document = job.read()
-        write_object(with_progress(document, progress_of_job(job, status)), output)
+        document = with_progress(document, progress_of_job(job, status))
+        write_object({**document, "status": {**document.get("status", {}), **_details(job, status)}}, output)
         return
     from vcjob.cli.job_reference import job_reference
     from vcjob.cli.style import Style
@@ -61,6 +68,18 @@ def command(name: str, where: Where, output: str) -> None:
     if older:
         lines += ["", f"  earlier runs: {', '.join(f'{run.uid} ({run.phase})' for run in older[:5])}"]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _details(job: Handle, status: Status) -> dict[str, object]:
+    """For `-o json`: the pods with their ranks, and of a job that failed the report, in the form of the SDK's types."""
+    import msgspec
+
+    details: dict[str, object] = {}
+    with suppress(VcjobError):  # a user of a cluster may be allowed to read Jobs but not pods
+        details["pods"] = msgspec.to_builtins(job.pods())
+        if status.over and str(status.phase) != "Completed":
+            details["failure"] = msgspec.to_builtins(job.failure())
+    return details
 
 
 def _first_finding(job: Handle, message: str, style: Style) -> list[str]:
