@@ -47,7 +47,8 @@ def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub and MkDocs make them of English headings."""
     plain = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)", plain, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    named = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return named | set(re.findall(r'<a id="([\w-]+)"></a>', plain))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
