@@ -53,7 +53,7 @@ def test_hostile_output_is_text_and_never_runs(page: Page) -> None:
     assert "\x1b" not in lines.inner_text()
     for tab in ("Events", "Timeline", "Job", "Objects"):
         page.get_by_role("tab", name=tab, exact=True).click()
-    page.locator("pre", has_text="<script>").wait_for()
+    page.locator("#panel pre", has_text="<script>").wait_for()
     assert page.evaluate("window.owned") is None
     assert page.locator("main script, main img").count() == 0
 

@@ -22,7 +22,7 @@ const CHINESE = {
   "All pods end and start again; this uses one retry.": "结束并重新启动所有 Pod，消耗一次重试。",
   "Its pods end and the job counts as Completed.": "结束所有 Pod，任务记为 Completed。",
   "The job ends.": "任务将结束。", "The job ends, and its logs and history are removed.": "任务将结束，日志和历史记录会被删除。",
-  "The pods of the job start again.": "重新启动任务的 Pod。", "Skip to the content": "跳到正文", "Wrap": "换行", "Notes": "说明", "No error found": "没有找到错误",
+  "The pods of the job start again.": "重新启动任务的 Pod。", "Skip to the content": "跳到正文", "Wrap": "换行", "Notes": "说明", "Evidence": "依据", "What stands out": "值得注意", "Choose a file": "选择文件", "No error found": "没有找到错误",
   "failed first": "最先失败", "ended because of it": "因此结束",
 };
 

@@ -94,44 +94,29 @@ export function showJob(root, which, page) {
     }
   }
 
+  /** One panel that says why the job fails or waits, then the notes. */
   function findings() {
     const shown = [];
-    for (const finding of parts.findings ?? []) {
+    const { job, failure, findings: found = [], notes = [] } = parts;
+    const look = kind(job?.phase ?? "");
+    const culprit = failure?.culprit;
+    const reason = job?.reason && ["wait", "bad"].includes(look);
+    if (found.length || culprit || reason) {
+      const bad = culprit || look === "bad";
       shown.push(
         h(
           "section",
-          { class: `panel ${parts.job?.phase === "Failed" ? "bad" : "wait"}` },
-          h("h2", null, finding.cause, " ", h("span", { class: "chip" }, finding.confidence)),
-          h("p", null, finding.message),
-          finding.hint ? h("p", null, finding.hint) : null,
-          finding.evidence?.length ? h("pre", null, finding.evidence.map((/** @type {any} */ each) => `${each.source}: ${each.text}`).join("\n")) : null,
+          { class: `panel ${bad ? "bad" : "wait"}` },
+          h("h2", null, t(bad ? "Why it failed" : look === "wait" ? "What it waits for" : "What stands out")),
+          found.flatMap(finding),
+          found.length ? null : culprit ? firstFailure(culprit) : h("p", null, h("b", null, job.reason), " ", job.message),
+          culprit?.stderr?.length ? h("details", { open: true }, h("summary", null, `${t("Last lines")}: ${who(culprit)}`), h("pre", { tabindex: "0" }, culprit.stderr.slice(-12).join("\n"))) : null,
+          failure?.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${some(failure.victims)}`) : null,
         ),
       );
     }
-    const culprit = parts.failure?.culprit;
-    if (culprit) shown.push(failure(parts.failure, culprit));
-    else if (parts.job && !shown.length && ["wait", "bad"].includes(kind(parts.job.phase)) && parts.job.reason) {
-      const title = kind(parts.job.phase) === "bad" ? "Why it failed" : "What it waits for";
-      shown.push(h("section", { class: `panel ${kind(parts.job.phase)}` }, h("h2", null, t(title)), h("p", null, h("b", null, parts.job.reason), " ", parts.job.message)));
-    }
-    const notes = parts.notes ?? [];
     if (notes.length) shown.push(h("details", { class: "dim notes" }, h("summary", null, `${t("Notes")} (${notes.length})`), h("ul", null, notes.map((/** @type {string} */ note) => h("li", null, note)))));
     return shown;
-  }
-
-  /** @param {any} report @param {any} culprit */
-  function failure(report, culprit) {
-    const who = culprit.rank === null || culprit.rank === undefined ? `${culprit.task}-${culprit.index}` : `rank ${culprit.rank} (${culprit.task}-${culprit.index})`;
-    return h(
-      "section",
-      { class: "panel bad" },
-      h("h2", null, t("Why it failed")),
-      h("p", null, h("b", null, who), `: ${culprit.signal ?? `${t("Exit code")} ${culprit.exitCode}`}, ${t("Container")} ${culprit.container}`),
-      culprit.exception ? h("p", { class: "mono" }, culprit.exception) : null,
-      culprit.frame ? h("p", { class: "mono dim" }, culprit.frame) : null,
-      culprit.stderr?.length ? h("details", { open: true }, h("summary", null, t("Last lines")), h("pre", { tabindex: "0" }, culprit.stderr.slice(-12).join("\n"))) : null,
-      report.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${some(report.victims)}`) : null,
-    );
   }
 
   /** @param {string} chosen */
@@ -174,6 +159,31 @@ export function showJob(root, which, page) {
       return true;
     },
   };
+}
+
+/** @param {any} each */
+function finding(each) {
+  const evidence = (each.evidence ?? []).map((/** @type {any} */ item) => `${item.source}: ${item.text}`);
+  return [
+    h("p", null, h("b", null, each.message), " ", h("span", { class: "chip" }, each.cause)),
+    each.hint ? h("p", null, each.hint) : null,
+    evidence.length ? h("details", null, h("summary", null, t("Evidence")), h("pre", { tabindex: "0" }, evidence.join("\n"))) : null,
+  ];
+}
+
+/** @param {any} culprit */
+function who(culprit) {
+  const pod = `${culprit.task}-${culprit.index}`;
+  return culprit.rank === null || culprit.rank === undefined ? pod : `rank ${culprit.rank} (${pod})`;
+}
+
+/** @param {any} culprit */
+function firstFailure(culprit) {
+  return [
+    h("p", null, h("b", null, who(culprit)), `: ${culprit.signal ?? `${t("Exit code")} ${culprit.exitCode}`}, ${t("Container")} ${culprit.container}`),
+    culprit.exception ? h("p", { class: "mono" }, culprit.exception) : null,
+    culprit.frame ? h("p", { class: "mono dim" }, culprit.frame) : null,
+  ];
 }
 
 /** @param {string[]} names */

@@ -18,10 +18,10 @@ export function showSubmit(root, page) {
   const run = /** @type {HTMLButtonElement} */ (h("button", { class: "primary", onclick: start }, t("Run")));
   fill(
     root,
-    h("p", null, h("a", { href: "#/" }, `← ${t("Back to the list")}`)),
+    h("a", { class: "back", href: "#/" }, `← ${t("Back to the list")}`),
     h("h1", null, t("Run a Job")),
     text,
-    h("div", { class: "row" }, run, h("button", { onclick: check }, t("Check")), h("input", { type: "file", accept: ".yaml,.yml,.json", "aria-label": t("Job file"), onchange: (/** @type {Event} */ event) => take(/** @type {HTMLInputElement} */ (event.target).files) })),
+    h("div", { class: "row" }, run, h("button", { onclick: check }, t("Check")), h("label", { class: "button" }, t("Choose a file"), h("input", { type: "file", class: "unseen", accept: ".yaml,.yml,.json", "aria-label": t("Job file"), onchange: (/** @type {Event} */ event) => take(/** @type {HTMLInputElement} */ (event.target).files) }))),
     problems,
   );
   text.addEventListener("dragover", (event) => { event.preventDefault(); text.classList.add("drop"); });
