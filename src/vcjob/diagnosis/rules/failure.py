@@ -44,7 +44,8 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     verdict = _verdict(first)
     same = [each for each in found if each.reason == first.reason and not each.is_complaint] or [first]
     names = tuple(dict.fromkeys(each.pod.name for each in same))
-    victims = tuple(pod.name for pod in observation.pods if pod.name not in names and _is_victim(pod))
+    named = frozenset(names)
+    victims = tuple(pod.name for pod in observation.pods if pod.name not in named and _is_victim(pod))
     message = f"{names[0]} {verdict.what}"
     if len(names) > 1:
         message += f"; {joined(names[1:])} failed with the same error"
