@@ -88,6 +88,13 @@ def test_files_and_pipes_get_the_bytes_as_they_are() -> None:
     assert Style(io.StringIO()).clean("\x1b[2J") == "\x1b[2J"
 
 
+def test_a_pipe_gets_the_last_state_of_a_progress_bar_behind_the_rank() -> None:
+    data = b"10%\r20%\r30%\nplain\nwindows\r\n\r40%\r50%\r\n\r\n"
+    assert log_text(Chunk(ORIGIN, data), Style(io.StringIO())).split(b"\n")[:-1] == [
+        b"[1 worker-0] 30%", b"[1 worker-0] plain", b"[1 worker-0] windows", b"[1 worker-0] 50%", b"[1 worker-0] ",
+    ]  # fmt: skip
+
+
 def test_no_color_takes_the_colours_from_rank_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
     chunk = Chunk(ORIGIN, b"hello\n")
     monkeypatch.setenv("TERM", "xterm")

@@ -20,13 +20,16 @@ def log_text(
 ) -> bytes:
     """The lines of a chunk, each with `[rank task-index]` in front, and with the job where there are several.
 
-    The whole chunk at once, because there may be many lines.
+    The whole chunk at once, because there may be many lines. Without a prefix, files and pipes get the bytes as they
+    are; with one, only the last state of a line that redraws itself, which would otherwise overwrite the prefix.
     """
     data = chunk.data
     if style.on_terminal:
         from vcjob.cli.terminal_text import escape_log_lines
 
         data = escape_log_lines(data)
+    elif prefix and b"\r" in data:
+        data = b"\n".join(map(_last_state, data[:-1].split(b"\n"))) + b"\n"
     mark = b""
     if prefix:
         text = f"{job} {chunk.origin.prefix}" if job else chunk.origin.prefix
@@ -39,6 +42,10 @@ def log_text(
     if not mark:
         return data
     return mark + data[:-1].replace(b"\n", b"\n" + mark) + b"\n"
+
+
+def _last_state(line: bytes) -> bytes:
+    return line.rstrip(b"\r").rpartition(b"\r")[2]
 
 
 def timestamp(chunk: Chunk) -> str | None:
