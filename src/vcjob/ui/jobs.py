@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from vcjob.diagnosis.diagnose import diagnose
+from vcjob.diagnosis.report import failure_report
 from vcjob.sdk.handle import Handle
 
 #: Events that are sent; older ones are left out.
@@ -59,18 +61,18 @@ def events(job: Handle) -> list[dict[str, Any]]:
     ]
 
 
-def failure(job: Handle) -> dict[str, Any] | None:
-    """The failure report of a job that did not complete."""
-    if job.phase in ("Completed", "Running", "Pending"):
-        return None
-    report: dict[str, Any] = msgspec.to_builtins(job.failure())
-    return report if report.get("culprit") else None
+def diagnosis(job: Handle) -> dict[str, Any]:
+    """The findings, as `vcjob why -o json` prints them, and the failure report of a job that did not complete.
 
-
-def findings(job: Handle) -> list[dict[str, Any]]:
-    """Why it is pending, failed or hangs, as `vcjob why -o json` prints it."""
-    found: list[dict[str, Any]] = [msgspec.to_builtins(finding) for finding in job.why()]
-    return found
+    Both are from one observation: on a cluster each costs several requests.
+    """
+    observation = job.observe()
+    running = observation.phase in ("Completed", "Running", "Pending")
+    report = None if running else failure_report(observation)
+    return {
+        "failure": msgspec.to_builtins(report) if report and report.culprit else None,
+        "findings": msgspec.to_builtins(diagnose(observation)),
+    }
 
 
 def earlier(job: Handle) -> list[dict[str, Any]]:
@@ -83,8 +85,7 @@ def detail(job: Handle) -> dict[str, Any]:
         "job": summary(job),
         "pods": pods(job),
         "events": events(job),
-        "failure": failure(job),
-        "findings": findings(job),
+        **diagnosis(job),
         "notes": job.notes(),
         "earlier": earlier(job),
     }
