@@ -16,18 +16,29 @@ if TYPE_CHECKING:
 
 
 @click.command("ui")
+@click.argument("job", required=False)
 @backend_options("Only the jobs of this namespace.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: a free one]"
 )
 @click.option("--no-open", is_flag=True, help="Print the URL; do not open a browser.")
 @click.option("--read-only", is_flag=True, help="Show jobs, but start, change and delete none.")
-def command(*, where: Where, port: int, no_open: bool, read_only: bool) -> None:
+@click.option(
+    "--export", "file", type=click.Path(dir_okay=False), help="Write the page of JOB to this file and exit."
+)
+def command(
+    *, job: str | None, where: Where, port: int, no_open: bool, read_only: bool, file: str | None
+) -> None:
     """Show jobs in a browser: ranks, logs, events, and why a job fails.
 
     The page is served on this machine only, and the URL holds a secret token: do not share it. Ctrl-C ends
-    the server; jobs keep running.
+    the server; jobs keep running. With JOB and --export, one file without a server holds the job's page.
     """
+    if (job is None) != (file is None):
+        raise click.UsageError("JOB and --export go together")
+    if job is not None and file is not None:
+        _export(job, where, file)
+        return
     import asyncio
 
     from vcjob.sdk.backend import open_backend
@@ -45,6 +56,15 @@ def command(*, where: Where, port: int, no_open: bool, read_only: bool) -> None:
         sys.stdout.flush()
 
     asyncio.run(serve(backend, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready))
+
+
+def _export(name: str, where: Where, file: str) -> None:
+    from vcjob.sdk.finding import find
+    from vcjob.ui.export import export
+
+    text = export(find(name, **where))
+    with click.open_file(file, "w", encoding="utf-8", atomic=True) as out:
+        out.write(text)
 
 
 def _tunnel(url: str) -> str:

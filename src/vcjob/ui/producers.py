@@ -56,13 +56,13 @@ def log_lines(
         if isinstance(step, float):
             yield step
             continue
-        lines = [line for chunk in step for line in _lines(chunk)]
+        lines = [line for chunk in step for line in lines_of(chunk)]
         for start in range(0, len(lines), MAX_LINES):
             yield "lines", lines[start : start + MAX_LINES]
     yield "end", {}
 
 
-def _lines(chunk: Chunk) -> Iterator[list[Any]]:
+def lines_of(chunk: Chunk) -> Iterator[list[Any]]:
     """[prefix, stream, text]; a progress bar is its last segment, a very long line is cut."""
     of = chunk.origin
     for raw in chunk.data.split(b"\n")[:-1]:

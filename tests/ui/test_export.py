@@ -1,0 +1,28 @@
+"""`vcjob ui JOB --export FILE`: one file without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from tests.ui.conftest import JOB
+from vcjob.cli.ui import command
+from vcjob.sdk.running import run
+
+
+def test_a_finished_job_is_one_file_whose_text_is_escaped(tmp_path: Path) -> None:
+    text = JOB.format(name="exported", ranks=1, script="\"echo '<script>owned</script>'; exit 3\"")
+    run(text, on="local").wait(60)
+    file = tmp_path / "job.html"
+    result = CliRunner().invoke(command, ["exported", "--export", str(file)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    page = file.read_text(encoding="utf-8")
+    assert "&lt;script&gt;owned&lt;/script&gt;" in page
+    assert "<script" not in page and "http://" not in page and "src=" not in page
+    assert "[0 worker-0] " in page and "Failed" in page
+
+
+def test_export_needs_a_job() -> None:
+    result = CliRunner().invoke(command, ["--export", "job.html"])
+    assert result.exit_code == 2 and "go together" in result.output
