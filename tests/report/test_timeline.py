@@ -43,7 +43,7 @@ def test_a_pods_life_is_cut_into_spans_without_gaps() -> None:
     timeline = timeline_of("job", 100.0, 120.0, [_LIVED], 500.0)
     assert spans(timeline) == [
         ("Waiting", 100.0, 102.0),
-        ("Starting", 102.0, 103.0),
+        ("Startup", 102.0, 103.0),
         ("WaitForMaster", 103.0, 105.0),
         ("Init", 105.0, 106.0),
         ("Running", 106.0, 120.0),
@@ -71,8 +71,8 @@ def test_attempts_of_one_pod_share_a_row_and_an_end_from_outside_is_shown() -> N
     second = worker(attempt=1, created_at=112.0, containers=[container("main", "main", 113.0, None)])
     timeline = timeline_of("job", 102.0, None, [second, first], 120.0)
     assert spans(timeline) == [
-        ("Starting", 102.0, 103.0), ("Running", 103.0, 110.0), ("Ending", 110.0, 111.0),
-        ("Waiting", 111.0, 112.0), ("Starting", 112.0, 113.0), ("Running", 113.0, 120.0),
+        ("Startup", 102.0, 103.0), ("Running", 103.0, 110.0), ("Ending", 110.0, 111.0),
+        ("Waiting", 111.0, 112.0), ("Startup", 112.0, 113.0), ("Running", 113.0, 120.0),
     ]  # fmt: skip
     assert [span.attempt for span in timeline.rows[0].spans] == [0, 0, 0, 1, 1, 1]
 

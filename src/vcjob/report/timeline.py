@@ -17,7 +17,7 @@ from vcjob.report.podstate import ContainerState, PodState
 #: The kinds of spans, in the order of a pod's life, each with its name for people.
 LABELS = {
     (WAITING := "Waiting"): "waiting to be created",
-    (STARTING := "Starting"): "starting",
+    (STARTING := "Startup"): "starting",
     (INIT := "Init"): "init steps",
     (MASTER := "WaitForMaster"): "waiting for the master",
     (RUNNING := "Running"): "running",
