@@ -90,6 +90,12 @@ def test_a_failed_job_shows_its_cause_first(page: Page) -> None:
     )
 
 
+def test_the_progress_that_rank_0_prints_is_shown(page: Page, server: Server) -> None:
+    server.run("progressing", "for n in 1 2 3 4 5; do echo step $n/10 loss 0.$n; done; sleep 600")
+    open_job(page, "progressing")
+    page.locator(".facts", has_text="step 5/10").wait_for()
+
+
 def test_logs_arrive_live_and_are_filtered(page: Page) -> None:
     open_job(page, "talking")
     log(page).get_by_text("of 1").first.wait_for()

@@ -86,6 +86,7 @@ def detail(job: Handle) -> dict[str, Any]:
         "pods": pods(job),
         "events": events(job),
         **diagnosis(job),
+        "progress": "" if job.done else str(job.progress() or ""),
         "notes": job.notes(),
         "earlier": earlier(job),
     }

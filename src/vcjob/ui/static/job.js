@@ -72,7 +72,8 @@ export function showJob(root, which, page) {
     const took = job.started ? ` · ${t("Duration")}: ${duration(ended - job.started)}` : "";
     const earlier = (parts.earlier ?? []).length ? ` · ${t("Earlier runs")}: ${parts.earlier.length}` : "";
     const up = `${job.pods.running + job.pods.succeeded}/${job.replicas}`;
-    return `${up} · ${job.namespace} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`;
+    const progress = parts.progress ? ` · ${parts.progress}` : "";
+    return `${up}${progress} · ${job.namespace} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`;
   }
 
   /** @param {string} verb @param {any} job */
