@@ -162,13 +162,13 @@ class Supervisor:
             if self._unwritten:
                 self.run.write_status(self.status)
             self.pods.write(last=True)
-            if self.status.phase is Phase.FAILED:
-                self._explain()
             if self.status.over:
                 self.run.forget_environment()
                 self.run.reserve.release()
             if self._in_trouble:
                 self.run.set_trouble("")
+            if self.status.phase is Phase.FAILED:
+                self._explain()
         except StoreError as error:
             if not self._must_end:
                 raise
@@ -184,10 +184,11 @@ class Supervisor:
         except Exception:  # the end of the job must be recorded whatever its ranks have printed
             traceback.print_exc()
             return
-        if finding is not None:
-            self._record_event("Warning", finding.cause, finding.message)
-        if status is not self.status:
-            self._record(status)
+        with suppress(StoreError):  # a full disk: `vcjob why` finds the same again
+            if finding is not None:
+                self.run.add_event(Event(time.time(), "Warning", finding.cause, finding.message))
+            if status is not self.status:
+                self._record(status)
 
     def _done(self) -> bool:
         ended = self.status.over or self.status.phase is Phase.ABORTED
@@ -236,6 +237,8 @@ class Supervisor:
 
     def _clear_trouble(self) -> None:
         """The store can be written again: take the reserved room again too, for the next time."""
+        if self._done():
+            return  # a timer that was due while the end was recorded
         if self._in_trouble or not self.run.reserve.exists():
             try:
                 self.run.reserve.take()
