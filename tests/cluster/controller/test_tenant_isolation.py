@@ -21,11 +21,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.admission import expensive_jobs
-from tests.cluster.controller.conftest import ControllerCluster
+from tests.cluster.controller.conftest import ControllerCluster, establish
 from tests.cluster.controller.harness import KEY, NAMESPACE, FakeApi, Harness, _read
 from tests.cluster.controller.jobs import Object, job, task
 from tests.cluster.controller.test_schedulers import ready_part
 from tests.testbed.api import ApiError
+from tests.testbed.cluster import Cluster as Testbed
 from vcjob.cluster.controller.admission import admit_job
 from vcjob.cluster.controller.controller import Controller
 from vcjob.cluster.controller.options import ControllerOptions
@@ -298,14 +299,24 @@ def _seconds_to_pod(ground: ControllerCluster, prefix: str, count: int) -> float
     return statistics.median(found)
 
 
+@pytest.fixture
+def ground(fresh_cluster: Callable[..., Testbed]) -> ControllerCluster:
+    """A cluster of its own: what these Jobs leave behind keeps an API server busy for a minute."""
+    cluster = fresh_cluster()
+    establish(cluster)
+    cluster.fakes(1)
+    cluster.api.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
+    account = "/api/v1/namespaces/tenant/serviceaccounts/default"
+    cluster.api.wait(account, lambda seen: seen is not None, what="made by the controller manager")
+    return ControllerCluster(cluster, "tenant")
+
+
 @pytest.mark.cluster
 def test_on_a_real_api_server_hostile_jobs_delay_no_other_job_by_seconds(
     ground: ControllerCluster,
     serve: Callable[..., Any],
-    fakes: Callable[..., Any],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fakes(1)
     imitation = _imitate_volcano(ground)
     try:
         serve()

@@ -14,6 +14,7 @@ import yaml
 
 from tests.cluster.install.conftest import CHART, CRDS, GUIDE, JOBS, InstalledCluster
 from tests.testbed.images.catalog import VCJOB
+from tests.testbed.parts.volcano import grant_rights
 from tests.testbed.programs.builder import data
 
 pytestmark = pytest.mark.cluster
@@ -94,6 +95,7 @@ def test_a_live_job_controller_of_volcanos_is_a_reason_to_refuse(cluster: Instal
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 600, "renewTime": now, "acquireTime": now}
     cluster.api.create(LEASES, {"metadata": {"name": "vc-controller-manager"}, "spec": spec})
+    grant_rights(cluster.api)
     refused = cluster.install("--wait", "0")
     assert refused.returncode == 3
     assert "--controllers=*,-job-controller" in refused.stderr

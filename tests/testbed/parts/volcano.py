@@ -41,6 +41,15 @@ WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
 
+def grant_rights(api: Api) -> None:
+    """Rights in the whole cluster for Volcano's accounts, as in its manifests: by these it is recognised."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    for name in ACCOUNTS:
+        if api.find(f"{BINDINGS}/{name}") is None:
+            account = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+            api.create(BINDINGS, {"metadata": {"name": name}, "roleRef": role, "subjects": [account]})
+
+
 class Volcano:
     """``start`` installs and runs it, ``stop`` takes every trace of it out of the cluster again."""
 
@@ -81,22 +90,8 @@ class Volcano:
         self.install_crds()
         if self.api.find(f"/api/v1/namespaces/{NAMESPACE}") is None:
             self.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self._make_accounts()
+        grant_rights(self.api)
         self._make_queues()
-
-    def _make_accounts(self) -> None:
-        """Accounts with rights in the whole cluster, as in its manifests: by these it is recognised."""
-        for name in ACCOUNTS:
-            if self.api.find(f"{BINDINGS}/{name}") is None:
-                role = {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": "cluster-admin",
-                }
-                account = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
-                self.api.create(
-                    BINDINGS, {"metadata": {"name": name}, "roleRef": role, "subjects": [account]}
-                )
 
     def install_crds(self) -> None:
         for file in sorted(data("volcano", "crds").glob("*.yaml")) + sorted(
