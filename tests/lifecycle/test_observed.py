@@ -56,6 +56,10 @@ SETS = (
 )  # fmt: skip
 
 
+def wait_timed_out(pod: PodFact) -> bool:
+    return pod.failure is not None and pod.failure.init and pod.failure.exit_code == 91
+
+
 @given(
     st.lists(
         facts | st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3), st.integers(0, 1)), max_size=30
@@ -79,12 +83,15 @@ def test_the_aggregates_depend_only_on_the_pods_that_exist(news: list[Any]) -> N
             and item.phase not in ("Succeeded", "Failed")
         ):
             continue
+        given = item
         if old is not None and old.terminating and not item.terminating:
             item = msgspec.structs.replace(item, terminating=True, since=old.since)
         if old is not None and old.done and old.phase != item.phase:
             item = msgspec.structs.replace(item, phase=old.phase, failure=old.failure, evicted=old.evicted)
         if old is not None:
             item = msgspec.structs.replace(item, restarts=max(item.restarts, old.restarts))
+        if old is not None and wait_timed_out(old) and given.failure and given.failure.exit_code != 91:
+            item = msgspec.structs.replace(item, failure=old.failure)  # the kubelet shows only the next try
         pods[item.uid] = item
     fresh = Observed()
     for pod in reversed(pods.values()):

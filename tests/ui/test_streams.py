@@ -72,13 +72,21 @@ async def test_a_producer_ends_when_its_client_leaves(counting: tuple[Counting, 
     assert await asyncio.to_thread(producer.ended.wait, 30)
 
 
+async def _open(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:
+    """A stream; the places of clients that left a moment ago become free one by one, long before a heartbeat."""
+    async with asyncio.timeout(streams.HEARTBEAT_SECONDS / 2):
+        while (response := await session.get(url)).status == 503:
+            response.close()
+            await asyncio.sleep(0.01)
+    return response
+
+
 async def test_an_idle_stream_ends_when_its_client_leaves(page: Page) -> None:  # noqa: F811
     """At once, not at the next heartbeat: each holds a thread."""
     headers = {"Authorization": f"Bearer {page.token}"}
     for _ in range(3):
         async with aiohttp.ClientSession(headers=headers) as session:
-            opened = [await session.get(f"{page.origin}/api/stream") for _ in range(streams.MAX_STREAMS)]
-            assert {response.status for response in opened} == {200}
+            opened = [await _open(session, f"{page.origin}/api/stream") for _ in range(streams.MAX_STREAMS)]
             for response in opened:
                 await response.content.readline()
 

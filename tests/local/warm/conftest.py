@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
 from collections.abc import Iterator
 from itertools import count
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vcjob.local.machine import files
 from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, PlainLauncher
 from vcjob.local.warm.client import WarmLauncher
 
@@ -65,8 +65,7 @@ class Running:
 
     def wait(self, seconds: float = 60) -> Outcome:
         while (code := self.child.poll()) is None:
-            ready, _, _ = select.select([self.child], [], [], seconds)
-            assert ready, "it did not end"
+            assert files.wait_readable(self.child.fileno(), seconds), "it did not end"
         self.child.close()
         return Outcome(code, self.out.read_text(), self.err.read_text())
 
@@ -80,7 +79,7 @@ class Running:
             if "\n" in text:
                 return text.splitlines()[0]
             assert self.child.poll() is None, self.err.read_text()
-            select.select([self.child], [], [], 0.005)
+            files.wait_readable(self.child.fileno(), 0.005)
         raise AssertionError("it wrote nothing")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import time
 from contextlib import suppress
 
@@ -17,6 +16,7 @@ from vcjob.errors import RunDamaged
 from vcjob.lifecycle.status import Status
 from vcjob.local.logs.merger import Cursor, LogMerger
 from vcjob.local.logs.reader import find_files, first_offset, last_lines_of_containers
+from vcjob.local.machine import files
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
@@ -149,7 +149,7 @@ class _Watch:
         if self._descriptor < 0:
             time.sleep(seconds)
             return
-        if select.select([self._descriptor], [], [], seconds)[0]:
+        if files.wait_readable(self._descriptor, seconds):
             try:
                 os.read(self._descriptor, 65536)
             except BlockingIOError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 from typing import TypeVar
 
 import msgspec
@@ -170,3 +171,10 @@ def _permission_hint(path: str, error: OSError) -> str | None:
         return owner_hint(path)
     except OSError:
         return None
+
+
+def wait_readable(descriptor: int, seconds: float) -> bool:
+    """Wait until a descriptor can be read. With poll: select fails in a process that has a thousand of them."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(1000 * seconds))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from vcjob.local.machine import files
 from vcjob.local.machine.folders import make_private
 from vcjob.local.warm.zygote import protocol
 
@@ -78,7 +78,7 @@ class ZygoteHandle:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._end, signal.SIGKILL)
         for _ in range(_MOST_LOOKS):
-            if select.select([self._end], [], [], _LOOK)[0] or not _has_memory(self.pid):
+            if files.wait_readable(self._end, _LOOK) or not _has_memory(self.pid):
                 break
         self.close()
 
