@@ -107,8 +107,9 @@ def test_a_failure_has_its_cause(fields: dict[str, Any], cause: str) -> None:
     assert [finding.cause for finding in findings] == [cause]
 
 
-def test_a_rank_that_leaves_early_is_the_cause_of_its_peers_complaints() -> None:
-    finding = diagnose(job(rank(0, code=0, at=5.0), rank(1, at=6.0, stderr=tuple(PREFIXED))))[0]
+@pytest.mark.parametrize("recorded", [5.0, 6.5], ids=["before", "a little after its peers complain"])
+def test_a_rank_that_leaves_early_is_the_cause_of_its_peers_complaints(recorded: float) -> None:
+    finding = diagnose(job(rank(0, code=0, at=recorded), rank(1, at=6.0, stderr=tuple(PREFIXED))))[0]
     assert (finding.cause, finding.ranks.first) == ("RankExitedEarly", ("rank 0",))
 
 

@@ -31,6 +31,9 @@ _EVICTED = frozenset(
     {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "DeletionByTaintManager"}
 )
 
+#: On a busy machine peers may complain before the end of a process is recorded.
+NOTICED_SECONDS = 2.0
+
 
 def failed_ranks(observation: Observation) -> Iterator[Finding]:
     """One finding for the first failure; ranks with the same error share it."""
@@ -116,7 +119,7 @@ def _left_early(observation: Observation, complaint: Suspect) -> Finding | None:
         if pod.rank is not None
         and pod.end is not None
         and pod.end.exit_code == 0
-        and (pod.end.finished_at or 0.0) <= complaint.moment
+        and (pod.end.finished_at or 0.0) <= complaint.moment + NOTICED_SECONDS
     ]
     if not left:
         return None
