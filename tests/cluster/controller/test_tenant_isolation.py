@@ -26,7 +26,7 @@ from tests.cluster.controller.harness import KEY, NAMESPACE, FakeApi, Harness, _
 from tests.cluster.controller.jobs import Object, job, task
 from tests.cluster.controller.test_schedulers import ready_part
 from tests.testbed.api import ApiError
-from tests.testbed.cluster import Cluster as Testbed
+from tests.testbed.cluster import Cluster as RealCluster
 from vcjob.cluster.controller.admission import admit_job
 from vcjob.cluster.controller.controller import Controller
 from vcjob.cluster.controller.options import ControllerOptions
@@ -300,7 +300,7 @@ def _seconds_to_pod(ground: ControllerCluster, prefix: str, count: int) -> float
 
 
 @pytest.fixture
-def ground(fresh_cluster: Callable[..., Testbed]) -> ControllerCluster:
+def ground(fresh_cluster: Callable[..., RealCluster]) -> ControllerCluster:
     """A cluster of its own: what these Jobs leave behind keeps an API server busy for a minute."""
     cluster = fresh_cluster()
     establish(cluster)
