@@ -77,7 +77,7 @@ def test_a_signal_of_vcjobs_own_is_never_a_cause() -> None:
 
 def test_torchruns_table_is_not_the_reason() -> None:
     finding = diagnose(job(rank(0, stderr=tuple(TORCHRUN))))[0]
-    assert finding.message == "rank 0 raised KeyError: 'label' (/work/train.py:7 in <module>)"
+    assert finding.message == "rank 0 raised KeyError: 'label' (/app/train.py:7 in <module>)"
 
 
 @pytest.mark.parametrize(

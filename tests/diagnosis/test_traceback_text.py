@@ -38,7 +38,7 @@ ValueError: the file is broken:
 
 TORCHRUN = """\
 Traceback (most recent call last):
-  File "/work/train.py", line 7, in <module>
+  File "/app/train.py", line 7, in <module>
     raise KeyError("label")
 KeyError: 'label'
 E1116 09:00:00.000000 812 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 1 (pid: 815)
@@ -47,7 +47,7 @@ Traceback (most recent call last):
     sys.exit(main())
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 ============================================================
-/work/train.py FAILED
+/app/train.py FAILED
 ------------------------------------------------------------
 Failures:
   <NO_OTHER_FAILURES>
