@@ -119,11 +119,12 @@ def _streams(path: Path) -> tuple[str, str, str]:
 
 
 def _settled(path: Path) -> bytes:
-    """The runtime may write the last lines shortly after the kubelet has seen the end."""
-    content = b""
-    for _ in range(50):
+    """The runtime may write the last lines some time after the kubelet has seen the end: wait until no more come."""
+    content, equal = b"", 0
+    for _ in range(100):
         before, content = content, path.read_bytes() if path.exists() else b""
-        if content == before:
+        equal = equal + 1 if content == before else 0
+        if equal >= 3:
             break
-        time.sleep(0.02)
+        time.sleep(0.05)
     return content

@@ -85,7 +85,9 @@ class ControlPlane:
                 resource = event.get("objectRef") or {}
                 name = "/".join(filter(None, (resource.get("resource"), resource.get("subresource"))))
                 counted[
-                    event["user"]["username"], event["verb"], name or event["requestURI"].split("?")[0]
+                    event["user"].get("username", ""),
+                    event["verb"],
+                    name or event["requestURI"].split("?")[0],
                 ] += 1
         return counted
 

@@ -91,7 +91,10 @@ def become(rank: Rank) -> None:
             stream.reconfigure(line_buffering=True)
     _reseed()
     _forget_folder()
-    importlib.invalidate_caches()
+    # As importlib.invalidate_caches(), which also imports importlib.metadata and so inspect and ast.
+    for finder in sys.path_importer_cache.values():
+        if isinstance(finder, importlib.machinery.FileFinder):
+            finder.invalidate_caches()
 
 
 def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, ...]], Callable[[], None]]:
