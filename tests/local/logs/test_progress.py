@@ -20,6 +20,7 @@ time.sleep(60)
 
 def test_an_unfinished_bar_of_rank_0_is_shown(start: Start) -> None:
     handle = start(job(*ranks(python(_BAR), workers=1)))
+    eventually(lambda: handle.phase == "Running")
     progress = eventually(lambda: (p := handle.progress()) and p.step == 12 and p)
     assert str(progress) == "step 12/100 (12%), 2 steps/s, 44s left"
     assert "\n  step 12/100 (12%), 2 steps/s, 44s left\n" in verb("status", "job").stdout
