@@ -305,7 +305,7 @@ def _pods() -> Iterator[Case]:
     yield job("both-containers-succeed", task(container("echo a", "a"), container("sleep 0.3; echo b", "b")))
     yield one("deadline-of-the-pod", "echo begun; sleep 300", pod={"activeDeadlineSeconds": 2})
     yield one("post-start-hook", "while [ ! -e /v/x ]; do sleep 0.05; done; cat /v/x", **at_v, pod=shared,
-              lifecycle={"postStart": {"exec": {"command": ["busybox", "sh", "-c", "echo hook >/v/x"]}}})  # fmt: skip
+              lifecycle={"postStart": {"exec": {"command": ["busybox", "sh", "-c", "echo hook >/v/y; mv /v/y /v/x"]}}})  # fmt: skip
     yield one("post-start-hook-that-fails", "sleep 300",
               lifecycle={"postStart": {"exec": {"command": ["busybox", "false"]}}})  # fmt: skip
     yield one("startup-probe-that-fails", "trap 'exit 0' TERM; while true; do sleep 0.1; done", startupProbe={

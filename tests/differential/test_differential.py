@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.controller.conftest import Controller, ControllerCluster, crds, ground, serve
 from tests.differential.cluster_runs import run_on_cluster
-from tests.differential.corpus import corpus
+from tests.differential.corpus import Case, corpus
 from tests.differential.known import Known
 from tests.differential.local_runs import run_locally
 from tests.differential.observation import ContainerSeen, JobSeen, PodSeen, differences
@@ -36,15 +36,27 @@ def test_jobs_look_the_same_on_this_machine_and_on_a_kubelet(
         local = run_locally(cases, tmp_path)
         cluster = on_cluster.result()
     known = Known()
-    unknown = [
+    if unknown := _unknown(cases, local, cluster, known):
+        # A Job may race with itself (a hook that writes a file which the container reads): what differs once only is
+        # no difference between the backends.
+        again = [case for case in cases if any(line.startswith(f"{case.name}: ") for line in unknown)]
+        (tmp_path / "again").mkdir()
+        unknown = _unknown(again, run_locally(again, tmp_path / "again"), cluster, known)
+    assert not unknown, "\n" + "\n".join(unknown)
+    if not CHOSEN:
+        assert known.unseen() == [], "the page lists differences that do not exist"
+
+
+def _unknown(
+    cases: Sequence[Case], local: Mapping[str, JobSeen], cluster: Mapping[str, JobSeen], known: Known
+) -> list[str]:
+    """The differences that the page does not list."""
+    return [
         f"{case.name}: {path}: {ours[:300]!r} here, {theirs[:300]!r} on the kubelet"
         for case in cases
         for path, (ours, theirs) in differences(local[case.name], cluster[case.name]).items()
         if not known.covers(case.name, path)
     ]
-    assert not unknown, "\n" + "\n".join(unknown)
-    if not CHOSEN:
-        assert known.unseen() == [], "the page lists differences that do not exist"
 
 
 def test_the_corpus_is_large_and_its_names_are_jobs() -> None:
