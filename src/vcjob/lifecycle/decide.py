@@ -56,8 +56,8 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
     _set_counters(context)
     if context.phase is Phase.PENDING:
         _set_pending_reason(context)
-    todo = steps(context)
-    return Decision(context.status, todo, context.wake_at, context.status.ready_tasks)
+    planned = steps(context)  # may set wake_at
+    return Decision(context.status, planned, context.wake_at, context.status.ready_tasks)
 
 
 def _begin(context: DecisionContext) -> None:

@@ -278,7 +278,7 @@ class Handle(ABC):
     @abstractmethod
     async def wait_async(
         self,
-        timeout: float | None = None,  # noqa: ASYNC109 - its error says what still runs
+        timeout: float | None = None,  # noqa: ASYNC109 - unlike asyncio.timeout, its error says what the job is doing
         *,
         until: str | None = None,
         check: bool = False,

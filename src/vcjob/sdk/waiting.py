@@ -47,7 +47,7 @@ def wait_all(handles: Iterable[Handle], timeout: float | None = None, *, check: 
 
 async def as_completed_async(
     handles: Iterable[Handle],
-    timeout: float | None = None,  # noqa: ASYNC109 - its error says what still runs
+    timeout: float | None = None,  # noqa: ASYNC109 - unlike asyncio.timeout, its error names the jobs that still run
 ) -> AsyncIterator[Handle]:
     """As `as_completed`, for programs with an event loop."""
     import asyncio
@@ -70,7 +70,7 @@ async def as_completed_async(
 
 async def wait_all_async(
     handles: Iterable[Handle],
-    timeout: float | None = None,  # noqa: ASYNC109 - its error says what still runs
+    timeout: float | None = None,  # noqa: ASYNC109 - unlike asyncio.timeout, its error names the jobs that still run
     *,
     check: bool = False,
 ) -> list[str]:

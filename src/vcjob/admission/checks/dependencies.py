@@ -37,27 +37,27 @@ def _cycles(job: Job, needs: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
     number_of = {task.name: number for number, task in enumerate(job.tasks)}
     done: set[str] = set()
     for start in needs:
-        stack: list[str] = []
-        on_stack: set[str] = set()
-        todo = [(start, False)]
-        while todo:
-            name, finished = todo.pop()
-            if finished:
-                stack.pop()
-                on_stack.discard(name)
+        path: list[str] = []
+        on_path: set[str] = set()
+        visits = [(start, False)]  # a task is visited twice: before and after the tasks that it needs
+        while visits:
+            name, leaving = visits.pop()
+            if leaving:
+                path.pop()
+                on_path.discard(name)
                 done.add(name)
-            elif name in on_stack:
-                cycle = [*stack[stack.index(name) :], name]
+            elif name in on_path:
+                cycle = [*path[path.index(name) :], name]
                 yield error(
-                    ("spec", "tasks", number_of[stack[-1]], "dependsOn"),
+                    ("spec", "tasks", number_of[path[-1]], "dependsOn"),
                     f"the tasks depend on each other in a cycle: {_chain(cycle)}",
                     "remove one of these dependencies",
                 )
             elif name not in done:
-                stack.append(name)
-                on_stack.add(name)
-                todo.append((name, True))
-                todo += [(needed, False) for needed in needs[name]]
+                path.append(name)
+                on_path.add(name)
+                visits.append((name, True))
+                visits += [(needed, False) for needed in needs[name]]
 
 
 def _chain(names: Sequence[str]) -> str:

@@ -167,7 +167,7 @@ def _signed(
 def _load_key(key: bytes) -> ec.EllipticCurvePrivateKey:
     found = serialization.load_pem_private_key(key, password=None)
     if not isinstance(found, ec.EllipticCurvePrivateKey):
-        raise ValueError("not an elliptic curve key")  # noqa: TRY004 - bad content, as other errors of loading
+        raise ValueError("not an elliptic curve key")  # noqa: TRY004 - callers catch ValueError, which the library raises for bad content
     return found
 
 

@@ -171,7 +171,7 @@ class ClusterHandle(Handle):
 
     async def wait_async(
         self,
-        timeout: float | None = None,  # noqa: ASYNC109 - its error says what still runs
+        timeout: float | None = None,  # noqa: ASYNC109 - unlike asyncio.timeout, its error says what the job is doing
         *,
         until: str | None = None,
         check: bool = False,

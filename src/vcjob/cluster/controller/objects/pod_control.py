@@ -49,13 +49,13 @@ class PodControl:
     ) -> tuple[int, Blocked | None]:
         """Create up to `limit` of these pods. How many exist now, and the refusal that stopped it, if any."""
         steps = list(steps)
-        todo = _pods(steps, limit)
+        pods = _pods(steps, limit)  # one iterator: the workers below share it
         created = 0
         refused: Blocked | None = None
 
         async def work() -> None:
             nonlocal created, refused
-            for step, index in todo:
+            for step, index in pods:
                 if refused is not None:
                     return
                 refused = await self._create_one(state, step, index) or refused

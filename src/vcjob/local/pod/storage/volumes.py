@@ -24,7 +24,7 @@ from vcjob.spec import quantity
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
 #: As a kubelet makes them. Only the pod's owner can reach them: the folder of the run is private.
 _OPEN_FOLDER = 0o777
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mountPath
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the mountPath in a Job; nothing is written here
 
 
 #: Gives the folder of a PersistentVolumeClaim by its name.
