@@ -6,19 +6,17 @@ Any failure prints the case; `--seed` repeats a run.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import random
 import sys
-import time
-import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bench._fuzz_main import fuzz_main
 from vcjob.admission import admit
 from vcjob.errors import SourceError
 from vcjob.spec import bundle
@@ -183,20 +181,7 @@ def run(count: int, seed: int) -> Counter[str]:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--cases", type=int, default=100_000)
-    options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    chosen = options.parse_args()
-    print(f"fuzz: seed {chosen.seed}, {chosen.cases} cases", flush=True)
-    start = time.monotonic()
-    try:
-        outcomes = run(chosen.cases, chosen.seed)
-    except Exception:
-        traceback.print_exc()
-        return 1
-    shown = ", ".join(f"{name} {count}" for name, count in outcomes.most_common())
-    print(f"fuzz: no traceback in {time.monotonic() - start:.0f} s; {shown}")
-    return 0
+    return fuzz_main("fuzz", __doc__, run)
 
 
 if __name__ == "__main__":

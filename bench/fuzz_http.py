@@ -8,13 +8,11 @@ A failure prints the case; `--seed` repeats a run.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
-import traceback
 from collections import Counter
 
+from bench._fuzz_main import fuzz_main
 from vcjob.kube.http.parser import ProtocolError, ResponseParser
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -169,20 +167,7 @@ def run(count: int, seed: int) -> Counter[str]:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--cases", type=int, default=100_000)
-    options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    chosen = options.parse_args()
-    print(f"fuzz_http: seed {chosen.seed}, {chosen.cases} cases", flush=True)
-    start = time.monotonic()
-    try:
-        outcomes = run(chosen.cases, chosen.seed)
-    except Exception:
-        traceback.print_exc()
-        return 1
-    shown = ", ".join(f"{name} {count}" for name, count in outcomes.most_common())
-    print(f"fuzz_http: no failure in {time.monotonic() - start:.0f} s; {shown}")
-    return 0
+    return fuzz_main("fuzz_http", __doc__, run)
 
 
 if __name__ == "__main__":
