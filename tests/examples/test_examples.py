@@ -82,6 +82,12 @@ def test_it_does_what_it_promises_with_torch(name: str, words: list[str], tmp_pa
     assert [promise for promise in PROMISES[name] if promise not in output] == [], output
 
 
+@pytest.mark.torch
+def test_every_rank_of_the_guides_job_succeeds_although_the_master_completes_it(tmp_path: Path) -> None:
+    table = run_example("01-guide", tmp_path).rpartition("RANK  POD")[2].splitlines()[1:]
+    assert [line.split()[2:4] for line in table if line.strip()] == [["Succeeded", "0"]] * 3, table
+
+
 def test_the_job_from_kubeflow_is_what_convert_writes() -> None:
     folder = EXAMPLES / "09-from-kubeflow"
     converted = vcjob.convert_jobs(folder / "pytorchjob.yaml")
