@@ -15,7 +15,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import vcjob as sdk
-from vcjob.cli import completing
+from vcjob.cli.arguments import completing
 from vcjob.cli.main import COMPLETE, cli
 from vcjob.errors import BackendError
 

@@ -18,8 +18,8 @@ from tests.cli.conftest import GUIDE, Vcjob
 from vcjob import InvalidJob, UserError, WaitTimeout, __version__
 from vcjob.cli import main as main_module
 from vcjob.cli.main import VERBS, main
-from vcjob.cli.problem_text import frame
-from vcjob.cli.style import Style
+from vcjob.cli.output.problem_text import frame
+from vcjob.cli.output.style import Style
 from vcjob.spec.problem import Problem
 
 COMMAND = [sys.executable, "-c", "import sys; from vcjob.cli.main import main; sys.exit(main())"]

@@ -1,4 +1,4 @@
-"""The command line: one module per verb (its `command`), and modules for what verbs print and have in common.
+"""The command line: one module per verb (its `command`), `arguments` (what verbs take) and `output` (what they print).
 
 It uses the SDK only, except for the verbs that operate a cluster or this machine; an import contract lists those.
 

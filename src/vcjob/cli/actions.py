@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.job_reference import job_reference
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
+from vcjob.cli.output.job_reference import job_reference
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
@@ -21,7 +21,7 @@ def action_command(verb: str, help_text: str, done: str) -> click.Command:
     @job_argument
     @output_option(("table", "json", "yaml"))
     def command(name: str, where: Where, output: str) -> None:
-        from vcjob.cli.objects import write_result
+        from vcjob.cli.output.objects import write_result
         from vcjob.sdk.finding import find
 
         job = find(name, **where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vcjob.cli.cluster_options import cluster_options, gang_option, volcano_namespace_option
+from vcjob.cli.arguments.cluster_options import cluster_options, gang_option, volcano_namespace_option
 
 _PORT = click.IntRange(0, 65535)
 

@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from vcjob.cli.options import output_option
-from vcjob.cli.style import Style
+from vcjob.cli.arguments.options import output_option
+from vcjob.cli.output.style import Style
 from vcjob.errors import InvalidJob
 
 
@@ -21,8 +21,8 @@ def command(context: click.Context, file: str, output: str) -> None:
     What has no equivalent is listed on standard error; `-` reads standard input. The exit code is 2 if a
     Job that was written is not valid.
     """
-    from vcjob.cli.options import path_of
-    from vcjob.cli.problem_text import show_problems
+    from vcjob.cli.arguments.options import path_of
+    from vcjob.cli.output.problem_text import show_problems
     from vcjob.sdk import convert_jobs, validate
     from vcjob.sdk.yaml_text import to_yaml_stream
 
@@ -30,7 +30,7 @@ def command(context: click.Context, file: str, output: str) -> None:
     if output == "yaml":
         sys.stdout.writelines(to_yaml_stream(converted.documents))
     else:
-        from vcjob.cli.objects import write_objects
+        from vcjob.cli.output.objects import write_objects
 
         write_objects(converted.documents, output)
     sys.stdout.flush()

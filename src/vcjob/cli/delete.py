@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.completing import complete_jobs
-from vcjob.cli.options import backend_options, output_option
+from vcjob.cli.arguments.completing import complete_jobs
+from vcjob.cli.arguments.options import backend_options, output_option
 from vcjob.errors import NoSuchJob, RunDamaged, UserError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(*, name: str | None, where: Where, finished: bool, older_than: str |
         if output == "table":
             sys.stdout.write(f"{job.name}: deleted\n")
     if output != "table":
-        from vcjob.cli.objects import as_list, write_object
+        from vcjob.cli.output.objects import as_list, write_object
 
         write_object(as_list(documents) if finished else documents[0], output)
 
@@ -55,7 +55,7 @@ def _named(name: str, where: Where) -> Handle:
 
 
 def _finished(where: Where, older_than: str | None) -> list[Handle]:
-    from vcjob.cli.times import seconds_of
+    from vcjob.cli.arguments.times import seconds_of
     from vcjob.sdk.finding import jobs
 
     before = time.time() - (seconds_of(older_than) if older_than else 0.0)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.cluster_options import cluster_options
-from vcjob.cli.options import output_option
+from vcjob.cli.arguments.cluster_options import cluster_options
+from vcjob.cli.arguments.options import output_option
 from vcjob.errors import BackendError
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def _show(found: dict[str, list[Check]], output: str) -> None:
     if output == "json":
         import msgspec
 
-        from vcjob.cli.json_text import to_json
+        from vcjob.cli.output.json_text import to_json
 
         sys.stdout.write(to_json({backend: msgspec.to_builtins(checks) for backend, checks in found.items()}))
         return
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
 
     style = Style(sys.stdout)
     titles = {"local": "This machine", "cluster": "The cluster"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
@@ -22,12 +22,12 @@ def command(name: str, where: Where, output: str) -> None:
 
     events = find(name, **where).events()
     if output != "table":
-        from vcjob.cli.objects import as_list, write_object
+        from vcjob.cli.output.objects import as_list, write_object
 
         write_object(as_list(events), output)
         return
-    from vcjob.cli.style import Style
-    from vcjob.cli.tables import table
+    from vcjob.cli.output.style import Style
+    from vcjob.cli.output.tables import table
 
     clean = Style(sys.stdout).clean
     rows = [(_when(e), e.get("type") or "-", e.get("reason") or "-", _message(e)) for e in events]

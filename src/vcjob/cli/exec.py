@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.completing import complete_tasks
-from vcjob.cli.options import job_argument
+from vcjob.cli.arguments.completing import complete_tasks
+from vcjob.cli.arguments.options import job_argument
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.completing import complete_fields
-from vcjob.cli.options import output_option
-from vcjob.cli.style import Style
+from vcjob.cli.arguments.completing import complete_fields
+from vcjob.cli.arguments.options import output_option
+from vcjob.cli.output.style import Style
 
 if TYPE_CHECKING:
     from vcjob.sdk import FieldDoc
@@ -35,7 +35,7 @@ def command(path: str, output: str) -> None:
     if output == "table":
         sys.stdout.write(_text(doc, fields, Style(sys.stdout)))
         return
-    from vcjob.cli.objects import write_object
+    from vcjob.cli.output.objects import write_object
 
     write_object(
         {**_record(doc), "fields": [{"name": name, **_record(each)} for name, each in fields]}, output

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vcjob.cli.run_arguments import RunCommand
-from vcjob.cli.script_options import ScriptOptions, script_options
+from vcjob.cli.arguments.run_arguments import RunCommand
+from vcjob.cli.arguments.script_options import ScriptOptions, script_options
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vcjob.cli.cluster_options import cluster_options, gang_option, volcano_namespace_option
-from vcjob.cli.options import output_option
+from vcjob.cli.arguments.cluster_options import cluster_options, gang_option, volcano_namespace_option
+from vcjob.cli.arguments.options import output_option
 
 if TYPE_CHECKING:
     from vcjob.cluster.install.apply import Change, Report
@@ -146,8 +146,8 @@ def _print(settings: Settings, output: str) -> None:
 
     documents = manifests(settings)
     if output == "json":
-        from vcjob.cli.json_text import to_json
-        from vcjob.cli.objects import as_list
+        from vcjob.cli.output.json_text import to_json
+        from vcjob.cli.output.objects import as_list
 
         sys.stdout.write(to_json(as_list(documents)))
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from vcjob.cli.options import backend_options, output_option
+from vcjob.cli.arguments.options import backend_options, output_option
 from vcjob.errors import NoSuchJob, RunDamaged
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def command(
     if output == "table":
         _show_table(shown, older=len(found) - len(shown))
         return
-    from vcjob.cli.objects import as_list, write_object
-    from vcjob.cli.progress import with_progress
+    from vcjob.cli.output.objects import as_list, write_object
+    from vcjob.cli.output.progress import with_progress
 
     found_progress = [_progress(job, status) for job, status, _ in shown]
     documents = [
@@ -74,7 +74,7 @@ def command(
 
 def select(jobs: list[Handle], running: bool, phases: tuple[str, ...], selector: str | None) -> list[_Listed]:
     """The jobs that the options ask for, each as it was read once."""
-    from vcjob.cli.selectors import label_selector
+    from vcjob.cli.arguments.selectors import label_selector
 
     wanted = {phase.lower() for phase in phases}
     has_labels = label_selector(selector) if selector else None
@@ -96,8 +96,8 @@ def select(jobs: list[Handle], running: bool, phases: tuple[str, ...], selector:
 
 
 def _show_table(jobs: list[_Listed], older: int) -> None:
-    from vcjob.cli.style import Style
-    from vcjob.cli.tables import painted, table
+    from vcjob.cli.output.style import Style
+    from vcjob.cli.output.tables import painted, table
 
     style = Style(sys.stdout)
     rows = []
@@ -118,7 +118,7 @@ def _show_table(jobs: list[_Listed], older: int) -> None:
 
 
 def _progress(job: Handle, status: Status | None) -> Progress | None:
-    from vcjob.cli.progress import progress_of_job
+    from vcjob.cli.output.progress import progress_of_job
 
     return None if status is None else progress_of_job(job, status)
 
@@ -133,7 +133,7 @@ def _short(progress: Progress | None) -> str:
 
 
 def _row(job: Handle, status: Status | None) -> tuple[str, ...]:
-    from vcjob.cli.tables import duration
+    from vcjob.cli.output.tables import duration
 
     if status is None:
         return job.name, "Damaged", "-", "-", "-", "-", job.namespace

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.completing import complete_tasks
-from vcjob.cli.options import job_argument, output_option
-from vcjob.cli.style import Style
+from vcjob.cli.arguments.completing import complete_tasks
+from vcjob.cli.arguments.options import job_argument, output_option
+from vcjob.cli.output.style import Style
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def command(
     Lines of one stream are in the order in which they were written; lines of different streams and ranks are in the
     order in which they arrived.
     """
-    from vcjob.cli.log_text import log_text
-    from vcjob.cli.times import moment_of
+    from vcjob.cli.arguments.times import moment_of
+    from vcjob.cli.output.log_text import log_text
     from vcjob.sdk.finding import find
     from vcjob.sdk.handle import LogFilter
     from vcjob.sdk.log_choice import check_choice
@@ -138,7 +138,7 @@ def _json_lines(chunk: Chunk, timestamps: bool) -> bytes:
     """One JSON object per line."""
     import msgspec
 
-    from vcjob.cli.log_text import timestamp
+    from vcjob.cli.output.log_text import timestamp
     from vcjob.sdk.handle import lines_of
 
     if not timestamps:

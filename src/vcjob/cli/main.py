@@ -17,7 +17,7 @@ from io import TextIOWrapper
 import click
 
 from vcjob._version import __version__
-from vcjob.cli.options import output_of, typed_output
+from vcjob.cli.arguments.options import output_of, typed_output
 from vcjob.errors import UserError, VcjobError
 from vcjob.wellknown import exit_codes
 
@@ -145,7 +145,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _show(failure: VcjobError, output: str | None) -> int:
-    from vcjob.cli.failure import show_failure
+    from vcjob.cli.output.failure import show_failure
 
     show_failure(failure, output)
     return failure.exit_code

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vcjob.cli.options import allow_unknown_option, namespace_option, output_option, path_of
+from vcjob.cli.arguments.options import allow_unknown_option, namespace_option, output_option, path_of
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def command(
 
     loaded = load(path_of(file), allow_unknown=allow_unknown)
     if loaded.warnings:
-        from vcjob.cli.problem_text import show_problems
+        from vcjob.cli.output.problem_text import show_problems
 
         show_problems(loaded.warnings, sys.stderr)
     planned = plans(loaded.jobs, gang=gang, uid=uid, namespace=namespace)
@@ -102,7 +102,7 @@ def _write(objects: Iterator[bytes], output: str, *, single: bool = False) -> No
 
         sys.stdout.writelines(to_yaml_stream(map(msgspec.json.decode, objects)))
         return
-    from vcjob.cli.json_text import to_json, to_json_list
+    from vcjob.cli.output.json_text import to_json, to_json_list
 
     if single:
         sys.stdout.writelines(to_json(msgspec.json.decode(text)) for text in objects)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.job_reference import job_reference
-from vcjob.cli.options import allow_unknown_option, backend_options, output_option
-from vcjob.cli.run_arguments import RunCommand
-from vcjob.cli.run_source import RunSource
-from vcjob.cli.script_options import ScriptOptions, script_options
+from vcjob.cli.arguments.options import allow_unknown_option, backend_options, output_option
+from vcjob.cli.arguments.run_arguments import RunCommand
+from vcjob.cli.arguments.run_source import RunSource
+from vcjob.cli.arguments.script_options import ScriptOptions, script_options
+from vcjob.cli.output.job_reference import job_reference
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Backend, RunOptions, Where
@@ -87,15 +87,15 @@ def command(
     source = RunSource(target, arguments, script, images, sets, env, job, allow_unknown)
     backend.check_local_options({"--image": source.image_commands, "--warm": warm})
     if dry_run:
-        from vcjob.cli.objects import write_objects
+        from vcjob.cli.output.objects import write_objects
 
         loaded = source.load(backend)
         write_objects([each.given[0] for each in loaded.select(job)], "yaml" if output == "table" else output)
         return
     # Before anything else is loaded: a local supervisor loads at the same time.
     with backend.prestart(warm=warm):
-        from vcjob.cli.follow import Interrupts, follow
-        from vcjob.cli.problem_text import show_problems
+        from vcjob.cli.output.follow import Interrupts, follow
+        from vcjob.cli.output.problem_text import show_problems
 
         loaded = source.load(backend)
         show_problems(loaded.warnings, sys.stderr)
@@ -130,7 +130,7 @@ def _start(backend: Backend, wanted: list[Loaded], options: RunOptions) -> list[
 
 def _show_started(jobs: list[tuple[Handle, str]], output: str) -> None:
     if output != "table":
-        from vcjob.cli.objects import write_objects
+        from vcjob.cli.output.objects import write_objects
 
         write_objects([job.to_dict() for job, _ in jobs], output)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
@@ -27,11 +27,11 @@ def command(name: str, where: Where, ranks: tuple[int, ...], full: bool, output:
 
     report = find(name, **where).stacks(ranks=ranks)
     if output == "json":
-        from vcjob.cli.json_text import to_json
+        from vcjob.cli.output.json_text import to_json
 
         sys.stdout.write(to_json(report.to_dict()))
         return
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
 
     style = Style(sys.stdout)
     for group in report.groups():

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 from vcjob.errors import VcjobError
 
 if TYPE_CHECKING:
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
     from vcjob.sdk import Status
     from vcjob.sdk.backend import Where
     from vcjob.sdk.handle import Handle
@@ -27,21 +27,21 @@ def command(name: str, where: Where, output: str) -> None:
 
     With -o json or yaml, `status` has the `pods` with their ranks, and the `failure` of a job that failed.
     """
-    from vcjob.cli.progress import progress_of_job, with_progress
+    from vcjob.cli.output.progress import progress_of_job, with_progress
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
     if output != "table":
-        from vcjob.cli.objects import write_object
+        from vcjob.cli.output.objects import write_object
 
         status, document = job.read()
         document = with_progress(document, progress_of_job(job, status))
         write_object({**document, "status": {**document.get("status", {}), **_details(job, status)}}, output)
         return
-    from vcjob.cli.job_reference import job_reference
-    from vcjob.cli.style import Style
-    from vcjob.cli.summary import state_message, summary
-    from vcjob.cli.tables import duration, painted, pod_table
+    from vcjob.cli.output.job_reference import job_reference
+    from vcjob.cli.output.style import Style
+    from vcjob.cli.output.summary import state_message, summary
+    from vcjob.cli.output.tables import duration, painted, pod_table
 
     style = Style(sys.stdout)
     status = job.status()
@@ -84,7 +84,7 @@ def _details(job: Handle, status: Status) -> dict[str, object]:
 
 def _first_finding(job: Handle, message: str, style: Style) -> list[str]:
     """The first finding about a job that is not over, unless the message of its state says the same."""
-    from vcjob.cli.summary import finding_lines
+    from vcjob.cli.output.summary import finding_lines
 
     first = next(iter(job.why()), None)
     if first is None or first.confidence == "low":

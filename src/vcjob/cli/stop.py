@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, now: bool, no_wait: bool, output: str) -> None:
     """End a job (TerminateJob) and wait until all of its processes have ended."""
-    from vcjob.cli.objects import write_result
+    from vcjob.cli.output.objects import write_result
     from vcjob.sdk.finding import find
 
     job = find(name, **where)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
@@ -28,13 +28,13 @@ def command(name: str, where: Where, output: str) -> None:
     if output == "svg":
         sys.stdout.write(timeline.to_svg())
     elif output == "text":
-        from vcjob.cli.style import Style
+        from vcjob.cli.output.style import Style
 
         clean = Style(sys.stdout).clean
         lines = [*timeline.to_text(shutil.get_terminal_size((100, 24)).columns), timeline.summary]
         sys.stdout.write("\n".join(clean(line) for line in lines) + "\n")
     else:
-        from vcjob.cli.json_text import to_json
+        from vcjob.cli.output.json_text import to_json
 
         document = timeline.to_dict() if output == "json" else timeline.to_chrome_trace()
         sys.stdout.write(to_json(document))

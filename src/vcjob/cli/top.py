@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def command(
     job = find(name, **where)
     report = job.usage(ranks=ranks, seconds=interval)
     if output == "json":
-        from vcjob.cli.json_text import to_json
+        from vcjob.cli.output.json_text import to_json
 
         sys.stdout.write(to_json(report.to_dict()))
         return
@@ -55,8 +55,8 @@ def command(
 
 
 def _table(report: UsageReport) -> list[str]:
-    from vcjob.cli.style import Style
-    from vcjob.cli.tables import table
+    from vcjob.cli.output.style import Style
+    from vcjob.cli.output.tables import table
 
     headings = ["RANK", "POD", "CPU", "MEMORY", "PROCESSES", "I/O WAIT"]
     if report.has_gpus:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import backend_options
+from vcjob.cli.arguments.options import backend_options
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where

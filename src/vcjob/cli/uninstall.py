@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from vcjob.cli.cluster_options import cluster_options
+from vcjob.cli.arguments.cluster_options import cluster_options
 
 
 @click.command("uninstall")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import allow_unknown_option, output_option, path_of
-from vcjob.cli.problem_text import counted, show_problems
-from vcjob.cli.style import Style
+from vcjob.cli.arguments.options import allow_unknown_option, output_option, path_of
+from vcjob.cli.output.problem_text import counted, show_problems
+from vcjob.cli.output.style import Style
 from vcjob.errors import SourceError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _show(found: dict[str, list[Problem]]) -> None:
 
 def _text(answer: dict[str, object], output: str) -> str:
     if output == "json":
-        from vcjob.cli.json_text import to_json
+        from vcjob.cli.output.json_text import to_json
 
         return to_json(answer)
     from vcjob.sdk import to_yaml

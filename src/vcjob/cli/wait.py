@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 from vcjob.errors import JobFailed
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ def command(name: str, where: Where, timeout: str | None, until: str | None, out
 
     With --until, exit code 0 also if it has reached that phase.
     """
-    from vcjob.cli.objects import write_result
-    from vcjob.cli.style import Style
-    from vcjob.cli.summary import state_message
-    from vcjob.cli.times import seconds_of
+    from vcjob.cli.arguments.times import seconds_of
+    from vcjob.cli.output.objects import write_result
+    from vcjob.cli.output.style import Style
+    from vcjob.cli.output.summary import state_message
     from vcjob.sdk.finding import find
 
     job = find(name, **where)

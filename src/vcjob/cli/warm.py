@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vcjob.cli.options import output_option
+from vcjob.cli.arguments.options import output_option
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def status(output: str) -> None:
 
 def _show(servers: list[ServerInfo], output: str, *, empty: str, verb: str = "warm") -> None:
     if output == "json":
-        from vcjob.cli.json_text import to_json
+        from vcjob.cli.output.json_text import to_json
 
         sys.stdout.write(to_json({"servers": [_as_json(info) for info in servers]}))
         return

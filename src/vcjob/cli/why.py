@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.options import job_argument, output_option
+from vcjob.cli.arguments.options import job_argument, output_option
 
 if TYPE_CHECKING:
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
     from vcjob.diagnosis.finding import Finding
     from vcjob.sdk.backend import Where
 
@@ -31,11 +31,11 @@ def command(name: str, where: Where, output: str) -> None:
     if output != "table":
         import msgspec
 
-        from vcjob.cli.objects import write_object
+        from vcjob.cli.output.objects import write_object
 
         write_object({"findings": msgspec.to_builtins(findings)}, output)
         return
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
 
     style = Style(sys.stdout)
     if not findings:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task, texts
-from vcjob.cli.log_text import log_text
-from vcjob.cli.screen import Screen
-from vcjob.cli.style import Style
+from vcjob.cli.output.log_text import log_text
+from vcjob.cli.output.screen import Screen
+from vcjob.cli.output.style import Style
 from vcjob.local.logs.merger import LogFile
 from vcjob.local.logs.reader import read_all
 from vcjob.report.logs import Chunk, LogOrigin

@@ -28,6 +28,6 @@ class Style:
         """A value for one line of the output."""
         if not self.on_terminal:
             return text
-        from vcjob.cli.terminal_text import escape
+        from vcjob.cli.output.terminal_text import escape
 
         return escape(text)

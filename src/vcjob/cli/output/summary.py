@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vcjob.cli.tables import duration, painted, pod_table
+from vcjob.cli.output.tables import duration, painted, pod_table
 from vcjob.wellknown.reasons import COMMAND_ISSUED
 
 if TYPE_CHECKING:
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
     from vcjob.lifecycle.status import Status
     from vcjob.report.failure import Culprit, FailureReport
     from vcjob.sdk.handle import Handle

@@ -12,9 +12,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
-from vcjob.cli.log_text import log_text
-from vcjob.cli.style import Style
-from vcjob.cli.tables import exit_text, newest_pods, painted, pod_phase, pod_table
+from vcjob.cli.output.log_text import log_text
+from vcjob.cli.output.style import Style
+from vcjob.cli.output.tables import exit_text, newest_pods, painted, pod_phase, pod_table
 
 if TYPE_CHECKING:
     from vcjob.lifecycle.status import Status

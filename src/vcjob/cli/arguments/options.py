@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from vcjob.cli.completing import complete_jobs
+from vcjob.cli.arguments.completing import complete_jobs
 
 _OUTPUT = "vcjob.output"
 

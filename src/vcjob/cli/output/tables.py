@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
     from vcjob.report.podstate import PodState
 
 _PHASE_COLOURS = {

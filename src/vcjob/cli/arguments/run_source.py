@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vcjob.cli.options import path_of
+from vcjob.cli.arguments.options import path_of
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vcjob.cli.script_options import ScriptOptions
+    from vcjob.cli.arguments.script_options import ScriptOptions
     from vcjob.sdk.backend import Backend
     from vcjob.sdk.loading import Loaded
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def write_object(value: dict[str, Any], output: str) -> None:
     if output == "json":
-        from vcjob.cli.json_text import to_json
+        from vcjob.cli.output.json_text import to_json
 
         sys.stdout.write(to_json(value))
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from vcjob.cli.problem_text import counted, show_problems
-from vcjob.cli.style import Style
+from vcjob.cli.output.problem_text import counted, show_problems
+from vcjob.cli.output.style import Style
 from vcjob.errors import InvalidJob, VcjobError
 
 
@@ -25,7 +25,7 @@ def show_failure(failure: VcjobError, output: str | None) -> None:
 
 
 def _show_json(failure: VcjobError) -> None:
-    from vcjob.cli.json_text import to_json
+    from vcjob.cli.output.json_text import to_json
 
     error: dict[str, object] = {"message": failure.message, "hint": failure.hint}
     if isinstance(failure, InvalidJob):

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from vcjob import Handle, Interrupted
-from vcjob.cli.follow import Interrupts, follow
+from vcjob.cli.output.follow import Interrupts, follow
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.report.logs import Chunk
 from vcjob.report.podstate import PodState

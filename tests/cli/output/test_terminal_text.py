@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import vcjob as sdk
 from tests.local.conftest import PATIENCE, job, task
-from vcjob.cli.log_text import log_text
-from vcjob.cli.style import Style
-from vcjob.cli.terminal_text import escape, escape_log_line, escape_log_lines
+from vcjob.cli.output.log_text import log_text
+from vcjob.cli.output.style import Style
+from vcjob.cli.output.terminal_text import escape, escape_log_line, escape_log_lines
 from vcjob.report.logs import Chunk, LogOrigin
 
 ORIGIN = LogOrigin(rank=1, task="worker", index=0, attempt=0, container="main", main=True, restart=0)

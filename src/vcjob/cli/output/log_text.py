@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vcjob.cli.style import Style
+    from vcjob.cli.output.style import Style
     from vcjob.sdk.handle import Chunk
 
 _RANK_COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
@@ -25,7 +25,7 @@ def log_text(
     """
     data = chunk.data
     if style.on_terminal:
-        from vcjob.cli.terminal_text import escape_log_lines
+        from vcjob.cli.output.terminal_text import escape_log_lines
 
         data = escape_log_lines(data)
     elif prefix and b"\r" in data:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vcjob.cli.style import Style
+from vcjob.cli.output.style import Style
 from vcjob.errors import BackendError, Interrupted, JobFailed, NoSuchJob, UserError
 
 if TYPE_CHECKING:
-    from vcjob.cli.screen import Screen
+    from vcjob.cli.output.screen import Screen
     from vcjob.sdk.handle import Handle
 
 _NOTES_EVERY = 0.25
@@ -111,7 +111,7 @@ class FollowedJob:
         )
 
     def _read_progress(self) -> None:
-        from vcjob.cli.progress import progress_of_job
+        from vcjob.cli.output.progress import progress_of_job
 
         self._progress_read_at = time.monotonic()
         self._screen.progress = str(progress_of_job(self.job, self._follower.status) or "")
@@ -127,7 +127,7 @@ class FollowedJob:
 
 def follow(jobs: Sequence[tuple[Handle, str]], interrupts: Interrupts, output: str) -> None:
     """Show jobs, each with its reference, until the last one ends; the exit code says how they ended."""
-    from vcjob.cli.screen import screen_for
+    from vcjob.cli.output.screen import screen_for
 
     # With -o json, standard output is for the Job object alone.
     stream = sys.stdout if output == "table" else sys.stderr
@@ -174,13 +174,13 @@ def _finish(jobs: list[FollowedJob], output: str, interrupts: Interrupts) -> Non
         status = job.status()
         failed |= str(status.phase) != "Completed"
         if output == "table":
-            from vcjob.cli.summary import summary
+            from vcjob.cli.output.summary import summary
 
             sys.stdout.write("\n".join(summary(job, status, Style(sys.stdout), followed.reference)) + "\n")
         else:
             documents.append(job.to_dict())
     if documents:
-        from vcjob.cli.objects import write_objects
+        from vcjob.cli.output.objects import write_objects
 
         write_objects(documents, output)
     sys.stdout.flush()

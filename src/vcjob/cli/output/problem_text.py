@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
-from vcjob.cli.style import Style
+from vcjob.cli.output.style import Style
 
 if TYPE_CHECKING:
     from vcjob.spec.problem import Problem
