@@ -21,7 +21,7 @@ from vcjob.cli.arguments.options import output_of, typed_output
 from vcjob.errors import UserError, VcjobError
 from vcjob.wellknown import exit_codes
 
-#: Every verb: the module with its `command`, and its short help.
+#: Every verb: the module with its `command` (or `module:name`), and its short help.
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("vcjob.cli.init", "Write a Job file with comments for a Python script."),
     "explain": ("vcjob.cli.explain", "Show what a field of a Job means."),
@@ -40,10 +40,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "timeline": ("vcjob.cli.timeline", "Show where the time of a job went, per rank."),
     "stacks": ("vcjob.cli.stacks", "Show where every rank is, from its Python stack."),
     "events": ("vcjob.cli.events", "Show the events of a job."),
-    "suspend": ("vcjob.cli.suspend", "End the pods of a job but keep it, to be resumed."),
-    "resume": ("vcjob.cli.resume", "Start the pods of a suspended job again."),
-    "restart": ("vcjob.cli.restart", "End all pods of a job and start new ones."),
-    "complete": ("vcjob.cli.complete", "End the pods of a job and mark it Completed."),
+    "suspend": ("vcjob.cli.actions:suspend", "End the pods of a job but keep it, to be resumed."),
+    "resume": ("vcjob.cli.actions:resume", "Start the pods of a suspended job again."),
+    "restart": ("vcjob.cli.actions:restart", "End all pods of a job and start new ones."),
+    "complete": ("vcjob.cli.actions:complete", "End the pods of a job and mark it Completed."),
     "stop": ("vcjob.cli.stop", "End a job."),
     "delete": ("vcjob.cli.delete", "End a job and remove it, or remove finished jobs."),
     "ui": ("vcjob.cli.ui", "Show jobs in a browser."),
@@ -68,7 +68,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(VERBS[cmd_name][0]).command
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name or "command")
         return command
 
     def resolve_command(
