@@ -10,6 +10,7 @@ import pytest
 
 import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, ranks, task
+from tests.local.verbs.conftest import verb
 
 FAILS = "echo about to fail; exit 7"
 
@@ -115,7 +116,6 @@ def test_a_program_with_an_event_loop_can_run_find_wait_and_stop() -> None:
 
 
 def test_the_verb_waits_for_a_phase(start: Start) -> None:
-    from tests.local.test_verbs import verb
 
     handle = start(job(task("a", "exec sleep 60"), name="long"))
     assert verb("wait", "long", "--until", "Running").returncode == 0
@@ -126,7 +126,6 @@ def test_the_verb_waits_for_a_phase(start: Start) -> None:
 
 
 def test_the_status_as_json_has_the_ranks_and_the_failure_report(finish: Start) -> None:
-    from tests.local.test_verbs import verb
 
     finish(job(*ranks(FAILS, workers=1), name="broken"))
     shown = verb("status", "broken", "-o", "json").stdout

@@ -8,7 +8,7 @@ import yaml
 
 import vcjob
 from tests.local.conftest import texts
-from tests.local.test_verbs import verb
+from tests.local.verbs.conftest import verb
 
 PROGRAM = "import os, sys\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['COLOUR'], *sys.argv[1:])\n"
 

@@ -128,6 +128,11 @@ class FakeApi:
         return self.objects[plural, name]
 
 
+def refusing(verb: str, plural: str, error: Callable[[], ApiError | Unreachable]) -> Callable[..., Any]:
+    """For `FakeApi.refuse`: every such request fails."""
+    return lambda asked, kind, name: error() if (asked, kind) == (verb, plural) else None
+
+
 def _read(resource: Any, document: Object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(document), type=resource.model)
 

@@ -1,0 +1,56 @@
+"""Jobs that are deleted, or that the API server does not find: what happens to their pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.controller.harness import Harness, refusing
+from tests.cluster.controller.jobs import job, task
+from vcjob.kube.errors import NotFound
+
+
+async def test_a_job_that_is_being_deleted_gets_no_requests() -> None:
+    harness = Harness(job("j", task("a", 1)))
+    harness.change(job("j", task("a", 1)), deletionTimestamp="2026-01-01T00:00:00Z")
+    await harness.reconcile()
+    assert not harness.api.requests
+
+
+async def test_the_running_pods_of_a_deleted_job_are_deleted_at_once() -> None:
+    harness = Harness(job("j", task("a", 3, after=None)))
+    await harness.reconcile()
+    for name, phase in (("j-a-0", "Running"), ("j-a-1", "Succeeded"), ("j-a-2", "Pending")):
+        harness.show(name, phase)
+    harness.delete_job()
+    await harness.reconcile()
+    assert harness.pods() == ["j-a-1"], "what has ended holds nothing: the garbage collector will find it"
+    before = harness.api.requests.total()
+    await harness.reconcile()
+    assert harness.api.requests.total() == before
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["the watch has shown it", "the watch is late"])
+async def test_a_pod_that_a_deleted_job_orphaned_is_kept(seen: bool) -> None:
+    harness = Harness(job("j", task("a", 2, after=None)))
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    orphan = harness.api.objects["pods", "j-a-0"]
+    harness.api.put("pods", {**orphan, "metadata": {**orphan["metadata"], "ownerReferences": []}})
+    if seen:
+        harness.show("j-a-0", "Running")
+    harness.delete_job()
+    await harness.reconcile()
+    assert harness.pods() == ["j-a-0"]
+
+
+async def test_a_job_that_the_server_briefly_does_not_find_is_not_forgotten() -> None:
+    """As while an API server starts: the same Job, unchanged in the next list, is reconciled again."""
+    harness = Harness(job("j", task("a", 1)))
+    harness.api.refuse = refusing("patch", "jobs", lambda: NotFound(404, server_message="not found"))
+    await harness.reconcile()
+    assert harness.pods() == []
+    harness.api.refuse = lambda verb, plural, name: None
+    harness.relist()
+    await harness.reconcile()
+    assert harness.pods() == ["j-a-0"]
