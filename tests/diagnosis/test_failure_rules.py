@@ -11,9 +11,9 @@ import pytest
 from vcjob.diagnosis import suspect
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.observation import End, Observation, PodObservation
-from vcjob.diagnosis.traceback_text import Traceback, tracebacks
+from vcjob.diagnosis.traceback_text import Traceback, last_traceback
 
-from .test_traceback_text import PREFIXED, TORCHRUN
+from .test_traceback_text import NCCL, PREFIXED, TORCHRUN
 
 NAN = [
     "Traceback (most recent call last):",
@@ -135,16 +135,37 @@ def test_an_error_that_a_rank_raised_because_it_was_ended_is_not_the_cause() -> 
 def test_a_thousand_failed_ranks_are_read_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def counting(lines: Sequence[str]) -> list[Traceback]:
+    def counting(lines: Sequence[str]) -> Traceback | None:
         read.append(len(lines))
-        return tracebacks(lines)
+        return last_traceback(lines)
 
-    monkeypatch.setattr(suspect, "tracebacks", counting)
+    monkeypatch.setattr(suspect, "last_traceback", counting)
     lines = (*(f"step {number}" for number in range(100)), *NAN)
     pods = [rank(number, at=10 + number / 1000, stderr=lines, error_at=10.0) for number in range(1000)]
     finding = diagnose(job(*pods))[0]
     assert finding.ranks.first[0] == "rank 0"
     assert len(read) == 1000
+
+
+def test_two_ranks_on_one_gpu_are_not_called_a_mismatch() -> None:
+    finding = diagnose(job(rank(0, stderr=tuple(NCCL)), rank(1, stderr=tuple(NCCL))))[0]
+    assert finding.cause == "GpuShared"
+    assert "both on CUDA device 60" in finding.message and "one GPU" in (finding.hint or "")
+
+
+def test_the_collective_that_nccls_watchdog_ended_is_named() -> None:
+    said = (
+        "[rank1]:[E1116 11:59:45.036630155 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=20000) ran for 20017 "
+        "milliseconds before timing out.",
+        "[rank1]:[E1116 12:00:45.037798355 ProcessGroupNCCL.cpp:764] [Rank 1] To avoid data inconsistency, we are "
+        "taking the entire process down.",
+        "frame #4: <unknown function> + 0x129ecc (0x7fd5a6129ecc in /lib/x86_64-linux-gnu/libc.so.6)",
+    )
+    finding = diagnose(job(rank(0, code=0, at=9.0), rank(1, code=134, signal=6, stderr=said)))[0]
+    assert finding.cause == "CollectiveTimeout"
+    assert "rank 1 waited 20 s in allreduce #2 of 9 elements" in finding.message
+    assert not any("frame #" in each.text for each in finding.evidence)
 
 
 def test_a_healthy_job_has_no_finding() -> None:

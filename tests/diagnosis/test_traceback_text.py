@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.diagnosis.traceback_text import last_traceback, torchrun_root_cause, tracebacks
+from vcjob.diagnosis.traceback_text import last_traceback, reason_line, torchrun_root_cause, tracebacks
 
 PREFIXED = """\
 [rank1]: Traceback (most recent call last):
@@ -16,6 +16,19 @@ PREFIXED = """\
 [rank1]:   File "/venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", line 83, in wrapper
 [rank1]:     return func(*args, **kwargs)
 [rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:3456
+""".splitlines()
+
+NCCL = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/home/me/train.py", line 5, in <module>
+[rank0]:     dist.all_reduce(t)
+[rank0]:   File "/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 3068, in all_reduce
+[rank0]:     work = group.allreduce([tensor], opts)
+[rank0]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:93, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.28.9
+[rank0]: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
+[rank0]: Last error:
+[rank0]: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60
+[rank0]:[W1116 11:55:18.719312908 ProcessGroupNCCL.cpp:1575] Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources. (function operator())
 """.splitlines()
 
 CHAINED = """\
@@ -105,3 +118,17 @@ def test_any_output_is_accepted(lines: list[str]) -> None:
 def test_text_around_a_traceback_does_not_change_it(noise: list[str]) -> None:
     clean = [line.replace("\n", " ") for line in noise]
     assert last_traceback([*clean, "", *PREFIXED]) == last_traceback(PREFIXED)
+
+
+def test_the_detail_of_an_nccl_error_is_its_reason() -> None:
+    """Recorded on a machine with one H200: the first line of the message says only where it was raised."""
+    assert reason_line(NCCL) == (
+        "torch.distributed.DistBackendError: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60"
+    )
+
+
+def test_a_warning_after_the_last_line_is_not_the_reason() -> None:
+    warning = NCCL[-1]
+    assert reason_line(["cannot open the data set", warning, "-----"]) == "cannot open the data set"
+    assert reason_line([warning]).startswith("[W1116"), "better than nothing"
+    assert reason_line([]) == ""

@@ -129,6 +129,39 @@ PY
     if [ "$(grep -h preloaded "$work"/cuda[12].out | sort -u | wc -l)" = 2 ]; then echo "-- ok: each rank draws its own numbers"; else failed+=("equal random numbers"); fi
     vcjob warm stop
 
+    step "Failures that need a GPU are named"
+    cat > "$work/failing.py" <<'PY'
+import datetime, os, sys
+kind, rank = sys.argv[1], os.environ["RANK"]
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+if kind == "mismatch":  # nccl takes the ranks for two hosts, and so lets them share the GPU
+    os.environ.update(NCCL_HOSTID=f"host{rank}", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1", TORCH_NCCL_DUMP_ON_TIMEOUT="0")
+import torch
+import torch.distributed as dist
+torch.cuda.set_device(0)
+if kind == "memory":
+    kept = []
+    while True:
+        kept.append(torch.empty(8 << 30, dtype=torch.uint8, device="cuda"))
+dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=15))
+dist.all_reduce(torch.ones(4, device="cuda"))
+torch.cuda.synchronize()
+if rank == "0":
+    dist.all_reduce(torch.ones(4, device="cuda"))
+else:
+    dist.broadcast(torch.ones(1 << 20, device="cuda"), src=1)
+    dist.all_reduce(torch.ones(4, device="cuda"))
+torch.cuda.synchronize()
+PY
+    failure() { # NAME REPLICAS GPUS CAUSE
+        job "$1" "$2" "$3" "$PYTHON" "$work/failing.py" "$1"; run "$1" | tail -15
+        vcjob why "$1" > "$work/$1.why" 2>&1; cat "$work/$1.why"
+        expect "$4 is the first cause" "^$4: " <(head -1 "$work/$1.why")
+    }
+    failure memory 1 1 CudaOutOfMemory
+    failure shared 2 0 GpuShared
+    failure mismatch 2 0 CollectiveMismatch
+
     step "Two ranks without GPUs on gloo, beside it"
     job gloo 2 0 "${allreduce[@]}"; run gloo --warm
     expect "gloo, two ranks" "rank 1 of 2 \(gloo\): sum 3 in each" "$work/gloo.out"

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from vcjob.diagnosis.finding import Evidence
 from vcjob.diagnosis.observation import End, Observation, PodObservation
-from vcjob.diagnosis.traceback_text import Traceback, last_traceback, plain, tracebacks
+from vcjob.diagnosis.traceback_text import LAUNCHER_ERRORS, Traceback, last_line, last_lines, last_traceback
 
 #: What torch's communication says when another rank has gone. The words alone prove nothing: a program may use the
 #: network itself, so they count only where torch raised the error or no traceback shows who did.
@@ -25,9 +25,8 @@ _PEER = re.compile(
 _TORCH = re.compile(
     r"gloo|nccl|c10d|TCPStore|ProcessGroup|DistBackendError|DistNetworkError|DistStoreError|torch\.distributed"
 )
-_LAUNCHER = ("ChildFailedError", "SignalException")
 #: What a program raises because it is being ended.
-_STOPPED = (*_LAUNCHER, "KeyboardInterrupt", "SystemExit")
+_STOPPED = (*LAUNCHER_ERRORS, "KeyboardInterrupt", "SystemExit")
 
 
 class Suspect:
@@ -43,15 +42,11 @@ class Suspect:
 
     @cached_property
     def traceback(self) -> Traceback | None:
-        """The one that ended the program; a launcher's own is left out where the program printed one."""
-        found = tracebacks(self.lines)
-        own = [each for each in found if each.type not in _LAUNCHER]
-        return own[-1] if own else last_traceback(self.lines)
+        return last_traceback(self.lines)
 
     @cached_property
     def last_line(self) -> str:
-        said = [plain(line).strip() for line in self.lines]
-        return next((line for line in reversed(said) if line and not set(line) <= set("=-_ ")), "")
+        return last_line(self.lines)
 
     @property
     def reason(self) -> str:
@@ -88,7 +83,7 @@ class Suspect:
                 Evidence(source, self.traceback.exception),
                 *(Evidence(source, f"at {place}") for place in places),
             )
-        said = tuple(Evidence(source, line) for line in self.lines[-count:] if line.strip())
+        said = tuple(Evidence(source, line) for line in last_lines(self.lines, count))
         return said or ((Evidence("container status", self.end.message),) if self.end.message else ())
 
     @property

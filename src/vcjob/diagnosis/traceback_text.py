@@ -17,6 +17,11 @@ _FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
 #: Code that is not the user's: installed packages, the standard library, generated code.
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen |/torchrun$|/bin/")
+#: What torch also prints after the line that says why: warnings and notes of its log, and frames of native code.
+_TORCH_LOG = re.compile(r"^\[[WI]\d{4} \d\d:|^frame #\d+: |^Exception raised from ")
+_NCCL_DETAIL = "Last error:"
+#: What torchrun itself raises because a process of its own has failed or was ended.
+LAUNCHER_ERRORS = ("ChildFailedError", "SignalException")
 _DISTRIBUTED = re.compile(r"/torch/distributed/|/torch/nn/parallel/")
 
 
@@ -82,7 +87,7 @@ def tracebacks(lines: Iterable[str]) -> list[Traceback]:
         line = raw.rstrip()
         if line.lstrip() == _HEAD or not line or line.startswith("====="):
             if frames is not None and message:
-                found.append(Traceback(tuple(frames), message[0], tuple(message[1:])))
+                found.append(_traceback(frames, message))
                 frames, message = None, []
             if line.lstrip() == _HEAD:
                 frames, message = [], []
@@ -96,10 +101,36 @@ def tracebacks(lines: Iterable[str]) -> list[Traceback]:
     return found
 
 
+def _traceback(frames: list[Place], message: list[str]) -> Traceback:
+    """nccl's message begins with where it was raised; what went wrong stands below `Last error:`."""
+    exception, more = message[0], message[1:]
+    if _NCCL_DETAIL in more[:-1]:
+        kind = exception.partition(":")[0]
+        exception, more = f"{kind}: {more[more.index(_NCCL_DETAIL) + 1]}", message
+    return Traceback(tuple(frames), exception, tuple(more))
+
+
 def last_traceback(lines: Sequence[str]) -> Traceback | None:
-    """The one that ended the program: the last; of a chain, the exception that was raised last."""
+    """The one that ended the program: the last; a launcher's own only where the program printed none."""
     found = tracebacks(lines)
-    return found[-1] if found else None
+    own = [each for each in found if each.type not in LAUNCHER_ERRORS]
+    return next(reversed(own or found), None)
+
+
+def last_lines(lines: Sequence[str], count: int) -> tuple[str, ...]:
+    """The last lines that may be a reason: no rulers, and torch's own log only where nothing else was printed."""
+    said = [line for raw in lines if (line := plain(raw).strip()) and not set(line) <= set("=-_ ")]
+    return tuple([line for line in said if not _TORCH_LOG.match(line)][-count:] or said[-count:])
+
+
+def last_line(lines: Sequence[str]) -> str:
+    return "".join(last_lines(lines, 1))
+
+
+def reason_line(lines: Sequence[str]) -> str:
+    """Why a program ended, in one line of its own output: its last exception, else the last line."""
+    found = last_traceback(lines)
+    return found.exception if found else last_line(lines)
 
 
 def torchrun_root_cause(lines: Sequence[str]) -> tuple[int | None, int] | None:

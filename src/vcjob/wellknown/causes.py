@@ -29,10 +29,14 @@ SEGMENTATION_FAULT = _define("SegmentationFault", _FAILED, "A rank crashed in na
 ABORTED = _define("Aborted", _FAILED, "Native code aborted the process, for example after a failed check.")
 CUDA_OUT_OF_MEMORY = _define("CudaOutOfMemory", _FAILED, "A GPU has no memory left.")
 CUDA_UNAVAILABLE = _define("CudaUnavailable", _FAILED, "The program needs a GPU, and torch finds none.")
+GPU_SHARED = _define("GpuShared", _FAILED, "Two ranks of one nccl group use the same GPU.")
 COLLECTIVE_MISMATCH = _define(
     "CollectiveMismatch",
     _FAILED,
     "Ranks called different collectives, or the same one with different shapes.",
+)
+COLLECTIVE_TIMEOUT = _define(
+    "CollectiveTimeout", _FAILED, "A rank waited for the others in a collective until torch's timeout."
 )
 COMMAND_NOT_FOUND = _define("CommandNotFound", _FAILED, "The container's command does not exist.")
 COMMAND_NOT_EXECUTABLE = _define(

@@ -27,6 +27,12 @@ _KNOWN: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
         "request nvidia.com/gpu in resources.limits, or use the gloo backend on CPUs",
     ),
     (
+        re.compile(r"Duplicate GPU detected"),
+        causes.GPU_SHARED,
+        "uses the same GPU as another rank of its nccl group",
+        "give every rank one GPU (nvidia.com/gpu: 1), and call torch.cuda.set_device(LOCAL_RANK) below torchrun",
+    ),
+    (
         re.compile(r"No space left on device|Errno 28\b"),
         causes.DISK_FULL,
         "found no space left on a disk",
@@ -55,7 +61,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
     (
         re.compile(
             r"(?:op|collective|shape|dtype|size)s?[^.]{0,40}mismatch|mismatch[^.]{0,40}(?:collective|shape|size)"
-            r"|Detected mismatch between collectives|invalid usage.*NCCL|op\.preamble\.length <= op\.nbytes",
+            r"|Detected mismatch between collectives|op\.preamble\.length <= op\.nbytes",
             re.IGNORECASE,
         ),
         causes.COLLECTIVE_MISMATCH,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vcjob.diagnosis.finding import Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
-from vcjob.diagnosis.rules import exceptions, exits, meeting
+from vcjob.diagnosis.rules import exceptions, exits, meeting, watchdog
 from vcjob.diagnosis.rules.verdict import Matcher, Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect, suspects
@@ -24,6 +24,7 @@ MATCHERS: Sequence[Matcher] = (
     exceptions.missing_script,
     exceptions.known,
     exceptions.any_exception,
+    watchdog.collective_timeout,
     exits.crash,
     exits.non_zero,
 )

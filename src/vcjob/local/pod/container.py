@@ -21,6 +21,7 @@ from vcjob.report.podstate import ContainerState, Ended, Role
 from vcjob.wellknown import reasons
 
 _LONGEST_MESSAGE = 300
+_TAIL_BYTES = 32 * 1024  # holds a traceback below some log lines
 START_ERROR = 128  # the exit code that Kubernetes gives a container that could not be started
 
 
@@ -256,7 +257,7 @@ class Container:
         oom = number == signal.SIGKILL and self.host.oom_killed(self.spec.name)
         reason = "Completed" if code == 0 else "OOMKilled" if oom else "Error"
         if code > 0 and not self._stopping:
-            self._reason = last_stderr_line(self.host.folder, self.spec.name, self.state.restarts)
+            self._reason = stderr_reason(self.host.folder, self.spec.name, self.state.restarts)
         self._finish(Ended(
             exit_code=code if code >= 0 else 128 - code, signal=number, reason=reason,
             message=self._reason, finished_at=time.time(), started_at=self.state.started_at,
@@ -279,12 +280,14 @@ class Container:
         self.host.ended(self)
 
 
-def last_stderr_line(folder: str, container: str, restart: int) -> str | None:
-    """The last line on stderr: for most programs, the reason of their failure."""
+def stderr_reason(folder: str, container: str, restart: int) -> str | None:
+    """The line on stderr that says why the program failed; None where it wrote none."""
+    from vcjob.diagnosis.traceback_text import reason_line  # costs milliseconds, and only failures need it
+
     try:
         with open(log_paths(folder, container, restart)[1], "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LONGEST_MESSAGE * 4))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:
         return None
-    return next((line.strip()[:_LONGEST_MESSAGE] for line in reversed(lines) if line.strip()), None)
+    return reason_line(lines)[:_LONGEST_MESSAGE] or None

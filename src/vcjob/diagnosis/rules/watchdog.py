@@ -1,0 +1,29 @@
+"""The watchdog of torch's nccl process group, which aborts a rank whose collective did not end in time."""
+
+from __future__ import annotations
+
+import re
+
+from vcjob.diagnosis.rules.verdict import Verdict
+from vcjob.diagnosis.suspect import Suspect
+from vcjob.wellknown import causes
+
+_TIMEOUT = re.compile(
+    r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?"
+    r".*?ran for (\d+) milliseconds"
+)
+
+
+def collective_timeout(suspect: Suspect) -> Verdict | None:
+    """Needs what the rank printed itself: the abort says nothing about the collective."""
+    found = next(filter(None, map(_TIMEOUT.search, suspect.lines)), None)
+    if found is None:
+        return None
+    number, operation, elements, milliseconds = found.groups()
+    size = f" of {elements} elements" if elements else ""
+    return Verdict(
+        causes.COLLECTIVE_TIMEOUT,
+        f"waited {int(milliseconds) // 1000} s in {operation.lower()} #{number}{size}, and torch's watchdog ended it",
+        "another rank did not call the same collective with the same size, or was slower than the timeout of the "
+        "process group: compare the calls of all ranks",
+    )
