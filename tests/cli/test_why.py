@@ -32,7 +32,7 @@ def test_the_cause_its_evidence_and_the_victims_are_shown(finish: Start) -> None
 @pytest.mark.slow
 def test_a_job_without_a_problem_has_no_findings(finish: Start) -> None:
     finish(job(*ranks("true"), name="good"))
-    assert verb("why", "good").stdout == "good is Completed; no problem was found\n"
+    assert verb("why", "good").stdout == "good is Completed; no problem was found: 3 of 3 pods succeeded\n"
     assert json.loads(verb("why", "good", "-o", "json").stdout) == {"findings": []}
 
 

@@ -39,7 +39,8 @@ def command(name: str, where: Where, output: str) -> None:
 
     style = Style(sys.stdout)
     if not findings:
-        sys.stdout.write(f"{job.name} is {job.phase}; no problem was found\n")
+        said = job.status().state.message
+        sys.stdout.write(f"{job.name} is {job.phase}; no problem was found{f': {said}' if said else ''}\n")
     for number, finding in enumerate(findings):
         sys.stdout.write("\n" * (number > 0) + "\n".join(_lines(finding, style)) + "\n")
 

@@ -17,6 +17,7 @@ Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
 RULES: Sequence[Rule] = (
     pending.pending,
     failure.deadline,
+    failure.supervisor_lost,
     failure.evictions,
     failure.failed_ranks,
     failure.stopped_ranks,

@@ -270,6 +270,7 @@ def test_the_next_verb_reports_the_loss_after_the_supervisor_is_killed(start: St
     assert document["status"].get("running", 0) == 0 and document["status"]["failed"] == 3
     assert left_behind(handle) == []
     assert vcjob.find("job").events()[-1]["reason"] == "SupervisorLost"
+    assert [finding.cause for finding in vcjob.find("job").why()] == ["SupervisorLost"]
 
 
 def test_all_who_ask_at_once_hear_the_same_truth(start: Start) -> None:

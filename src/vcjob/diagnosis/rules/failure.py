@@ -86,6 +86,18 @@ def deadline(observation: Observation) -> Iterator[Finding]:
         )
 
 
+def supervisor_lost(observation: Observation) -> Iterator[Finding]:
+    """A local job whose supervisor was killed; its ranks end with it, so they show nothing of their own."""
+    if observation.phase == "Failed" and observation.reason == reasons.SUPERVISOR_LOST:
+        yield Finding(
+            reasons.SUPERVISOR_LOST,
+            observation.message,
+            hint="start it again with `vcjob run`; if nobody killed the supervisor, see the kernel log for the "
+            "out-of-memory killer (`dmesg | grep -i oom`)",
+            confidence="high",
+        )
+
+
 def stopped_ranks(observation: Observation) -> Iterator[Finding]:
     """A Completed job whose ranks were still working."""
     cut = [
