@@ -1,0 +1,235 @@
+"""Every command of every page is one that the command line accepts, and those of this machine run as shown.
+
+The Chinese pages have the same commands as the English ones (tests/docs/test_pages.py), so those are run once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, Block, Command, blocks, name_of, spans
+from vcjob.cli.main import VERBS, cli
+
+#: What stands for a name or a number of the reader's own.
+PLACEHOLDERS = {"JOB": "example", "NAME": "example", "N": "1", "POD": "pod"}
+#: The job that `JOB` means in a page: it runs until it is stopped.
+EXAMPLE = """\
+import time
+print("step 120/5000 loss 0.31", flush=True)
+time.sleep(600)
+"""
+#: The reader's own script, where a page has none: the ranks meet at the master's port, as those of torch do.
+TRAIN = """\
+import os, socket, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["LOCAL_WORLD_SIZE"] == "1" and rank == 0:
+    with socket.create_server(address) as server:
+        joined = set()
+        while len(joined) < world - 1:
+            with server.accept()[0] as connection:
+                joined.add(connection.recv(9))
+            joined.discard(b"")  # a probe of wait-for-master
+elif os.environ["LOCAL_WORLD_SIZE"] == "1":
+    while True:
+        try:
+            with socket.create_connection(address) as connection:
+                connection.sendall(str(rank).encode())
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+print(f"rank {rank} of {world}")
+"""
+KINDS = {"console", "json", "python", "text", "toml", "yaml"}
+#: Blocks that no test runs; each says why in its page.
+NOT_RUN = {
+    "CONTRIBUTING.md": 1,
+    "docs/cluster.md": 1,
+    "docs/coming-from-torchrun.md": 1,
+    "docs/debugging.md": 1,
+    "docs/diagnosis.md": 1,
+    "docs/tasks/gpus.md": 1,
+    "docs/testbed.md": 2,
+    "examples/README.md": 1,
+}
+ENGLISH_PAGES = [page for page in PAGES if "zh" not in page.parts and not page.name.endswith(".zh.md")]
+
+
+def parsed_only(command: Command) -> str | None:
+    """Why a command is not run on this machine, if it is not."""
+    words = [word for each in command.words for word in each]
+    if words[0] in ("kubectl", "helm", "vcctl") or "cluster" in words:
+        return "needs a cluster"
+    if words[0] == "vcjob" and words[1] in ("install", "uninstall") and words[2:4] != ["-o", "yaml"]:
+        return "needs a cluster"
+    if words[0] in ("make", "pipx", "uv"):
+        return "installs or builds"
+    if words[:2] == ["vcjob", "ui"] and "--export" not in words:
+        return "serves until it is ended"
+    if words[:2] == ["vcjob", "exec"] and words[-1] == "bash":
+        return "needs a terminal"
+    return None
+
+
+def parse(words: list[str]) -> None:
+    """As the command line does it, without running the verb."""
+    verb, *arguments = (PLACEHOLDERS.get(word, word) for word in words)
+    root = click.Context(cli, info_name="vcjob")
+    command = cli.get_command(root, verb)
+    assert command is not None, verb
+    command.make_context(verb, arguments, parent=root)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_of_a_block_is_accepted_by_the_command_line(page: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    for command in (command for block in blocks(page, "console") for command in block.commands()):
+        for words in command.words:
+            if words[0] == "make":
+                assert words[1] in targets, command.text
+            elif words[0].rpartition("/")[2] == "vcjob":
+                parse(words[1:])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_option_of_a_command_in_the_text_exists(page: Path) -> None:
+    for words in (words for span in spans(page) for words in Command(span).words if words[0] == "vcjob"):
+        assert words[1] in VERBS, words
+        root = click.Context(cli, info_name="vcjob")
+        command = cli.get_command(root, words[1])
+        assert command is not None
+        parser = command.make_parser(click.Context(command, info_name=words[1], parent=root))
+        parser.allow_interspersed_args = not any(word.endswith(".py") for word in words)
+        parser.parse_args(words[2:])
+
+
+def test_every_block_has_a_language_and_every_console_block_a_prompt() -> None:
+    for page in PAGES:
+        for block in blocks(page):
+            assert block.kind in KINDS or "not run" in block.markers, (page, block.text)
+            assert block.kind != "console" or block.text.startswith("$ "), (page, block.text)
+
+
+def test_the_blocks_that_are_not_run_say_why() -> None:
+    marked = {
+        name_of(page): [block.markers["not run"] for block in blocks(page) if "not run" in block.markers]
+        for page in ENGLISH_PAGES
+    }
+    assert all(len(reason) > 10 for reasons in marked.values() for reason in reasons)
+    assert {name: len(reasons) for name, reasons in marked.items() if reasons} == NOT_RUN
+
+
+class Shell:
+    """A reader's shell in an empty folder: it runs the blocks of a page from top to bottom."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in ("train.py", "package/train.py"):
+            self._write(name, TRAIN)
+        self._write("pytorchjob.yaml", (ROOT / "examples/09-from-kubeflow/pytorchjob.yaml").read_text())
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self._packages = folder / "site-packages"
+        self._environment = {
+            **os.environ,
+            "PATH": path,
+            "PYTHONPATH": str(self._packages),
+            "VCJOB_HOME": str(folder / "store"),
+        }
+        self._output = ""
+
+    def follow(self, page: Path) -> None:
+        if "$ vcjob init" not in page.read_text(encoding="utf-8"):
+            self._write("job.yaml", blocks(ROOT / "docs/pytorch-plugin.md", "yaml")[0].text)
+        for block in blocks(page):
+            if "not run" not in block.markers:
+                self._do(block)
+
+    def _do(self, block: Block) -> None:
+        if "file" in block.markers:
+            self._write(block.markers["file"], block.text)
+        elif block.kind == "python":
+            self.call([sys.executable, "-c", block.text])
+        elif block.kind == "console":
+            for command in block.commands():
+                if command.text.startswith("pip install ."):
+                    self._install()
+                elif parsed_only(command) is None:
+                    text = re.sub(
+                        r"\b[A-Z]+\b", lambda name: PLACEHOLDERS.get(name[0], name[0]), command.text
+                    )
+                    self.call(["bash", "-c", text], command.exit_code)
+                    self._compare(() if "sample output" in block.markers else command.output)
+        elif "output" in block.markers:
+            self._compare(block.text.splitlines())
+
+    def _write(self, name: str, text: str) -> None:
+        (self._folder / name).parent.mkdir(exist_ok=True)
+        (self._folder / name).write_text(text, encoding="utf-8")
+
+    def _install(self) -> None:
+        """`pip install .` for a package of the page; elsewhere it means vcjob itself, which is installed."""
+        if (self._folder / "pyproject.toml").exists():
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+            self.call([*pip, "--target", str(self._packages), "."])
+
+    def call(self, command: list[str], code: int = 0) -> str:
+        """Its output; another exit code than `code` fails the test."""
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=200,
+        )
+        self._output = done.stdout.replace(f"{self._folder}/", "")
+        assert done.returncode == code, f"{command[-1]}\n{self._output}"
+        return self._output
+
+    def _compare(self, lines: list[str] | tuple[str, ...]) -> None:
+        for line in lines:
+            if line.strip():
+                assert re.search(_pattern(line), self._output, re.MULTILINE), f"{line}\n--\n{self._output}"
+
+
+def _pattern(line: str) -> str:
+    """A line of output with any number in place of a number, any space in place of a space, and `...` for anything."""
+    text = re.escape(" ".join(line.split())).replace(r"\.\.\.", ".*").replace(r"\ ", r"\s+")
+    return re.sub(r"\d+(\\\.\d+)?", lambda _: r"\d+(?:\.\d+)?", text)
+
+
+def runs_here(page: Path) -> bool:
+    return any(
+        parsed_only(command) is None
+        for block in blocks(page, "console")
+        if "not run" not in block.markers
+        for command in block.commands()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in ENGLISH_PAGES if runs_here(page)], ids=name_of)
+def test_the_commands_of_a_page_run_as_shown(page: Path, tmp_path: Path) -> None:
+    if "<!-- needs: torch -->" in page.read_text(encoding="utf-8"):
+        pytest.importorskip("torch", reason="the commands of this page need torch")
+    shell = Shell(tmp_path)
+    commands = [command.text for block in blocks(page, "console") for command in block.commands()]
+    try:
+        if any(re.search(r"\bJOB\b", text) for text in commands):
+            (tmp_path / "example.py").write_text(EXAMPLE, encoding="utf-8")
+            shell.call(["vcjob", "run", "--detach", "--workers", "2", "--name", "example", "example.py"])
+            shell.call(["vcjob", "wait", "example", "--until", "Running", "--timeout", "60"])
+        shell.follow(page)
+    finally:
+        for job in json.loads(shell.call(["vcjob", "list", "--running", "-o", "json"]))["items"]:
+            shell.call(["vcjob", "delete", job["metadata"]["name"]])
