@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,8 @@ import click
 from vcjob.cli.arguments.options import backend_options
 
 if TYPE_CHECKING:
-    from vcjob.sdk.backend import Where
+    from vcjob.sdk.backend import Backend, Where
+    from vcjob.ui.proxied import Proxy
 
 
 @click.command("ui")
@@ -26,8 +28,43 @@ if TYPE_CHECKING:
 @click.option(
     "--export", "file", type=click.Path(dir_okay=False), help="Write the page of JOB to this file and exit."
 )
+@click.option(
+    "--behind-proxy",
+    is_flag=True,
+    help="Serve the users that an authenticating proxy on this machine names, each with their own permissions on "
+    "the cluster; there is no token.",
+)
+@click.option(
+    "--user-header",
+    default="X-Remote-User",
+    show_default=True,
+    metavar="NAME",
+    help="The proxy's header with the user.",
+)
+@click.option(
+    "--group-header",
+    default="X-Remote-Group",
+    show_default=True,
+    metavar="NAME",
+    help="The proxy's header with the user's groups, separated by commas or repeated.",
+)
+@click.option(
+    "--proxy-secret-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The proxy must send this file's content in the header X-Vcjob-Proxy-Secret.",
+)
 def command(
-    *, job: str | None, where: Where, port: int, no_open: bool, read_only: bool, file: str | None
+    *,
+    job: str | None,
+    where: Where,
+    port: int,
+    no_open: bool,
+    read_only: bool,
+    file: str | None,
+    behind_proxy: bool,
+    user_header: str,
+    group_header: str,
+    proxy_secret_file: str | None,
 ) -> None:
     """Show jobs in a browser: ranks, logs, events, and why a job fails.
 
@@ -44,18 +81,43 @@ def command(
     from vcjob.sdk.backend import open_backend
     from vcjob.ui.server import serve
 
-    backend = open_backend(where["on"], where["context"], where["kubeconfig"])
+    source: Backend | Proxy
+    if behind_proxy:
+        source = _proxy(where, user_header, group_header, proxy_secret_file)
+    else:
+        source = open_backend(where["on"], where["context"], where["kubeconfig"])
 
     def ready(url: str) -> None:
         click.echo(f"vcjob UI: {url}")
         tunnel = _tunnel(url)
-        if tunnel:
+        if behind_proxy:
+            pass  # users reach the proxy, not this address
+        elif tunnel:
             click.echo(f"From your own machine: {tunnel}\nThen open the URL there.")
         elif not no_open and _has_display():
             webbrowser.open(url)
         sys.stdout.flush()
 
-    asyncio.run(serve(backend, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready))
+    asyncio.run(serve(source, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready))
+
+
+def _proxy(where: Where, user_header: str, group_header: str, secret_file: str | None) -> Proxy:
+    from vcjob.errors import UserError
+    from vcjob.sdk.cluster_backend import ImpersonatingBackend
+    from vcjob.ui.proxied import Identity, Proxy
+
+    if where["on"] == "local":
+        raise UserError(
+            "--behind-proxy serves the users of a cluster, and this machine has none", hint="use --on cluster"
+        )
+    secret = Path(secret_file).read_text(encoding="utf-8").strip() if secret_file else ""
+    if secret_file and not secret:
+        raise UserError(f"{secret_file} is empty", hint="write the secret that the proxy sends to it")
+
+    def backend_of(identity: Identity) -> ImpersonatingBackend:
+        return ImpersonatingBackend(where["context"], where["kubeconfig"], *identity)
+
+    return Proxy(backend_of, user_header, group_header, secret)
 
 
 def _export(name: str, where: Where, file: str) -> None:

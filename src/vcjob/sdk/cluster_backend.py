@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from vcjob.errors import UserError
+from vcjob.kube.config.config import impersonating, load
 from vcjob.sdk.cluster.connection import ClusterConnection, connect
 from vcjob.sdk.cluster.handle import ClusterHandle
 from vcjob.sdk.handle import Handle
@@ -66,3 +67,17 @@ class ClusterBackend:
 
     def _connect(self) -> ClusterConnection:
         return connect(self._context, self._kubeconfig)
+
+
+class ImpersonatingBackend(ClusterBackend):
+    """A cluster as another user sees it, over connections of its own. The caller needs the right to impersonate."""
+
+    def __init__(self, context: str | None, kubeconfig: str | None, user: str, groups: Sequence[str]) -> None:
+        super().__init__(context, kubeconfig)
+        self._connection = ClusterConnection(impersonating(load(kubeconfig, context), user, groups))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _connect(self) -> ClusterConnection:
+        return self._connection

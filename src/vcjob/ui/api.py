@@ -66,6 +66,10 @@ class Api:
         ]
 
     async def close(self, _: web.Application) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End every stream and accept no more work."""
         self.streams.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 

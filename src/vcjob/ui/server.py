@@ -14,6 +14,7 @@ from aiohttp import web
 from vcjob.errors import BackendError
 from vcjob.sdk.backend import Backend
 from vcjob.ui.api import MAX_BODY, Api, errors_as_json
+from vcjob.ui.proxied import Proxy, ProxyGuard, UserApis
 from vcjob.ui.security import Guard, add_headers, new_token
 
 STATIC = Path(__file__).with_name("static")
@@ -22,9 +23,8 @@ ADDRESS = "127.0.0.1"
 REQUEST_SECONDS = 30.0
 
 
-def build(backend: Backend, guard: Guard, *, namespace: str | None, read_only: bool) -> web.Application:
+def build(api: Api | UserApis, guard: Guard) -> web.Application:
     """The application: JSON under /api, the static files under /static, and the one page everywhere else."""
-    api = Api(backend, namespace, read_only=read_only)
     app = web.Application(middlewares=[errors_as_json, guard.middleware()], client_max_size=MAX_BODY)
     app.add_routes(api.routes())
     app.router.add_static("/static", STATIC, append_version=False)
@@ -39,17 +39,25 @@ async def page(_: web.Request) -> web.FileResponse:
 
 
 async def serve(
-    backend: Backend,
+    source: Backend | Proxy,
     *,
     port: int = 0,
     namespace: str | None = None,
     read_only: bool = False,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve until cancelled; `on_ready` receives the URL with the token."""
-    token = new_token()
-    guard = Guard(token, read_only=read_only)
-    app = build(backend, guard, namespace=namespace, read_only=read_only)
+    """Serve until cancelled; `on_ready` receives the URL: with the token, or without one behind a proxy."""
+    token = "" if isinstance(source, Proxy) else new_token()
+    guard: Guard
+    api: Api | UserApis
+    if isinstance(source, Proxy):
+        guard, api = (
+            ProxyGuard(source, read_only=read_only),
+            UserApis(source, namespace, read_only=read_only),
+        )
+    else:
+        guard, api = Guard(token, read_only=read_only), Api(source, namespace, read_only=read_only)
+    app = build(api, guard)
     runner = web.AppRunner(
         app, access_log=None, handle_signals=False, shutdown_timeout=1.0, handler_cancellation=True
     )
@@ -57,7 +65,7 @@ async def serve(
     try:
         async with await _listen(runner, guard, port) as listening:
             guard.port = listening.sockets[0].getsockname()[1]
-            on_ready(f"http://{ADDRESS}:{guard.port}/#token={token}")
+            on_ready(f"http://{ADDRESS}:{guard.port}/" + (f"#token={token}" if token else ""))
             await asyncio.Event().wait()
     finally:
         await runner.cleanup()

@@ -6,14 +6,14 @@ Callers use `load`; it never contacts the cluster. What cannot be used raises Co
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from vcjob.kube.config.auth import Source, TokenFile
+from vcjob.kube.config.auth import Combined, Credential, Fixed, Source, TokenFile
 from vcjob.kube.config.kubeconfig import ClusterEntry, UserEntry, read_files
 from vcjob.kube.config.proxy import environment_proxy
 from vcjob.kube.errors import ConfigError
@@ -83,6 +83,12 @@ def in_cluster(
         namespace=namespace.read_text().strip() or "default" if namespace.exists() else "default",
         origin="the pod's service account",
     )
+
+
+def impersonating(config: ClusterConfig, user: str, groups: Sequence[str]) -> ClusterConfig:
+    """The same cluster as another user, for whom the account of `config` may speak."""
+    headers = (("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups))
+    return msgspec.structs.replace(config, source=Combined([config.source, Fixed(Credential(headers))]))
 
 
 def _from_files(

@@ -43,6 +43,10 @@ class ClusterConnection:
             _inherited.append((self._jobs, self._loop))
             self._open()
 
+    def close(self) -> None:
+        """Close the connections and end the thread; requests in progress are cancelled."""
+        self._loop.close()
+
     def _open(self) -> None:
         self._pid = os.getpid()
         self._jobs = JobClient(self._config)

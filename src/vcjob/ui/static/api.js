@@ -46,7 +46,8 @@ export class ApiError extends Error {
 
 /** @param {string} path @param {RequestInit} [options] */
 async function request(path, options = {}) {
-  const headers = { ...options.headers, Authorization: `Bearer ${token}` };
+  // Behind an authenticating proxy there is no token, and this header may be the proxy's own.
+  const headers = token ? { ...options.headers, Authorization: `Bearer ${token}` } : options.headers;
   const response = await fetch(path, { ...options, headers });
   if (!response.ok) {
     const body = await response.json().catch(() => ({ error: { message: response.statusText } }));
