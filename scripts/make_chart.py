@@ -59,7 +59,37 @@ affinity: {}
 serviceMonitor:
   enabled: false
   labels: {}
+# A ConfigMap with the Grafana dashboard of the controller's metrics, for Grafana's dashboard sidecar: `labels` are
+# those that the sidecar looks for.
+dashboard:
+  enabled: false
+  labels:
+    grafana_dashboard: "1"
+# The web UI for many users, behind an authenticating proxy in the same pod (docs/ui.md). Each user has their own
+# permissions: the account of the pod may only impersonate users and groups.
+ui:
+  enabled: false
+  # The proxy's container as in a pod's spec (required). It must authenticate every user, remove the two headers from
+  # what it receives, and send requests to http://127.0.0.1:<loopbackPort>.
+  proxy: {}
+  # Volumes that the proxy's container mounts.
+  volumes: []
+  # The port of the proxy, which the Service vcjob-ui serves.
+  port: 4180
+  loopbackPort: 8090
+  userHeader: X-Remote-User
+  groupHeader: X-Remote-Group
+  # A Secret whose key `secret` the proxy must send in the header X-Vcjob-Proxy-Secret; empty: none.
+  secretName: ""
+  # Impersonate only these; empty: every user, every group.
+  users: []
+  groups: []
+  # Show only this namespace; empty: all that the user may list.
+  namespace: ""
+  readOnly: false
 """
+#: Parts that `vcjob install` does not have. They are written by hand, in the chart.
+HAND_WRITTEN = ("dashboards/vcjob.json", "templates/dashboard.yaml", "templates/ui.yaml")
 _POD_FIELDS = ("imagePullSecrets", "nodeSelector", "tolerations", "affinity")
 _NUMBER = 987654321  # stands for a number until the text is made
 _ITEM = "@@item@@"  # stands for one of watchNamespaces
@@ -91,6 +121,7 @@ def files() -> dict[str, str]:
         "templates/controller.yaml": _controller_template(),
         "templates/servicemonitor.yaml": _service_monitor(),
     }
+    found |= {name: (CHART / name).read_text() for name in HAND_WRITTEN}
     for definition in crds.definitions():
         found[f"crds/{definition['metadata']['name']}.yaml"] = to_yaml(definition)
     return found
@@ -275,7 +306,8 @@ def _values() -> str:
 def _readme() -> str:
     return f"""# vcjob: the Helm chart
 
-`scripts/make_chart.py` writes it from what `vcjob install` applies; change that, not these files.
+`scripts/make_chart.py` writes it from what `vcjob install` applies; change that, not these files. Written by hand are
+only {", ".join(f"`{name}`" for name in HAND_WRITTEN)}.
 
     helm install vcjob charts/vcjob --namespace vcjob-system --create-namespace --set image=<registry>/{IMAGE}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import runpy
 import subprocess
 from pathlib import Path
@@ -12,11 +14,14 @@ import yaml
 
 from tests.testbed import support
 from tests.testbed.fixtures import need
+from vcjob.cli.ui import command as ui_command
 from vcjob.cluster.install.objects.manifests import controller_objects
 from vcjob.cluster.install.settings import Settings
+from vcjob.cluster.process.metrics import Metrics
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts/vcjob"
+DASHBOARD = CHART / "dashboards/vcjob.json"
 
 
 def test_the_chart_is_current() -> None:
@@ -78,6 +83,92 @@ def test_helm_places_the_pods_and_monitors_them_as_chosen() -> None:
     )
     assert monitored["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitored["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+
+
+PROXY = {"name": "proxy", "image": "proxy:1", "args": ["--upstream=http://127.0.0.1:8090"]}
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+def test_the_ui_listens_for_its_proxy_alone_and_its_account_may_only_impersonate() -> None:
+    ui = {"enabled": True, "proxy": PROXY, "namespace": "team", "secretName": "shared", "groups": ["ml"]}
+    found = by_name(helm_template({"ui": ui}))
+    ours = {key: document for key, document in found.items() if key[1] == "vcjob-ui"}
+    assert {key[0] for key in ours} == {
+        "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service", "NetworkPolicy", "Deployment",
+    }  # fmt: skip
+    assert found[("ClusterRole", "vcjob-ui", "")]["rules"] == [
+        {"apiGroups": [""], "resources": ["groups"], "verbs": ["impersonate"], "resourceNames": ["ml"]},
+        {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]},
+    ]
+    pod = found["Deployment", "vcjob-ui", "vcjob-system"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    server, proxy = pod["containers"]
+    assert proxy == PROXY, "the proxy gets no token of the account"
+    assert "ports" not in server, "it listens on the loopback address only"
+    options = [word for word in server["args"] if word != "ui"]
+    given = ui_command.make_context("ui", options, resilient_parsing=True).params
+    assert given["behind_proxy"] and given["on"] == "cluster" and given["namespace"] == "team"
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+def test_the_ui_is_not_installed_without_a_proxy() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        helm_template({"ui": {"enabled": True}})
+    assert "ui.proxy is required" in refused.value.stderr
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+def test_the_dashboard_is_a_config_map_for_grafanas_sidecar() -> None:
+    found = by_name(helm_template({"dashboard": {"enabled": True}}))
+    dashboard = found["ConfigMap", "vcjob-dashboard", "vcjob-system"]
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["vcjob.json"]) == json.loads(DASHBOARD.read_text())
+
+
+def test_every_metric_of_the_dashboard_is_exported_with_its_labels() -> None:
+    exported: dict[str, set[str]] = {}
+    for family in busy_metrics().registry.collect():
+        for sample in family.samples:
+            exported.setdefault(sample.name, set()).update(sample.labels)
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    queried: set[str] = set()
+    for expression in (target["expr"] for panel in panels for target in panel["targets"]):
+        names = set(re.findall(r"vcjob_\w+", expression))
+        assert names and names <= set(exported), expression
+        labels = {
+            label.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(",")
+        } | set(re.findall(r"(\w+)[=!]", expression))
+        assert labels <= set.union(*(exported[name] for name in names)), expression
+        queried |= names
+    unused = {name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") for name in exported}
+    assert unused == {name.removesuffix("_bucket").removesuffix("_count") for name in queried}, (
+        "a metric without a panel"
+    )
+
+
+def busy_metrics() -> Metrics:
+    """The metrics of a controller that has done everything once."""
+    metrics = Metrics()
+    metrics.phase_changed("Running")
+    metrics.reconciled(0.01, False)
+    metrics.waited(0.01)
+    metrics.all_pods(1.0)
+    metrics.restarted("PodFailed")
+    metrics.reviewed("validate", 200, 0.01)
+    metrics.requested("create", "pods", 201, 0.01)
+    return metrics
+
+
+def test_the_panels_of_the_dashboard_have_titles_and_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert panel["title"] and not cells & taken and place["x"] + place["w"] <= 24
+        taken |= cells
 
 
 def helm_template(values: dict[str, Any]) -> list[Any]:
