@@ -1,0 +1,42 @@
+"""The scripts behind `make test`: what a machine lacks is named and skipped, and is no failure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def without_packages(tmp_path: Path) -> dict[str, str]:
+    """The environment of a root user on a Debian that has none of the packages and cannot reach its mirror."""
+    programs = {
+        "id": "echo 0",
+        "dpkg-query": "exit 1",
+        "apt-get": "echo 'E: Unable to locate package' >&2; exit 100",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name != "VCJOB_TESTBED"}
+    return {**environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+
+def test_debian_packages_that_cannot_be_installed_are_no_failure(without_packages: dict[str, str]) -> None:
+    done = subprocess.run(
+        [ROOT / "scripts/test-packages"], env=without_packages, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the tests that need them are skipped: E: Unable to locate package" in done.stdout
+
+
+def test_debian_packages_that_cannot_be_installed_fail_where_nothing_may_be_skipped(
+    without_packages: dict[str, str],
+) -> None:
+    environment = {**without_packages, "VCJOB_TESTBED": "require"}
+    done = subprocess.run([ROOT / "scripts/test-packages"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
