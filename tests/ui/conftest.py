@@ -68,18 +68,21 @@ class Server:
         with self._open(path, body) as response:
             return json.load(response)
 
-    def run(self, name: str, script: str, ranks: int = 1) -> None:
-        self.call("/api/run", {"text": JOB.format(name=name, ranks=ranks, script=json.dumps(script))})
+    def run(self, name: str, script: str, ranks: int = 1, **spec: str) -> None:
+        text = JOB.format(name=name, ranks=ranks, script=json.dumps(script))
+        fields = "".join(f"  {field}: {value}\n" for field, value in spec.items())
+        self.call("/api/run", {"text": text + fields})
 
-    def wait_for(self, name: str, phase: str) -> None:
-        """Until the job has the phase; the stream of the job says so."""
+    def wait_for(self, name: str, phase: str, *, done: bool = False) -> None:
+        """Until the job has the phase, and with `done` no process is left; the stream of the job says so."""
         with self._open(f"/api/jobs/default/{name}/stream") as stream:
             event = b""
             for line in stream:
                 if line.startswith(b"event: "):
                     event = line.split()[1]
                 elif event == b"job" and line.startswith(b"data: "):
-                    if json.loads(line[6:])["phase"] == phase:
+                    job = json.loads(line[6:])
+                    if job["phase"] == phase and (job["done"] or not done):
                         return
         pytest.fail(f"{name} never became {phase}")
 

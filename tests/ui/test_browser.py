@@ -136,16 +136,12 @@ def test_the_first_error_is_found_and_the_log_is_downloaded(page: Page, tmp_path
     assert "ValueError: the loss is NaN" in (tmp_path / "log").read_text()
 
 
-def test_events_timeline_and_objects(page: Page) -> None:
+def test_events_and_the_timeline(page: Page) -> None:
     open_job(page, "failing")
     page.get_by_role("tab", name="Events").click()
     page.get_by_role("cell", name=re.compile("rank 1")).first.wait_for()
     page.get_by_role("tab", name="Timeline").click()
     page.get_by_role("img", name=re.compile("rank 1")).wait_for()
-    page.get_by_role("tab", name="Job", exact=True).click()
-    page.locator("pre", has_text="minAvailable: 2").wait_for()
-    page.get_by_role("tab", name="Objects").click()
-    page.locator("pre", has_text="kind: PodGroup").wait_for()
 
 
 def act(page: Page, action: str) -> None:

@@ -51,7 +51,7 @@ def test_hostile_output_is_text_and_never_runs(page: Page) -> None:
     lines.get_by_text("red text").wait_for()
     lines.get_by_text("bytes more)").first.wait_for()
     assert "\x1b" not in lines.inner_text()
-    for tab in ("Events", "Timeline", "Job", "Objects"):
+    for tab in ("Ranks", "Events", "Timeline", "Attempts", "Stacks", "Manifest"):
         page.get_by_role("tab", name=tab, exact=True).click()
     page.locator("#panel pre", has_text="<script>").wait_for()
     assert page.evaluate("window.owned") is None
@@ -126,7 +126,7 @@ def test_axe_finds_no_violation(page: Page) -> None:
     found["list"] = violations(page)
     for name in ("hostile", "sleeping"):
         open_job(page, name)
-        for tab in ("Logs", "Events", "Timeline", "Job", "Objects"):
+        for tab in ("Logs", "Ranks", "Events", "Timeline", "Attempts", "Stacks", "Manifest"):
             page.get_by_role("tab", name=tab, exact=True).click()
             page.locator("#panel > *").first.wait_for()
             found[f"{name} {tab}"] = violations(page)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from vcjob.errors import UserError
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.pod import Failure
@@ -192,3 +193,13 @@ class Status(msgspec.Struct, frozen=True):
 
 
 _NOTHING = TaskMemory()
+
+
+def phase_named(name: str | None) -> Phase | None:
+    """The phase that a user names; UserError for an unknown one."""
+    if name is None:
+        return None
+    try:
+        return Phase(name)
+    except ValueError:
+        raise UserError(f"a job has no phase {name!r}", hint=f"the phases are: {', '.join(Phase)}") from None

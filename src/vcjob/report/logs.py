@@ -45,6 +45,8 @@ class _Pod(Protocol):
     @property
     def task(self) -> str: ...
     @property
+    def index(self) -> int: ...
+    @property
     def attempt(self) -> int: ...
 
 
@@ -59,10 +61,14 @@ class LogFilter(NamedTuple):
     previous: bool = False
     #: All instances of each container, not only the newest.
     every_try: bool = False
+    #: Only the pod with this index in its task.
+    pod_index: int | None = None
 
     def takes(self, pod: _Pod) -> bool:
         if self.ranks and pod.rank not in self.ranks:
             return False
         if self.tasks and pod.task not in self.tasks:
+            return False
+        if self.pod_index is not None and pod.index != self.pod_index:
             return False
         return self.attempt is None or pod.attempt == self.attempt

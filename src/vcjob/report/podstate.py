@@ -67,6 +67,8 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
     version: int = 0
     attempt: int = 0
     rank: int | None = None
+    #: The node of the cluster that it was placed on.
+    node: str | None = None
     phase: Phase = "Pending"
     reason: str | None = None
     message: str | None = None

@@ -79,6 +79,15 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
         return ", ".join(parts)
 
 
+class ProgressPoint(NamedTuple):
+    """A point of a chart: what one line says. `own`: it is in the form that takes precedence over others."""
+
+    time: float | None
+    step: int | None
+    loss: float | None
+    own: bool = False
+
+
 class _Seen(NamedTuple):
     """What one line says."""
 
@@ -112,6 +121,14 @@ def progress_of(lines: Iterable[TimedLine]) -> Progress | None:
         eta = last.left if last.left is not None else (last.total - last.step) / rate if rate else None
     percent = None if last.total is None else 100.0 * last.step / last.total
     return Progress(last.step, last.total, percent, epoch, loss, rate, eta)
+
+
+def point_of(line: TimedLine) -> ProgressPoint | None:
+    """The step and the loss that one line shows; None where it shows neither."""
+    seen = _read(line)
+    if seen is None or (seen.step is None and seen.loss is None):
+        return None
+    return ProgressPoint(seen.time, seen.step, seen.loss, seen.own)
 
 
 def _read(line: TimedLine) -> _Seen | None:

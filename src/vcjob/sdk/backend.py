@@ -54,6 +54,9 @@ class Backend(Protocol):
     def list(self, namespace: str | None, *, all_namespaces: bool = False) -> Sequence[Handle]:
         """Every Job, oldest first."""
 
+    def denied(self, namespace: str | None) -> dict[str, str]:
+        """Verbs that the caller may not use in a namespace, each with the reason."""
+
     def check_local_options(self, given: Mapping[str, object]) -> None:
         """Reject options of this machine, by the names that the caller's user knows, where they mean nothing."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from vcjob.cluster.client.permissions import denied_verbs
 from vcjob.errors import UserError
 from vcjob.kube.config.config import impersonating, load
 from vcjob.sdk.cluster.connection import ClusterConnection, connect
@@ -42,6 +43,10 @@ class ClusterBackend:
         cluster = self._connect()
         wanted = None if all_namespaces else namespace or cluster.namespace
         return [ClusterHandle(cluster, job) for job in cluster.loop.call(cluster.jobs.jobs(wanted))]
+
+    def denied(self, namespace: str | None) -> dict[str, str]:
+        cluster = self._connect()
+        return cluster.loop.call(denied_verbs(cluster.jobs, namespace or cluster.namespace))
 
     def check_local_options(self, given: Mapping[str, object]) -> None:
         for name, value in given.items():

@@ -38,7 +38,6 @@ __all__ = [
     "LogLine",
     "LogSteps",
     "lines_of",
-    "phase_named",
 ]
 
 ACTIONS = {
@@ -165,6 +164,14 @@ class Handle(ABC):
 
     def progress(self) -> Progress | None:
         """How far it is, from the last lines of rank 0; None where that is not certain."""
+        return None
+
+    def progress_by_pod(self) -> dict[str, Progress]:
+        """How far each running pod is, by uid; without the pods where that is not certain."""
+        return {}
+
+    def source_text(self) -> str | None:
+        """The Job as the user wrote it, without defaults; None where nobody kept it."""
         return None
 
     def timeline(self) -> Timeline:
@@ -381,13 +388,3 @@ class Handle(ABC):
     @abstractmethod
     def _kill(self) -> None:
         """Kill the pods that still run, without their grace period."""
-
-
-def phase_named(name: str | None) -> Phase | None:
-    """The phase that a user names; UserError for an unknown one."""
-    if name is None:
-        return None
-    try:
-        return Phase(name)
-    except ValueError:
-        raise UserError(f"a job has no phase {name!r}", hint=f"the phases are: {', '.join(Phase)}") from None

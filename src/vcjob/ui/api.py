@@ -18,11 +18,10 @@ from aiohttp import web
 from vcjob._version import __version__
 from vcjob.errors import InvalidJob, NoSuchJob, VcjobError
 from vcjob.report.logs import LogFilter
-from vcjob.sdk import yaml_text
 from vcjob.sdk.backend import Backend, RunOptions
+from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import load, validate
-from vcjob.sdk.rendering import render
-from vcjob.ui import jobs, producers
+from vcjob.ui import jobs, manifests, producers
 from vcjob.ui.security import Handler
 from vcjob.ui.streams import Streams
 
@@ -58,6 +57,9 @@ class Api:
             web.get(job, self.job),
             web.get(f"{job}/stream", self.job_stream),
             web.get(f"{job}/manifest/{{form}}", self.manifest),
+            web.get(f"{job}/differences", self.differences),
+            web.get(f"{job}/stacks", self.stacks),
+            web.get("/api/denied/{namespace}", self.denied),
             web.get(f"{job}/logs", self.logs),
             web.get(f"{job}/logs.txt", self.download),
             web.post(f"{job}/actions/{{action}}", self.act),
@@ -75,6 +77,10 @@ class Api:
 
     async def _call(self, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    async def _read_job(self, request: web.Request, read: Callable[[Handle], T]) -> T:
+        namespace, name = _job_of(request)
+        return await self._call(lambda: read(self._backend.find(name, namespace)))
 
     # Reading
 
@@ -101,28 +107,30 @@ class Api:
         return await self.streams.serve(request, lambda: producers.job_list(self._backend, self._namespace))
 
     async def job(self, request: web.Request) -> web.Response:
-        namespace, name = _job_of(request)
-        return _json(await self._call(lambda: jobs.detail(self._backend.find(name, namespace))))
+        return _json(await self._read_job(request, jobs.detail))
 
     async def job_stream(self, request: web.Request) -> web.StreamResponse:
         namespace, name = _job_of(request)
         return await self.streams.serve(request, lambda: producers.one_job(self._backend, namespace, name))
 
     async def manifest(self, request: web.Request) -> web.Response:
-        """The Job as it is stored (`job`), or the objects created from it (`objects`), as YAML."""
-        namespace, name = _job_of(request)
-        form = request.match_info["form"]
-        if form not in ("job", "objects"):
+        """The Job in one of the forms of `manifests`, as YAML."""
+        read = manifests.FORMS.get(request.match_info["form"])
+        if read is None:
             raise web.HTTPNotFound
+        return _json({"text": await self._read_job(request, read)})
 
-        def read() -> str:
-            document = self._backend.find(name, namespace).to_dict()
-            if form == "job":
-                return yaml_text.to_yaml(document)
-            spec = {key: value for key, value in document.items() if key != "status"}
-            return "---\n".join(yaml_text.to_yaml(each) for each in render(spec))
+    async def differences(self, request: web.Request) -> web.Response:
+        return _json({"differences": await self._read_job(request, manifests.differences)})
 
-        return _json({"text": await self._call(read)})
+    async def stacks(self, request: web.Request) -> web.Response:
+        """Where every rank is; reading a stack stops its process for some milliseconds."""
+        return _json(await self._read_job(request, jobs.stacks))
+
+    async def denied(self, request: web.Request) -> web.Response:
+        """What the caller may not do in a namespace, with the reasons."""
+        namespace = request.match_info["namespace"]
+        return _json({"denied": await self._call(lambda: self._backend.denied(namespace))})
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         namespace, name = _job_of(request)
@@ -192,9 +200,10 @@ def _log_choice(request: web.Request) -> tuple[LogFilter, int]:
     try:
         ranks = tuple(int(rank) for rank in query.getall("rank", []))
         attempt = int(query["attempt"]) if "attempt" in query else None
+        index = int(query["index"]) if "index" in query else None
         tail = min(int(query.get("tail", "2000")), MAX_TAIL)
     except ValueError as error:
-        raise web.HTTPBadRequest(text="rank, attempt and tail are numbers") from error
+        raise web.HTTPBadRequest(text="rank, index, attempt and tail are numbers") from error
     return (
         LogFilter(
             ranks,
@@ -202,6 +211,7 @@ def _log_choice(request: web.Request) -> tuple[LogFilter, int]:
             tuple(query.getall("container", [])),
             attempt,
             "previous" in query,
+            pod_index=index,
         ),
         tail,
     )

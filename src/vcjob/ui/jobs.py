@@ -5,12 +5,15 @@ Every function blocks, for it reads files or asks a cluster; `server` calls them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from vcjob.diagnosis.collect import newest_attempts
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.report import failure_report
+from vcjob.errors import BackendError, UserError, VcjobError
 from vcjob.sdk.handle import Handle
 
 #: Events that are sent; older ones are left out.
@@ -20,6 +23,7 @@ MAX_EVENTS = 500
 def summary(job: Handle) -> dict[str, Any]:
     """One row of the list. `replicas` is what the Job asks for, `pods` what there is."""
     status = job.status()
+    progress = job.progress() if status.running else None
     return {
         "namespace": job.namespace,
         "name": job.name,
@@ -33,6 +37,7 @@ def summary(job: Handle) -> dict[str, Any]:
         "done": job.done,
         "restarts": status.restarts,
         "replicas": job.replicas,
+        "progress": progress and {"text": str(progress), "percent": progress.percent},
         "pods": {
             "pending": status.pending,
             "running": status.running,
@@ -75,18 +80,68 @@ def diagnosis(job: Handle) -> dict[str, Any]:
     }
 
 
+def stacks(job: Handle) -> dict[str, Any]:
+    """The Python stacks of all running ranks, ranks at the same place together."""
+    groups = [
+        {"text": str(group), "frames": [f"{f.function}  {f.file}:{f.line}" for f in group.frames]}
+        for group in job.stacks().groups()
+    ]
+    return {"groups": groups}
+
+
+def usage(job: Handle, seconds: float) -> dict[str, Any]:
+    """What each running pod uses and how far it is, by uid, measured over `seconds`; or why that is not known."""
+    pods = {pod.name: pod.uid for pod in newest_attempts(job.pods())}
+    found: dict[str, dict[str, Any]] = {
+        uid: {"step": progress.step, "total": progress.total}
+        for uid, progress in job.progress_by_pod().items()
+        if progress.step is not None
+    }
+    try:
+        measured = job.usage(seconds=seconds).ranks
+    except UserError:
+        return {"pods": found, "note": ""}  # nothing runs
+    except BackendError as error:
+        return {"pods": found, "note": _sentence(error)}
+    for each in measured:
+        if each.pod in pods:
+            found.setdefault(pods[each.pod], {}).update(
+                cpu=each.cpu_percent,
+                memory=each.memory_bytes,
+                gpu=each.gpu_percent,
+                gpuMemory=each.gpu_memory_bytes,
+            )
+    return {"pods": found, "note": ""}
+
+
 def earlier(job: Handle) -> list[dict[str, Any]]:
     return [{"uid": run.uid, "phase": run.phase, "created": run.created} for run in job.earlier_runs()]
 
 
 def detail(job: Handle) -> dict[str, Any]:
-    """Everything that the job page shows at once; the stream sends the same parts when they change."""
-    return {
+    """Everything that the job page shows at once; the stream sends the same parts when they change.
+
+    On a cluster the caller may lack the right to read some of it: `missing` then says so, and the rest is shown.
+    """
+    missing: list[str] = []
+
+    def part(read: Callable[[Handle], Any], otherwise: Any) -> Any:
+        try:
+            return read(job)
+        except BackendError as error:
+            missing.append(_sentence(error))
+            return otherwise
+
+    found = {
         "job": summary(job),
-        "pods": pods(job),
-        "events": events(job),
-        **diagnosis(job),
-        "progress": "" if job.done else str(job.progress() or ""),
-        "notes": job.notes(),
+        "pods": part(pods, []),
+        "events": part(events, []),
+        **part(diagnosis, {"failure": None, "findings": []}),
+        "notes": part(lambda each: each.notes(), []),
         "earlier": earlier(job),
     }
+    return {**found, "missing": list(dict.fromkeys(missing))}
+
+
+def _sentence(error: VcjobError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message

@@ -6,47 +6,105 @@ a thousand ranks gets the ranks that changed and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from vcjob.errors import BackendError
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.sdk.backend import Backend
+from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
+from vcjob.ui.history import History
 from vcjob.ui.streams import Produced
 
 LIST_SECONDS = 2.0
 JOB_SECONDS = 1.0
+TROUBLE_SECONDS = 5.0
+#: How long the ranks' use is measured, and the least time between two measurements.
+METER_SECONDS, METER_PAUSE = 0.3, 2.0
 #: Lines in one message, and the longest line that is sent; the download has the whole line.
 MAX_LINES, MAX_LINE = 1000, 16 * 1024
 
 
 def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
     sent: list[dict[str, Any]] | None = None
-    while True:
+
+    def read() -> Iterator[Produced]:
+        nonlocal sent
         every = namespace is None
         found = [jobs.summary(job) for job in backend.list(namespace, all_namespaces=every)]
         if found != sent:
             sent = found
             yield "jobs", found
-        yield LIST_SECONDS
+
+    return _repeated(read, LIST_SECONDS)
 
 
 def one_job(backend: Backend, namespace: str, name: str) -> Iterator[Produced]:
     """First everything, then the parts that changed; of pods only those that changed or are gone."""
     sent: dict[str, Any] = {}
     pods: dict[str, dict[str, Any]] = {}
-    while True:
-        found = jobs.detail(backend.find(name, namespace))
+    history, meter = History(), Meter()
+
+    def read() -> Iterator[Produced]:
+        nonlocal pods
+        job = backend.find(name, namespace)
+        found = jobs.detail(job)
         now = {pod["uid"]: pod for pod in found.pop("pods")}
         changed = [pod for uid, pod in now.items() if pods.get(uid) != pod]
         gone = [uid for uid in pods if uid not in now]
         if changed or gone or not sent:
             yield "pods", {"changed": changed, "gone": gone, "all": not sent}
+        pods = now
+        history.poll(job, {pod.get("rank") for pod in now.values()})
+        found["history"] = history.points()
         for part, value in found.items():
             if part not in sent or sent[part] != value:
+                sent[part] = value
                 yield part, value
-        sent, pods = found, now
-        yield JOB_SECONDS
+        usage = None if job.done else meter.read(job)
+        if usage is not None:
+            yield "usage", usage
+
+    try:
+        yield from _repeated(read, JOB_SECONDS)
+    finally:
+        history.close()
+
+
+class Meter:
+    """What the ranks of a job use, measured now and then: at most a twentieth of the time is spent on it."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def read(self, job: Handle) -> dict[str, Any] | None:
+        """None while it is too early for the next measurement."""
+        began = time.monotonic()
+        if began < self._next:
+            return None
+        found = jobs.usage(job, METER_SECONDS)
+        ended = time.monotonic()
+        self._next = ended + max(METER_PAUSE, 20 * (ended - began - METER_SECONDS))
+        return found
+
+
+def _repeated(read: Callable[[], Iterator[Produced]], seconds: float) -> Iterator[Produced]:
+    """Everything that `read` yields, again and again; a cluster that does not answer is asked again later."""
+    failed = False
+    while True:
+        try:
+            yield from read()
+        except BackendError as error:
+            failed = True
+            yield "trouble", {"message": error.message, "hint": error.hint}
+            yield TROUBLE_SECONDS
+            continue
+        if failed:
+            failed = False
+            yield "trouble", None
+        yield seconds
 
 
 def log_lines(

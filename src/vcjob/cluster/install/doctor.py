@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
+from vcjob.cluster.client.permissions import may
 from vcjob.cluster.install.crd_check import read, warnings_about
 from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.objects.workload import settings_of
@@ -18,7 +19,7 @@ from vcjob.cluster.resources import JOBS
 from vcjob.diagnosis.check import Check, missing, note, ok
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
-from vcjob.kube.api.resources import ACCESS_REVIEWS, DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
+from vcjob.kube.api.resources import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 from vcjob.kube.errors import Forbidden, KubeError
 
 #: The oldest supported Kubernetes: the newest four minors when this was released.
@@ -72,16 +73,7 @@ def _version(version: str, server: str) -> Check:
 
 
 async def _rights(client: Client, namespace: str) -> Check:
-    asked = {"group": JOBS.group, "resource": JOBS.plural, "verb": "create", "namespace": namespace}
-    answer = await client.create(
-        ACCESS_REVIEWS,
-        {
-            "apiVersion": ACCESS_REVIEWS.api_version,
-            "kind": ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": asked},
-        },
-    )
-    if (answer.get("status") or {}).get("allowed"):
+    if await may(client, JOBS.group, JOBS.plural, "create", namespace):
         return ok("rights", f"this account may create Jobs in namespace {namespace}")
     return missing(
         "rights",

@@ -15,6 +15,8 @@ from vcjob.report.podstate import PodState
 from vcjob.report.progress import Progress, TimedLine, progress_of
 
 _TAIL = 32 * 1024
+#: For every rank at once, of which there may be many.
+_SHORT_TAIL = 2 * 1024
 _INDEX_TAIL = 16 * 4096
 _BREAK = re.compile(rb"[\r\n]+")
 
@@ -22,13 +24,23 @@ _BREAK = re.compile(rb"[\r\n]+")
 def read_progress(run: RunDir, pods: Sequence[PodState]) -> Progress | None:
     """How far rank 0, or the only pod, has come; None where that is not certain."""
     pod = _reporting_pod(pods)
-    if pod is None or pod.phase != "Running":
+    return None if pod is None else _progress_of(run, pod)
+
+
+def read_progress_by_pod(run: RunDir, pods: Sequence[PodState]) -> dict[str, Progress]:
+    """How far each running pod has come, by uid, from the last few lines of its log; others are left out."""
+    found = {pod.uid: _progress_of(run, pod, _SHORT_TAIL) for pod in pods}
+    return {uid: progress for uid, progress in found.items() if progress is not None}
+
+
+def _progress_of(run: RunDir, pod: PodState, size: int = _TAIL) -> Progress | None:
+    if pod.phase != "Running":
         return None
     mains = [container for container in pod.containers if container.role == "main"]
     if len(mains) != 1:
         return None
     base = os.path.join(run.pod_folder(pod.name, pod.attempt), f"{mains[0].name}.{mains[0].restarts}")
-    lines = [line for stream in ("out", "err") for line in tail_lines(f"{base}.{stream}")]
+    lines = [line for stream in ("out", "err") for line in tail_lines(f"{base}.{stream}", size)]
     if all(line.time is not None for line in lines):
         lines.sort(key=lambda line: line.time or 0.0)  # stable: each stream keeps its order
     return progress_of(lines)
@@ -42,14 +54,14 @@ def _reporting_pod(pods: Sequence[PodState]) -> PodState | None:
     return first or (next(iter(newest.values())) if len(newest) == 1 else None)
 
 
-def tail_lines(path: str) -> list[TimedLine]:
+def tail_lines(path: str, most: int = _TAIL) -> list[TimedLine]:
     """The lines at the end of a log, each state of a progress bar as a line, with the time at which it arrived."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            start = max(0, size - _TAIL)
+            start = max(0, size - most)
             file.seek(start)
-            data = file.read(_TAIL)
+            data = file.read(most)
     except OSError:
         return []
     entries = _last_entries(path)

@@ -138,6 +138,14 @@ class RunDir:
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._damaged("job.json", error) from error
 
+    def source_text(self) -> str | None:
+        """The file as the user wrote it; None where it cannot be read."""
+        try:
+            with open(self.path("given.yaml"), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError:
+            return None
+
     def config(self) -> RunConfig:
         return self._read("setting.json", RunConfig) or RunConfig()
 

@@ -17,14 +17,14 @@ from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, moment_of
 from vcjob.errors import JobFailed, NoSuchJob, UserError, WaitTimeout
-from vcjob.lifecycle.status import Phase, Status
+from vcjob.lifecycle.status import Phase, Status, phase_named
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster.connection import ClusterConnection
 from vcjob.sdk.cluster.follower import ClusterFollower
 from vcjob.sdk.cluster.pods import pod_state
 from vcjob.sdk.cluster.status import created_at, is_note, status_of
-from vcjob.sdk.handle import ACTIONS, Handle, LogSteps, phase_named
+from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.pod_choice import choose_container
 from vcjob.spec.job import Job
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vcjob.diagnosis.observation import Observation
 
 _PAUSE = 0.05
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FRESH_SECONDS = 1.0
 
 
@@ -111,6 +112,11 @@ class ClusterHandle(Handle):
         observation.events = [event_observation(event) for event in self.events()]
         add_output(observation, lambda chosen: self.log_chunks(chosen, tail=TAIL_LINES, timestamps=True))
         return observation
+
+    def source_text(self) -> str | None:
+        """From the annotation that `kubectl apply` leaves; a Job that was created in another way has none."""
+        text = (self.to_dict()["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+        return None if text is None else str(text)
 
     # Logs
 

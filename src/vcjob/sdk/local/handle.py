@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from vcjob.errors import NoSuchJob, UserError, WaitTimeout
-from vcjob.lifecycle.status import Phase, Status
+from vcjob.lifecycle.status import Phase, Status, phase_named
 from vcjob.local.jobs.recovery import pods_of, settle
 from vcjob.local.jobs.requests import request
 from vcjob.local.jobs.store import Store
@@ -22,7 +22,7 @@ from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.prestart import start_supervisor
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
-from vcjob.sdk.handle import ACTIONS, Handle, LogSteps, phase_named
+from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.local.events import as_event
 from vcjob.sdk.pod_choice import choose_container, running_pods
 from vcjob.wellknown import reasons
@@ -113,6 +113,14 @@ class LocalHandle(Handle):
         from vcjob.local.logs.progress import read_progress
 
         return read_progress(self._run, pods_of(self._run))
+
+    def progress_by_pod(self) -> dict[str, Progress]:
+        from vcjob.local.logs.progress import read_progress_by_pod
+
+        return read_progress_by_pod(self._run, pods_of(self._run))
+
+    def source_text(self) -> str | None:
+        return self._run.source_text()
 
     def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
         from vcjob.local.live.stacks import read_stacks

@@ -72,6 +72,12 @@ export async function download(path) {
   return (await request(path)).blob();
 }
 
+/** An error as one line for people. @param {unknown} error */
+export function sentence(error) {
+  if (error instanceof ApiError) return [error.message, error.hint].filter(Boolean).join(" — ");
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** The path of a job in the interface. @param {{namespace: string, name: string}} job */
 export function jobPath(job) {
   return `/api/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`;
@@ -112,7 +118,8 @@ export function stream(path, receive, state = () => {}) {
 
 /** True if the server said that nothing more will come. @param {ReadableStream<Uint8Array>} body @param {(event: string, data: any) => void} receive */
 async function read(body, receive) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  const decoder = /** @type {ReadableWritablePair<string, Uint8Array>} */ (/** @type {unknown} */ (new TextDecoderStream()));
+  const reader = body.pipeThrough(decoder).getReader();
   let rest = "";
   for (;;) {
     const watchdog = setTimeout(() => reader.cancel(), SILENCE);

@@ -64,7 +64,7 @@ function route() {
     view = showJob(root, { namespace: parts[1], name: parts[2] }, { back, banner, readOnly: info.readOnly, confirm: ask });
   } else if (parts[0] === "run" && !info.readOnly) {
     document.title = `${t("Run a Job")} · vcjob`;
-    view = showSubmit(root, { open, back, banner });
+    view = showSubmit(root, { open, back, banner, namespace: info.namespace });
   } else {
     document.title = "vcjob";
     view = showList(root, { open, banner });

@@ -25,6 +25,13 @@ export function h(tag, properties, ...children) {
   return element;
 }
 
+/** An element of a drawing. @param {string} tag @param {Record<string, string | number>} attributes @returns {SVGElement} */
+export function svg(tag, attributes) {
+  const element = /** @type {SVGElement} */ (document.createElementNS("http://www.w3.org/2000/svg", tag));
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  return element;
+}
+
 /** @param {Element} element @param {(Child | Child[])[]} children */
 function append(element, children) {
   for (const child of children.flat()) {

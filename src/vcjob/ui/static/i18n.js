@@ -23,7 +23,11 @@ const CHINESE = {
   "Its pods end and the job counts as Completed.": "结束所有 Pod，任务记为 Completed。",
   "The job ends.": "任务将结束。", "The job ends, and its logs and history are removed.": "任务将结束，日志和历史记录会被删除。",
   "The pods of the job start again.": "重新启动任务的 Pod。", "Skip to the content": "跳到正文", "Wrap": "换行", "Notes": "说明", "Evidence": "依据", "What stands out": "值得注意", "Choose a file": "选择文件", "No error found": "没有找到错误",
-  "failed first": "最先失败", "ended because of it": "因此结束",
+  "failed first": "最先失败", "ended because of it": "因此结束", "Rank": "Rank", "Pod": "Pod", "CPU": "CPU", "GPU": "GPU",
+  "Memory": "内存", "Step": "步数", "Loss": "损失", "Progress": "进度", "Attempts": "各次尝试", "Stacks": "调用栈", "Manifest": "清单",
+  "As written": "原始内容", "With defaults": "含默认值", "Differences": "差异", "No difference": "没有差异", "Read the stacks": "读取调用栈",
+  "Each rank stops for some milliseconds.": "每个 rank 会暂停几毫秒。", "Show all": "全部显示", "No pods yet": "还没有 Pod", "Began": "开始时间",
+  "All containers": "全部容器", "First failure": "最先失败", "What you may not see": "没有权限查看的内容",
 };
 
 /** @type {Record<string, string>} */
@@ -60,9 +64,10 @@ export function duration(seconds) {
   return rest ? `${text}${rest}${next[1]}` : text;
 }
 
-/** @param {number | string | null | undefined} moment seconds since the epoch, or RFC 3339 */
-export function clock(moment) {
+/** @param {number | string | null | undefined} moment seconds since the epoch, or RFC 3339 @param {boolean} [day] */
+export function clock(moment, day) {
   if (moment === null || moment === undefined) return "";
   const date = typeof moment === "number" ? new Date(moment * 1000) : new Date(moment);
-  return date.toLocaleTimeString(language() === "zh" ? "zh-CN" : "en-GB");
+  const place = language() === "zh" ? "zh-CN" : "en-GB";
+  return day ? date.toLocaleString(place) : date.toLocaleTimeString(place);
 }

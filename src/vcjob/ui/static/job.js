@@ -1,11 +1,18 @@
-// The page of one job: why it fails or waits first, then ranks, logs, events, timeline and the objects.
+// The page of one job: why it fails or waits first, then charts, ranks, and the tabs.
 
-import { ApiError, get, jobPath, post, stream } from "./api.js";
+import { get, jobPath, post, sentence, stream } from "./api.js";
+import { attemptTable } from "./attempts.js";
+import { progressCharts } from "./charts.js";
 import { fill, h, perFrame, whenChanged } from "./dom.js";
-import { clock, duration, t } from "./i18n.js";
+import { findingPanels } from "./findings.js";
+import { duration, t } from "./i18n.js";
 import { showLogs } from "./logs.js";
-import { chip, kind, podBar } from "./phases.js";
-import { name as podName, rankGrid } from "./ranks.js";
+import { showManifests } from "./manifests.js";
+import { chip, podBar } from "./phases.js";
+import { rankGrid } from "./ranks.js";
+import { showRankTable } from "./ranktable.js";
+import { showStacks } from "./stacks.js";
+import { eventTable, timeline } from "./times.js";
 
 /** @type {[string, string, string][]} */
 const ACTIONS = [
@@ -16,9 +23,7 @@ const ACTIONS = [
   ["stop", "Stop", "The job ends."],
   ["delete", "Delete", "The job ends, and its logs and history are removed."],
 ];
-const TABS = ["Logs", "Events", "Timeline", "Job", "Objects"];
-const BARS = 200;
-const NAMED = 12;
+const TABS = ["Logs", "Ranks", "Events", "Timeline", "Attempts", "Stacks", "Manifest"];
 
 /**
  * @param {HTMLElement} root
@@ -27,44 +32,56 @@ const NAMED = 12;
  */
 export function showJob(root, which, page) {
   /** @type {any} */
-  const parts = {};
+  const parts = { usage: { pods: {}, note: "" } };
+  /** @type {Record<string, string>} */
+  let denied = {};
   let tab = "Logs";
   const title = h("div", { class: "row" });
+  const refusals = h("p", { class: "dim", id: "refusals", hidden: true });
   const facts = h("p", { class: "dim facts" });
   const why = h("div");
+  const charts = progressCharts(h("div", { class: "charts", hidden: true }));
   const ranks = h("div");
   const tabs = TABS.map((each) => h("button", { role: "tab", "aria-controls": "panel", onclick: () => openTab(each) }, t(each)));
   const body = h("div", { role: "tabpanel", id: "panel" });
   const back = h("a", { class: "back", href: "#/" }, `← ${t("Back to the list")}`);
-  fill(root, back, title, facts, why, ranks, h("div", { class: "tabs", role: "tablist" }, tabs), body);
+  fill(root, back, title, refusals, facts, why, charts.element, ranks, h("div", { class: "tabs", role: "tablist" }, tabs), body);
   const grid = rankGrid(ranks, (pod) => {
     if (tab !== "Logs") openTab("Logs");
-    logs?.choose(pod?.rank ?? null);
+    logs?.choose({ pod });
   });
   /** @type {ReturnType<typeof showLogs> | null} */
   let logs = null;
+  /** Draws the open tab again after a change, where it shows something that changes. */
+  let drawTab = () => {};
 
   const draw = perFrame(() => {
     if (parts.job) {
-      drawTitle(parts.job.name, parts.job.phase, parts.job.done);
+      drawTitle(parts.job.name, parts.job.phase, parts.job.done, denied);
       drawFacts(factsOf(parts.job), parts.job.replicas, parts.job.pods);
     }
-    drawWhy(parts.findings, parts.failure, parts.notes, parts.job?.phase, parts.job?.reason, parts.job?.message);
+    drawWhy({ job: parts.job && { phase: parts.job.phase, reason: parts.job.reason, message: parts.job.message }, failure: parts.failure, findings: parts.findings, notes: parts.notes, missing: parts.missing });
+    charts.update(parts.history ?? []);
     grid.blame(parts.failure);
-    if (tab === "Events") fill(body, eventTable(parts.events ?? []));
-    if (tab === "Timeline") fill(body, timeline(grid.pods(), parts.job));
+    drawTab();
   });
 
-  const drawTitle = whenChanged(title, (/** @type {string} */ name, /** @type {string} */ phase, /** @type {boolean} */ done) => [
-    h("h1", null, name),
-    chip(phase),
-    h("span", { class: "space" }),
-    ...(page.readOnly ? [] : ACTIONS.filter(([verb]) => possible(verb, { phase, done })).map(([verb, label, text]) =>
-      h("button", { class: verb === "delete" || verb === "stop" ? "danger" : "", onclick: () => act(verb, label, text) }, t(label)),
-    )),
-  ]);
+  const drawTitle = whenChanged(title, (/** @type {string} */ name, /** @type {string} */ phase, /** @type {boolean} */ done, /** @type {Record<string, string>} */ refused) => {
+    const shown = page.readOnly ? [] : ACTIONS.filter(([verb]) => possible(verb, { phase, done }));
+    const reasons = [...new Set(shown.flatMap(([verb]) => refused[verb] ?? []))];
+    refusals.hidden = !reasons.length;
+    refusals.textContent = reasons.join("; ");
+    return [
+      h("h1", null, name),
+      chip(phase),
+      h("span", { class: "space" }),
+      ...shown.map(([verb, label, text]) =>
+        h("button", { class: verb === "delete" || verb === "stop" ? "danger" : "", disabled: verb in refused, title: refused[verb], "aria-describedby": verb in refused ? "refusals" : null, onclick: () => act(verb, label, text) }, t(label)),
+      ),
+    ];
+  });
   const drawFacts = whenChanged(facts, (/** @type {string} */ text, /** @type {number} */ replicas, /** @type {any} */ pods) => [podBar({ replicas, pods }), text]);
-  const drawWhy = whenChanged(why, (/** @type {any[]} */ ..._) => findings());
+  const drawWhy = whenChanged(why, (/** @type {any} */ shown) => findingPanels(shown));
 
   /** @param {any} job */
   function factsOf(job) {
@@ -72,7 +89,7 @@ export function showJob(root, which, page) {
     const took = job.started ? ` · ${t("Duration")}: ${duration(ended - job.started)}` : "";
     const earlier = (parts.earlier ?? []).length ? ` · ${t("Earlier runs")}: ${parts.earlier.length}` : "";
     const up = `${job.pods.running + job.pods.succeeded}/${job.replicas}`;
-    const progress = parts.progress ? ` · ${parts.progress}` : "";
+    const progress = job.progress ? ` · ${job.progress.text}` : "";
     return `${up}${progress} · ${job.namespace} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`;
   }
 
@@ -91,51 +108,40 @@ export function showJob(root, which, page) {
       await post(`${jobPath(which)}/actions/${verb}`);
       if (verb === "delete") page.back();
     } catch (error) {
-      page.banner(error instanceof ApiError ? [error.message, error.hint].filter(Boolean).join(" — ") : String(error));
+      page.banner(sentence(error));
     }
-  }
-
-  /** One panel that says why the job fails or waits, then the notes. */
-  function findings() {
-    const shown = [];
-    const { job, failure, findings: found = [], notes = [] } = parts;
-    const look = kind(job?.phase ?? "");
-    const culprit = failure?.culprit;
-    const reason = job?.reason && ["wait", "bad"].includes(look);
-    if (found.length || culprit || reason) {
-      const bad = culprit || look === "bad";
-      shown.push(
-        h(
-          "section",
-          { class: `panel ${bad ? "bad" : "wait"}` },
-          h("h2", null, t(bad ? "Why it failed" : look === "wait" ? "What it waits for" : "What stands out")),
-          found.flatMap(finding),
-          found.length ? null : culprit ? firstFailure(culprit) : h("p", null, h("b", null, job.reason), " ", job.message),
-          culprit?.stderr?.length ? h("details", { open: true }, h("summary", null, `${t("Last lines")}: ${who(culprit)}`), h("pre", { tabindex: "0" }, culprit.stderr.slice(-12).join("\n"))) : null,
-          failure?.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${some(failure.victims)}`) : null,
-        ),
-      );
-    }
-    if (notes.length) shown.push(h("details", { class: "dim notes" }, h("summary", null, `${t("Notes")} (${notes.length})`), h("ul", null, notes.map((/** @type {string} */ note) => h("li", null, note)))));
-    return shown;
   }
 
   /** @param {string} chosen */
-  async function openTab(chosen) {
+  function openTab(chosen) {
     tab = chosen;
     logs?.close();
     logs = null;
+    drawTab = () => {};
     tabs.forEach((button, place) => button.setAttribute("aria-selected", String(TABS[place] === tab)));
     fill(body);
-    if (tab === "Logs") logs = showLogs(body, which, page);
-    else if (tab === "Job" || tab === "Objects") {
-      try {
-        const { text } = await get(`${jobPath(which)}/manifest/${tab.toLowerCase()}`);
-        if (tab === chosen) fill(body, h("pre", { tabindex: "0" }, text));
-      } catch (error) {
-        fill(body, h("p", null, error instanceof Error ? error.message : String(error)));
-      }
-    } else draw();
+    if (tab === "Logs") {
+      const shown = (logs = showLogs(body, which, page));
+      drawTab = () => shown.offer(grid.all());
+    } else if (tab === "Ranks") drawTab = showRankTable(body, { pods: grid.pods, usage: () => parts.usage, choose: grid.select }).draw;
+    else if (tab === "Stacks") showStacks(body, which);
+    else if (tab === "Manifest") showManifests(body, which);
+    else if (tab === "Events") drawTab = drawn((/** @type {any} */ events) => eventTable(events), () => [parts.events ?? []]);
+    else if (tab === "Timeline") drawTab = () => fill(body, timeline(grid.all(), parts.job));
+    else drawTab = drawn((/** @type {any} */ pods, /** @type {any} */ earlier) => attemptTable(pods, earlier, which.namespace, showAttempt), () => [grid.all(), parts.earlier ?? []]);
+    drawTab();
+  }
+
+  /** @param {(...values: any[]) => HTMLElement} build @param {() => any[]} values */
+  function drawn(build, values) {
+    const update = whenChanged(body, (/** @type {any[]} */ ...now) => [build(...now)]);
+    return () => update(...values());
+  }
+
+  /** @param {number} attempt */
+  function showAttempt(attempt) {
+    openTab("Logs");
+    logs?.choose({ attempt });
   }
 
   const stop = stream(
@@ -143,12 +149,15 @@ export function showJob(root, which, page) {
     (event, data) => {
       if (event === "pods") grid.update(data);
       else if (event === "gone") page.banner(data.message);
+      else if (event === "trouble") page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "");
       else parts[event] = data;
+      if (event === "usage") grid.usage(data.pods);
       draw();
     },
     (state) => page.banner(state === "open" ? "" : state === "lost" ? t("The connection was lost; trying again …") : state.message),
   );
   const tick = setInterval(draw, 5000);
+  if (!page.readOnly) get(`/api/denied/${encodeURIComponent(which.namespace)}`).then((found) => { denied = found.denied; draw(); }, () => {});
   openTab("Logs");
   return {
     close: () => { stop(); clearInterval(tick); logs?.close(); },
@@ -160,80 +169,4 @@ export function showJob(root, which, page) {
       return true;
     },
   };
-}
-
-/** @param {any} each */
-function finding(each) {
-  const evidence = (each.evidence ?? []).map((/** @type {any} */ item) => `${item.source}: ${item.text}`);
-  return [
-    h("p", null, h("b", null, each.message), " ", h("span", { class: "chip" }, each.cause)),
-    each.hint ? h("p", null, each.hint) : null,
-    evidence.length ? h("details", null, h("summary", null, t("Evidence")), h("pre", { tabindex: "0" }, evidence.join("\n"))) : null,
-  ];
-}
-
-/** @param {any} culprit */
-function who(culprit) {
-  const pod = `${culprit.task}-${culprit.index}`;
-  return culprit.rank === null || culprit.rank === undefined ? pod : `rank ${culprit.rank} (${pod})`;
-}
-
-/** @param {any} culprit */
-function firstFailure(culprit) {
-  return [
-    h("p", null, h("b", null, who(culprit)), `: ${culprit.signal ?? `${t("Exit code")} ${culprit.exitCode}`}, ${t("Container")} ${culprit.container}`),
-    culprit.exception ? h("p", { class: "mono" }, culprit.exception) : null,
-    culprit.frame ? h("p", { class: "mono dim" }, culprit.frame) : null,
-  ];
-}
-
-/** @param {string[]} names */
-function some(names) {
-  const more = names.length - NAMED;
-  return names.slice(0, NAMED).join(", ") + (more > 0 ? ` … (+${more})` : "");
-}
-
-/** @param {any[]} events */
-function eventTable(events) {
-  if (!events.length) return h("p", { class: "empty" }, t("No events"));
-  return h(
-    "div",
-    { class: "scroll" },
-    h(
-      "table",
-      null,
-      h("thead", null, h("tr", null, ["Time", "Type", "Reason", "Message"].map((each) => h("th", { scope: "col" }, t(each))))),
-      h(
-        "tbody",
-        null,
-        [...events].reverse().map((event) =>
-          h("tr", null, h("td", { class: "dim" }, clock(event.time)), h("td", null, h("span", { class: `chip ${event.type === "Warning" ? "bad" : ""}` }, event.type)), h("td", null, event.reason), h("td", { class: "message" }, event.message)),
-        ),
-      ),
-    ),
-  );
-}
-
-/** Bars from creation to the end of each pod. @param {any[]} pods @param {any} job */
-function timeline(pods, job) {
-  const known = pods.filter((pod) => pod.createdAt);
-  if (!known.length || !job) return h("p", { class: "empty" }, t("No events"));
-  const now = Date.now() / 1000;
-  const first = Math.min(...known.map((pod) => pod.createdAt));
-  const last = Math.max(...known.map((pod) => pod.finishedAt ?? (job.done ? (job.finished ?? now) : now)), first + 0.001);
-  const place = (/** @type {number} */ moment) => `${(100 * (moment - first)) / (last - first)}%`;
-  const rows = h("div", { class: "times" });
-  for (const pod of known.slice(0, BARS)) {
-    const track = h("div", { class: "track", role: "img", "aria-label": `${podName(pod)}: ${duration((pod.finishedAt ?? now) - pod.createdAt)}` });
-    const begun = pod.startedAt ?? pod.finishedAt ?? last;
-    for (const [from, to, look] of [[pod.createdAt, begun, "wait"], [begun, pod.finishedAt ?? last, kind(pod.phase)]]) {
-      const bar = h("i", { class: String(look) });
-      bar.style.left = place(Number(from));
-      bar.style.width = `calc(${place(Number(to))} - ${place(Number(from))})`;
-      track.append(bar);
-    }
-    rows.append(h("span", null, podName(pod)), track);
-  }
-  const more = known.length > BARS ? h("p", { class: "dim" }, `${BARS} ${t("of")} ${known.length}`) : null;
-  return h("div", null, h("p", { class: "dim" }, `${clock(first)} – ${clock(last)} (${duration(last - first)})`), rows, more);
 }

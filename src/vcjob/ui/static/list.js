@@ -11,6 +11,7 @@ const COLUMNS = [
   ["Name", "name", (job) => `${job.namespace}/${job.name}`],
   ["Reason", "reason", (job) => job.reason],
   ["Ranks", "replicas", (job) => job.replicas],
+  ["Progress", "progress", (job) => -(job.progress?.percent ?? -1)],
   ["Age", "created", (job) => -job.created],
 ];
 /** @type {[string, (job: any) => boolean][]} */
@@ -30,7 +31,7 @@ export function showList(root, page) {
   /** @type {any[] | null} */
   let jobs = null;
   let filter = 0;
-  let sort = 4;
+  let sort = 5;
   let down = false;
   let chosen = -1;
   let moved = false;
@@ -93,7 +94,10 @@ export function showList(root, page) {
 
   const stop = stream(
     "/api/stream",
-    (event, data) => { if (event === "jobs") { jobs = data; draw(); } },
+    (event, data) => {
+      if (event === "jobs") { jobs = data; draw(); }
+      else page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "");
+    },
     (state) => page.banner(state === "open" ? "" : state === "lost" ? t("The connection was lost; trying again …") : state.message),
   );
   const tick = setInterval(draw, 10_000);
@@ -123,6 +127,7 @@ function row(job, open) {
     h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace)),
     h("td", { class: "message wide" }, h("b", null, job.reason), " ", job.message),
     h("td", null, `${up}/${job.replicas}`, podBar(job)),
+    h("td", { class: "progress wide" }, job.progress?.text ?? "", job.progress?.percent ? h("progress", { max: 100, value: job.progress.percent, "aria-label": t("Progress") }) : null),
     age,
   );
   return { row, age };

@@ -1,8 +1,9 @@
 // Live logs: a window of lines over a bounded buffer, so that a job that prints without end costs the same as a quiet one.
 
 import { ApiError, download, jobPath, stream } from "./api.js";
-import { fill, h, perFrame } from "./dom.js";
+import { fill, h, perFrame, whenChanged } from "./dom.js";
 import { t } from "./i18n.js";
+import { name as podName } from "./ranks.js";
 
 const HEIGHT = 18;
 const MOST = 50_000;
@@ -25,8 +26,8 @@ export function showLogs(root, job, page) {
   /** @type {Line | null} */
   let marked = null;
   let follow = true;
-  /** @type {number | null} */
-  let rank = null;
+  /** What is shown: one pod or all, one container or all, the newest attempt or another. */
+  const choice = { pod: /** @type {any} */ (null), container: "", attempt: "" };
   let stop = () => {};
 
   const search = /** @type {HTMLInputElement} */ (
@@ -35,6 +36,8 @@ export function showLogs(root, job, page) {
   const regex = toggle(t("Regex"), false, () => { filter(); draw(); });
   const following = toggle(t("Follow"), true, (on) => { follow = on; draw(); });
   const which = h("span", { class: "chip" }, t("All ranks"));
+  const container = menu(t("Container"), (value) => { choice.container = value; open(); });
+  const attempt = menu(t("Attempt"), (value) => { choice.attempt = value; open(); });
   const count = h("span", { class: "dim" });
   const shown = h("div", { class: "window" });
   const all = h("div", { class: "all" }, shown);
@@ -50,6 +53,8 @@ export function showLogs(root, job, page) {
       h("button", { onclick: firstError }, t("First error")),
       h("button", { onclick: save }, t("Download")),
       which,
+      container.element,
+      attempt.element,
       count,
     ),
     view,
@@ -121,9 +126,18 @@ export function showLogs(root, job, page) {
     draw();
   }
 
+  /** The choice as a query. */
+  function selection() {
+    const query = new URLSearchParams();
+    if (choice.pod) { query.set("task", choice.pod.task); query.set("index", choice.pod.index); }
+    if (choice.container) query.set("container", choice.container);
+    if (choice.attempt) query.set("attempt", choice.attempt);
+    return query;
+  }
+
   function open() {
     stop();
-    const query = rank === null ? "tail=5000" : `tail=20000&rank=${rank}`;
+    const query = `tail=${choice.pod ? 20_000 : 5000}&${selection()}`;
     stop = stream(
       `${jobPath(job)}/logs?${query}`,
       (event, data) => { if (event === "lines") add(data); },
@@ -147,7 +161,7 @@ export function showLogs(root, job, page) {
   }
 
   async function save() {
-    const blob = await download(`${jobPath(job)}/logs.txt${rank === null ? "" : `?rank=${rank}`}`);
+    const blob = await download(`${jobPath(job)}/logs.txt?${selection()}`);
     const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(blob), download: `${job.name}.log` }));
     link.click();
     URL.revokeObjectURL(link.href);
@@ -157,12 +171,41 @@ export function showLogs(root, job, page) {
   return {
     close: () => stop(),
     focus: () => search.focus(),
-    /** Shows one rank, or all. @param {number | null} chosen */
+    /** Shows one pod or all of them, or another attempt. @param {{pod?: any, attempt?: number}} chosen */
     choose(chosen) {
-      if (chosen === rank) return;
-      rank = chosen;
-      which.textContent = rank === null ? t("All ranks") : `rank ${rank}`;
+      if (chosen.pod !== undefined) choice.pod = chosen.pod;
+      if (chosen.attempt !== undefined) choice.attempt = String(chosen.attempt);
+      attempt.set(choice.attempt);
+      which.textContent = choice.pod ? podName(choice.pod) : t("All ranks");
       open();
+    },
+    /** Offers the containers and attempts that exist. @param {any[]} pods */
+    offer(pods) {
+      const names = new Set(pods.flatMap((pod) => (pod.containers ?? []).map((/** @type {any} */ each) => each.name)));
+      container.offer([["", t("All containers")], ...[...names].map((name) => /** @type {[string, string]} */ ([name, name]))]);
+      const attempts = [...new Set(pods.map((pod) => pod.attempt ?? 0))].sort((a, b) => b - a);
+      attempt.offer([["", `${t("Attempt")}: ${t("newest")}`], ...attempts.map((each) => /** @type {[string, string]} */ ([String(each), `${t("Attempt")} ${each}`]))]);
+    },
+  };
+}
+
+/** A choice that is hidden while there is nothing to choose. @param {string} label @param {(value: string) => void} changed */
+function menu(label, changed) {
+  const element = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": label, hidden: true, onchange: () => changed(element.value) }));
+  let wanted = "";
+  element.addEventListener("change", () => { wanted = element.value; });
+  const offer = whenChanged(element, (/** @type {[string, string][]} */ options) => options.map(([value, text]) => h("option", { value, selected: value === wanted }, text)));
+  return {
+    element,
+    /** @param {[string, string][]} options the first stands for all of them */
+    offer(options) {
+      offer(options);
+      element.hidden = options.length < 3;
+    },
+    /** @param {string} value */
+    set(value) {
+      wanted = value;
+      element.value = value;
     },
   };
 }

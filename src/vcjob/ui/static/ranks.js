@@ -3,6 +3,7 @@
 import { fill, h, perFrame } from "./dom.js";
 import { t } from "./i18n.js";
 import { kind } from "./phases.js";
+import { bytes, gpu, percent, step } from "./usage.js";
 
 const MANY = 150;
 
@@ -18,6 +19,10 @@ export function rankGrid(root, choose) {
   /** @type {Set<string>} */
   const stale = new Set();
   let chosen = "";
+  /** @type {Record<string, import("./usage.js").Usage>} */
+  let used = {};
+  /** The newest attempt of each pod, by task and index. @type {Map<string, any>} */
+  const newest = new Map();
   /** @type {{culprit: string, victims: Set<string>}} */
   let blamed = { culprit: "", victims: new Set() };
   const list = h("ul", { class: "ranks", "aria-label": t("Ranks") });
@@ -53,7 +58,11 @@ export function rankGrid(root, choose) {
     const pod = pods.get(chosen);
     if (!pod) { about.textContent = ""; return; }
     const ended = pod.containers?.map((/** @type {any} */ each) => each.ended).find(Boolean);
+    const use = used[chosen] ?? {};
     const parts = [name(pod), pod.phase, pod.node && `${t("Node")}: ${pod.node}`, `${t("Restarts")}: ${restarts(pod)}`];
+    if (use.step !== undefined) parts.push(`${t("Step")}: ${step(use)}`);
+    if (use.cpu !== undefined) parts.push(`CPU: ${percent(use.cpu)}`, `${t("Memory")}: ${bytes(use.memory)}`);
+    if (pod.gpus?.length || (use.gpu ?? null) !== null) parts.push(`GPU: ${gpu(pod, use)}`);
     if (ended) parts.push(`${t("Exit code")}: ${ended.exitCode}`);
     if (pod.reason) parts.push(pod.reason);
     if (pod.message) parts.push(pod.message);
@@ -61,12 +70,12 @@ export function rankGrid(root, choose) {
   }
 
   const draw = perFrame(() => {
-    list.classList.toggle("many", pods.size > MANY);
+    list.classList.toggle("many", newest.size > MANY);
     let added = false;
     for (const uid of stale) {
       const pod = pods.get(uid);
       let square = squares.get(uid);
-      if (!pod) { square?.parentElement?.remove(); squares.delete(uid); continue; }
+      if (!pod || newest.get(key(pod)) !== pod) { square?.parentElement?.remove(); squares.delete(uid); continue; }
       if (!square) {
         square = h("button", { tabindex: squares.size ? "-1" : "0", "aria-pressed": "false", dataset: { uid } });
         squares.set(uid, square);
@@ -89,7 +98,7 @@ export function rankGrid(root, choose) {
   });
 
   function order() {
-    const sorted = [...pods.values()].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : 1));
+    const sorted = [...newest.values()].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : 1));
     list.append(...sorted.flatMap((pod) => squares.get(pod.uid)?.parentElement ?? []));
   }
 
@@ -99,6 +108,12 @@ export function rankGrid(root, choose) {
       if (news.all) for (const uid of pods.keys()) { pods.delete(uid); stale.add(uid); }
       for (const pod of news.changed) { pods.set(pod.uid, pod); stale.add(pod.uid); }
       for (const uid of news.gone) { pods.delete(uid); stale.add(uid); }
+      newest.clear();
+      for (const pod of pods.values()) {
+        const before = newest.get(key(pod));
+        if (!before || (pod.attempt ?? 0) >= (before.attempt ?? 0)) newest.set(key(pod), pod);
+        if (before) stale.add(before.uid).add(pod.uid);
+      }
       draw();
     },
     /** Marks the rank that failed first, and those that ended because of it. @param {any} failure */
@@ -110,8 +125,22 @@ export function rankGrid(root, choose) {
       for (const uid of pods.keys()) stale.add(uid);
       draw();
     },
-    pods: () => [...pods.values()],
+    /** @param {Record<string, import("./usage.js").Usage>} now */
+    usage(now) {
+      used = now;
+      describe();
+    },
+    select,
+    /** The newest attempt of each pod. */
+    pods: () => [...newest.values()],
+    /** Every pod of every attempt. */
+    all: () => [...pods.values()],
   };
+}
+
+/** @param {any} pod */
+function key(pod) {
+  return `${pod.task}/${pod.index}`;
 }
 
 /** @param {any} pod */
@@ -120,6 +149,6 @@ export function name(pod) {
 }
 
 /** @param {any} pod */
-function restarts(pod) {
+export function restarts(pod) {
   return (pod.containers ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + (each.restarts ?? 0), 0);
 }

@@ -1,6 +1,6 @@
 // Submit a Job: paste or drop a file, see every problem at its line, run it.
 
-import { ApiError, post } from "./api.js";
+import { ApiError, get, post, sentence } from "./api.js";
 import { fill, h } from "./dom.js";
 import { t } from "./i18n.js";
 
@@ -8,7 +8,7 @@ const MOST = 3 * 1024 * 1024;
 
 /**
  * @param {HTMLElement} root
- * @param {{open: (job: any) => void, back: () => void, banner: (text: string) => void}} page
+ * @param {{open: (job: any) => void, back: () => void, banner: (text: string) => void, namespace: string | null}} page
  */
 export function showSubmit(root, page) {
   const text = /** @type {HTMLTextAreaElement} */ (
@@ -48,7 +48,7 @@ export function showSubmit(root, page) {
       const found = (await post("/api/validate", { text: text.value })).problems;
       fill(problems, found.length ? found.map(item) : h("li", { class: "warning" }, t("The Job is valid")));
     } catch (error) {
-      page.banner(error instanceof Error ? error.message : String(error));
+      page.banner(sentence(error));
     }
   }
 
@@ -60,7 +60,7 @@ export function showSubmit(root, page) {
     } catch (error) {
       const wrong = error instanceof ApiError ? error.problems : [];
       if (wrong.length) fill(problems, wrong.map(item));
-      page.banner(error instanceof ApiError ? [error.message, error.hint].filter(Boolean).join(" — ") : String(error));
+      page.banner(sentence(error));
     } finally {
       run.disabled = false;
     }
@@ -81,6 +81,14 @@ export function showSubmit(root, page) {
     text.scrollTop = (line - 5) * 18;
   }
 
+  if (page.namespace) {
+    get(`/api/denied/${encodeURIComponent(page.namespace)}`).then(({ denied }) => {
+      if (!denied.run) return;
+      run.disabled = true;
+      run.title = denied.run;
+      page.banner(denied.run);
+    }, () => {});
+  }
   text.focus();
   return {
     close: () => clearTimeout(timer),

@@ -1,0 +1,30 @@
+// Where every rank is, on demand: reading a stack stops its process for some milliseconds, so nothing is read unasked.
+
+import { get, jobPath, sentence } from "./api.js";
+import { fill, h } from "./dom.js";
+import { clock, t } from "./i18n.js";
+
+/** @param {HTMLElement} root @param {any} which */
+export function showStacks(root, which) {
+  const answer = h("div", { "aria-live": "polite" });
+  const read = /** @type {HTMLButtonElement} */ (h("button", { class: "primary", onclick: load }, t("Read the stacks")));
+  fill(root, h("div", { class: "row" }, read, h("span", { class: "dim" }, t("Each rank stops for some milliseconds."))), answer);
+
+  async function load() {
+    read.disabled = true;
+    try {
+      const { groups } = await get(`${jobPath(which)}/stacks`);
+      fill(answer, h("p", { class: "dim" }, clock(Date.now() / 1000)), groups.map(group));
+    } catch (error) {
+      fill(answer, h("p", null, sentence(error)));
+    } finally {
+      read.disabled = false;
+    }
+  }
+}
+
+/** @param {{text: string, frames: string[]}} found */
+function group(found) {
+  if (!found.frames.length) return h("p", null, h("b", null, found.text));
+  return h("details", { class: "stack" }, h("summary", null, found.text), h("pre", { tabindex: "0" }, found.frames.join("\n")));
+}
