@@ -75,7 +75,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
 
 
-def _rows(definitions: Sequence[Definition[str]] | Sequence[Definition[int]]) -> list[list[str]]:
+def _rows(definitions: Sequence[Definition]) -> list[list[str]]:
     return [[f"`{each.name}`", each.where, each.meaning] for each in definitions]
 
 

@@ -52,6 +52,7 @@ def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> No
     from vcjob.local.run.caller import caller_environment
     from vcjob.local.warm import server, spawn
     from vcjob.local.warm.command import canonical, find_program
+    from vcjob.local.warm.folder import warm_folder
 
     if sys.platform != "linux":
         raise UserError("warm starts need Linux", hint="run jobs without them")
@@ -60,7 +61,7 @@ def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> No
     if interpreter is None:
         raise UserError(f"program {python!r} not found", hint="name the interpreter with --python")
     recipe = spawn.Recipe(canonical(interpreter), (), env, (*spawn.DEFAULT_IMPORTS, *modules))
-    info = server.start(server.warm_folder(), recipe, idle=idle)
+    info = server.start(warm_folder(), recipe, idle=idle)
     _show([info], output, empty="")
 
 
@@ -69,8 +70,9 @@ def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> No
 def stop(output: str) -> None:
     """Stop every server of this user. Ranks that were forked from it continue."""
     from vcjob.local.warm import server
+    from vcjob.local.warm.folder import warm_folder
 
-    folder = server.warm_folder()
+    folder = warm_folder()
     found = server.servers(folder)
     for info in found:
         server.stop(folder, info)
@@ -82,8 +84,9 @@ def stop(output: str) -> None:
 def status(output: str) -> None:
     """Show the servers that are running."""
     from vcjob.local.warm import server
+    from vcjob.local.warm.folder import warm_folder
 
-    _show(server.servers(server.warm_folder()), output, empty="no kept-warm server is running")
+    _show(server.servers(warm_folder()), output, empty="no kept-warm server is running")
 
 
 def _show(servers: list[ServerInfo], output: str, *, empty: str, verb: str = "warm") -> None:

@@ -13,7 +13,6 @@ The program in it, `wait_for_master.sh`, ends with one of these exit codes:
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 CONTAINER_NAME = "wait-for-master"
@@ -34,6 +33,8 @@ _RESOURCES = {"cpu": "200m", "memory": "64Mi"}
 @cache
 def program() -> str:
     """The program without its comments, because every worker pod carries a copy."""
+    from pathlib import Path  # here, because few runs need it and it takes time to load
+
     text = Path(__file__).with_name("wait_for_master.sh").read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("#")) + "\n"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vcjob.wellknown.definition import Definitions
 
-CAUSES: Definitions[str] = Definitions()
+CAUSES = Definitions()
 _define = CAUSES.add
 
 _FAILED, _HUNG = "failed job", "running job"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 N = TypeVar("N", str, int)
 
 
-class Definition(NamedTuple, Generic[N]):
+class Definition(NamedTuple):
     """A name (or exit code), where it appears and what it means."""
 
-    name: N
+    name: str | int
     where: str
     meaning: str
 
 
-class Definitions(list[Definition[N]]):
+class Definitions(list[Definition]):
     """All definitions of one page, in the order in which they were made.
 
     `add` returns the plain name, so a constant can be assigned in the statement that documents it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vcjob.wellknown.definition import Definitions
 
-VARIABLES: Definitions[str] = Definitions()
+VARIABLES = Definitions()
 _define = VARIABLES.add
 
 _READ, _SET, _LOCAL = "read by vcjob", "set in containers", "set in containers, local backend"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vcjob.wellknown.definition import Definitions
 
-EXIT_CODES: Definitions[int] = Definitions()
+EXIT_CODES = Definitions()
 _define = EXIT_CODES.add
 
 OK = _define(0, "every verb", "The verb did what it was asked to do; `run` and `wait`: the job is Completed.")

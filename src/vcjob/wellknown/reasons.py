@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vcjob.wellknown.definition import Definitions
 
-REASONS: Definitions[str] = Definitions()
+REASONS = Definitions()
 
 _JOB, _PENDING, _EVENT, _POD = "Job", "pending Job", "event", "pod"
 _define = REASONS.add

@@ -50,11 +50,15 @@ def test_the_uid_of_a_run_is_a_random_uuid() -> None:
     assert len(set(uids)) == 2
 
 
-def test_a_supervisor_loads_none_of_the_checks_of_admission() -> None:
-    """They take longer to load than the rest of it, and the Job was checked before it started."""
-    program = (
-        "import sys, vcjob.local.supervisor.supervisor\n"
-        "print([name for name in sys.modules if name.startswith('vcjob.admission.checks')])"
-    )
+def test_a_supervisor_loads_only_what_a_plain_run_needs() -> None:
+    """Every run waits for these imports. The Job was checked before it started, and a plain run starts nothing warm."""
+    program = "import sys, vcjob.local.supervisor.supervisor; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert shown.stdout == "[]\n"
+    loaded = set(shown.stdout.split())
+    assert {name for name in loaded if name.startswith("vcjob.local.warm.")} == {
+        "vcjob.local.warm.folder",
+        "vcjob.local.warm.policy",
+    }
+    assert not {name for name in loaded if name.startswith("vcjob.admission.checks")}
+    assert not loaded & {"asyncio", "dataclasses", "pathlib", "subprocess", "tempfile", "traceback", "yaml"}
+    assert len([name for name in loaded if name.startswith("vcjob.")]) <= 125

@@ -17,7 +17,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -183,8 +182,8 @@ def _shim(work: ShimWork, channel: socket.socket, parent: int) -> NoReturn:
         shim = _Shim(work, channel)
         shim.run()
         code = 0
-    except BaseException:
-        traceback.print_exc(file=sys.stderr)
+    except BaseException as error:
+        sys.__excepthook__(type(error), error, error.__traceback__)
         sys.stderr.flush()
     finally:
         if shim is not None:

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -181,8 +180,10 @@ class Supervisor:
 
         try:
             status, finding = explain(self.run, self.status)
-        except Exception:  # the end of the job must be recorded whatever its ranks have printed
-            traceback.print_exc()
+        except Exception as error:  # the end of the job must be recorded whatever its ranks have printed
+            sys.__excepthook__(
+                type(error), error, error.__traceback__
+            )  # no module for it that takes time to load
             return
         with suppress(StoreError):  # a full disk: `vcjob why` finds the same again
             if finding is not None:

@@ -20,6 +20,7 @@ from vcjob.local.warm import server as kept
 from vcjob.local.warm import spawn
 from vcjob.local.warm.command import PythonCommand, canonical, understand
 from vcjob.local.warm.environment import for_zygote, start_key
+from vcjob.local.warm.folder import warm_folder
 from vcjob.local.warm.prestart import Key, PrestartedZygote
 from vcjob.local.warm.zygote import inheritance, protocol
 
@@ -83,7 +84,7 @@ class WarmLauncher:
     ) -> None:
         self._fallback = fallback or PlainLauncher()
         self._say = say
-        self._folder = folder or kept.warm_folder()
+        self._folder = folder or warm_folder()
         self._env = dict(os.environ if env is None else env)
         self._imports = imports
         self._owner = os.getpid() if may_start else None

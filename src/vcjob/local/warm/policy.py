@@ -13,7 +13,7 @@ from vcjob.local.machine import process
 from vcjob.local.pod import environment, images
 from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.run.run_dir import RunConfig
-from vcjob.local.warm.prestart import servers_there
+from vcjob.local.warm.folder import any_server
 from vcjob.spec.job import Job
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class WarmPolicy:
         choice = annotations.get(ANNOTATION, "").lower()
         self.wanted = config.warm or choice == "true"
         self._warm: Any = None
-        if self.wanted or (choice != "false" and servers_there()):
+        if self.wanted or (choice != "false" and any_server()):
             # Loaded only here: a plain run does without this code.
             from vcjob.local.warm.client import WarmLauncher
 

@@ -11,9 +11,9 @@ import sys
 from typing import NamedTuple
 
 from vcjob.local.run.caller import caller_environment
-from vcjob.local.run.home import home_folder
 from vcjob.local.warm.command import canonical, find_program
 from vcjob.local.warm.environment import for_zygote, start_key
+from vcjob.local.warm.folder import any_server, warm_folder
 from vcjob.local.warm.spawn import Recipe, ZygoteHandle, start
 
 Key = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
@@ -27,24 +27,15 @@ class PrestartedZygote(NamedTuple):
 
 
 def prestart_zygote() -> PrestartedZygote | None:
-    folder = os.path.join(home_folder(), "warm")
     env = caller_environment()
     env.setdefault("PYTHONUNBUFFERED", "1")
     interpreter = find_program("python", env, "/")
-    if sys.platform != "linux" or interpreter is None or servers_there():
+    if sys.platform != "linux" or interpreter is None or any_server():
         return None
     recipe = Recipe(canonical(interpreter), (), for_zygote(env))
     try:
         return PrestartedZygote(
-            (recipe.interpreter, (), start_key(env)), start(recipe, os.path.join(folder, "empty"))
+            (recipe.interpreter, (), start_key(env)), start(recipe, os.path.join(warm_folder(), "empty"))
         )
     except OSError:
         return None
-
-
-def servers_there() -> bool:
-    """Is there any kept-warm server that a run could ask?"""
-    try:
-        return any(name.endswith(".sock") for name in os.listdir(os.path.join(home_folder(), "warm")))
-    except OSError:
-        return False

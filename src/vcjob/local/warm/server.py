@@ -27,7 +27,6 @@ from vcjob.errors import BackendError
 from vcjob.local.machine import files, process
 from vcjob.local.machine.folders import PRIVATE_FOLDER
 from vcjob.local.run import locks
-from vcjob.local.run.home import home_folder
 from vcjob.local.warm import spawn
 from vcjob.local.warm.environment import lasting
 from vcjob.local.warm.zygote import protocol
@@ -61,10 +60,6 @@ class ServerInfo(msgspec.Struct):
                 return sum(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
         except OSError:
             return 0.0
-
-
-def warm_folder() -> str:
-    return os.path.join(home_folder(), "warm")
 
 
 def key_of(interpreter: str, options: tuple[str, ...], env: Mapping[str, str]) -> str:
