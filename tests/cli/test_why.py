@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tests.local.conftest import Start, finish, job, nothing_runs_on, python, ranks, start, verb
+from tests.command_line import verb
+from tests.local.conftest import Start, finish, job, nothing_runs_on, python, ranks, start
 
 __all__ = ["finish", "nothing_runs_on", "start"]
 

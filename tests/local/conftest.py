@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -100,15 +99,6 @@ def some_host(**changes: Any) -> HostContext:
 
 def left_behind(handle: Handle) -> list[int]:
     return process.marked(process.MARK_RUN, handle.uid)
-
-
-def verb(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run `vcjob WORDS` as a user would; bytes that are no UTF-8 are kept in its output."""
-    return subprocess.run(
-        [sys.executable, "-m", "vcjob.cli.main", *words],
-        cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, errors="surrogateescape", timeout=60,
-        check=False,
-    )  # fmt: skip
 
 
 def kill_supervisor(handle: LocalHandle, number: int = signal.SIGKILL) -> None:

@@ -9,8 +9,8 @@ import pickle
 import pytest
 
 import vcjob
+from tests.command_line import verb
 from tests.local.conftest import PATIENCE, Start, eventually, job, ranks, task
-from tests.local.verbs.conftest import verb
 
 FAILS = "echo about to fail; exit 7"
 

@@ -7,17 +7,15 @@ from pathlib import Path
 import yaml
 
 import vcjob
+from tests.command_line import verb
 from tests.local.conftest import texts
-from tests.local.verbs.conftest import verb
 
 PROGRAM = "import os, sys\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['COLOUR'], *sys.argv[1:])\n"
 
 
 def test_a_script_runs_as_several_ranks_and_its_job_is_stored(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    result = verb(
-        "run", "--workers", "1", "--env", "COLOUR=red", "train.py", "--epochs", "3", folder=tmp_path
-    )
+    result = verb("run", "--workers", "1", "--env", "COLOUR=red", "train.py", "--epochs", "3", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     handle = vcjob.find("train")
     assert sorted(texts(handle)) == ["0 2 red --epochs 3", "1 2 red --epochs 3"]
@@ -30,5 +28,5 @@ def test_a_job_file_runs_with_changes_from_the_command_line(tmp_path: Path) -> N
     job = vcjob.pytorch_job("changed", script="train.py", workers=1)
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job))
     words = ("job.yaml", "--set", "spec.tasks[worker].replicas=2", "-e", "COLOUR=blue", "--", "--lr", "0.1")
-    assert verb("run", *words, folder=tmp_path).returncode == 0
+    assert verb("run", *words, cwd=tmp_path).returncode == 0
     assert sorted(texts(vcjob.find("changed"))) == [f"{rank} 3 blue --lr 0.1" for rank in range(3)]

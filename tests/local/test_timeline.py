@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
-from tests.local.conftest import Start, container, job, ranks, verb
+from tests.command_line import verb
+from tests.local.conftest import Start, container, job, ranks
 
 
 def test_every_form_shows_the_ranks_and_where_the_time_went(finish: Start) -> None:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.cli.conftest import Result, vcjob
 from tests.cluster.controller.conftest import Controller, ControllerCluster, crds
+from tests.command_line import VCJOB, verb
 from tests.kube.conftest import api
 from tests.testbed.cluster import Cluster
 from tests.testbed.parts.node import Node
 from tests.testbed.parts.part import Part
-from vcjob.cli.main import main
 
-__all__ = ["api", "crds"]
+__all__ = ["api", "crds", "vcjob"]
 PATIENCE = 90
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 class Shell:
@@ -47,7 +40,7 @@ class Shell:
     def start_exact(self, *words: str) -> subprocess.Popen[str]:
         """The same with the words as they are, for verbs whose last words are a command."""
         return subprocess.Popen(
-            [sys.executable, "-m", "vcjob.cli.main", *words],
+            [*VCJOB, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -56,13 +49,10 @@ class Shell:
         )
 
     def __call__(self, *words: str) -> Result:
-        out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KUBECONFIG", self._environment["KUBECONFIG"])
-            patch.setattr(sys, "stdout", out)
-            patch.setattr(sys, "stderr", err)
-            code = main([*words, "--on", "cluster", "-n", self.ground.namespace])
-        return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+        done = verb(
+            *words, "--on", "cluster", "-n", self.ground.namespace, KUBECONFIG=self._environment["KUBECONFIG"]
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
 
     def file(self, job: dict[str, Any]) -> str:
         path = self._folder / f"{job['metadata']['name']}.yaml"

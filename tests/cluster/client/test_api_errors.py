@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.cluster.client.conftest import container, job, task
-from tests.cluster.client.test_error_messages import vcjob
 from tests.testbed.cluster import Cluster
 from vcjob.cluster.client.error_messages import translate_api_errors
 from vcjob.cluster.client.jobs import JobClient
@@ -19,7 +18,6 @@ from vcjob.errors import BackendError
 from vcjob.kube.api.resources import resource
 from vcjob.kube.config.config import load
 
-__all__ = ["vcjob"]
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("crds")]
 
 

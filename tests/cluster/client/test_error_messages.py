@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Result
-from vcjob.cli.main import main
 from vcjob.cluster.client.error_messages import translate
 from vcjob.errors import BackendError, UserError
 from vcjob.kube.config.auth import Fixed
@@ -24,15 +22,6 @@ CONFIG = ClusterConfig(server="https://c:6443", source=Fixed(), context="prod")
 def said(code: int, message: str, **details: Any) -> BackendError | UserError:
     error = api_error(code, Status(message=message, details=details), verb="get", path="/x")
     return translate(error, CONFIG, "create Jobs", "team")
-
-
-@pytest.fixture
-def vcjob(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*words: str) -> Result:
-        code = main(list(words))
-        return Result(code, *capsys.readouterr())
-
-    return call
 
 
 def kubeconfig(folder: Path, server: str, **user: str) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.client.conftest import Result, Shell, container, finish, job, next_line, task
+from tests.cli.conftest import Result
+from tests.cluster.client.conftest import Shell, container, finish, job, next_line, task
 from tests.cluster.controller.conftest import ControllerCluster
 from tests.testbed.parts.node import Node
 from tests.testbed.paths import REPOSITORY

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, container, job, task, verb
+from tests.command_line import verb
+from tests.local.conftest import PATIENCE, Start, container, job, task
 from vcjob.errors import BackendError, StoreError
 from vcjob.local.jobs import doctor
 from vcjob.local.machine import files

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, kill_supervisor, task, texts, verb
+from tests.command_line import verb
+from tests.local.conftest import PATIENCE, Start, eventually, job, kill_supervisor, task, texts
 from vcjob.errors import RunDamaged
 from vcjob.local.machine import files
 from vcjob.local.run.run_dir import Event, RunDir

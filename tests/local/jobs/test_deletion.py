@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task, verb
+from tests.command_line import verb
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
 from tests.local.jobs.test_store import create
 from vcjob.errors import JobExists, NoSuchJob
 from vcjob.lifecycle.status import Phase, State, Status

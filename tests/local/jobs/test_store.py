@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task, verb
+from tests.command_line import verb
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
 from vcjob.errors import JobExists, StoreError
 from vcjob.local.jobs.store import Store
 from vcjob.local.machine import files

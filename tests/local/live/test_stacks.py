@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.conftest import Start, container, eventually, job, ranks, task, verb
+from tests.command_line import verb
+from tests.local.conftest import Start, container, eventually, job, ranks, task
 from vcjob.errors import BackendError
 from vcjob.local.live import stacks
 from vcjob.local.live.stacks import find_py_spy, main_thread, problem_of

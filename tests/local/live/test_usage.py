@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from tests.local.conftest import Start, eventually, job, python, ranks, task, verb
+from tests.command_line import verb
+from tests.local.conftest import Start, eventually, job, python, ranks, task
 from vcjob.local.live.gpu_usage import GpuUsage, read_gpus, usage_of_pod
 from vcjob.local.live.usage import ProcessSample, read_process, usage_between
 from vcjob.report.podstate import PodState

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.local.conftest import Start, eventually, job, python, ranks, task, verb
+from tests.command_line import verb
+from tests.local.conftest import Start, eventually, job, python, ranks, task
 from vcjob.local.logs.progress import tail_lines
 
 _BAR = r"""

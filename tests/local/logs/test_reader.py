@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import os
 import resource
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.command_line import verb
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task, texts
 from vcjob.cli.output.log_text import log_text
 from vcjob.cli.output.screen import Screen
@@ -41,11 +40,10 @@ def _check_complete(lines: list[str], count: int) -> None:
 def test_every_line_of_every_rank_is_there_in_order(start: Start, count: int) -> None:
     program = python(MANY.format(count=count))
     handle = start(job(task("master", program), task("worker", program, replicas=2)))
-    command = [sys.executable, "-m", "vcjob.cli.main", "logs", "job"]
-    followed = subprocess.run([*command, "-f"], capture_output=True, text=True, check=True)
+    followed = verb("logs", "job", "-f")
     handle.wait(PATIENCE)
     _check_complete(followed.stdout.splitlines(), count)
-    afterwards = subprocess.run(command, capture_output=True, text=True, check=True)
+    afterwards = verb("logs", "job")
     _check_complete(afterwards.stdout.splitlines(), count)
 
 

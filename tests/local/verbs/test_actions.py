@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import vcjob
+from tests.command_line import background, verb
 from tests.local.conftest import PATIENCE, eventually, job, left_behind, ranks, task
-from tests.local.verbs.conftest import background, verb
 from vcjob.sdk.local.handle import LocalHandle
 
 

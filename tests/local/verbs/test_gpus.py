@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import vcjob
+from tests.command_line import verb
 from tests.local.conftest import PATIENCE, container, eventually, job, task
-from tests.local.verbs.conftest import verb
 from vcjob.sdk.local.handle import LocalHandle
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import vcjob
+from tests.command_line import background
 from tests.local.conftest import PATIENCE, eventually, job, left_behind, ranks, task
-from tests.local.verbs.conftest import background
 
 STAGES = {
     "as soon as it is stored": lambda: bool(vcjob.jobs()),

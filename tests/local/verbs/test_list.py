@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import vcjob
+from tests.command_line import verb
 from tests.local.conftest import PATIENCE, job, task
-from tests.local.verbs.conftest import verb
 
 
 def test_jobs_are_listed_by_phase_and_labels_the_newest_last_up_to_a_limit(file: Any) -> None:

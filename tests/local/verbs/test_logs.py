@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import verb
 from tests.local.conftest import container, job, ranks, task
-from tests.local.verbs.conftest import verb
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import vcjob
+from tests.command_line import verb
 from tests.local.conftest import container, eventually, job, ranks, task
-from tests.local.verbs.conftest import verb
 
 
 def test_run_shows_lines_with_ranks_then_a_summary_and_returns_zero(file: Any) -> None:
@@ -32,7 +32,7 @@ def test_a_failed_run_names_the_rank_its_last_words_and_the_victims(file: Any, t
         "import os, time\n\ndef step():\n    raise ValueError('loss is NaN')\n\n"
         "if os.environ['RANK'] == '1':\n    time.sleep(0.2)\n    step()\ntime.sleep(60)\n"
     )
-    result = verb("run", file(job(*ranks(container([sys.executable, "train.py"])))), folder=tmp_path)
+    result = verb("run", file(job(*ranks(container([sys.executable, "train.py"])))), cwd=tmp_path)
     assert result.returncode == 1
     summary = result.stdout[result.stdout.index("job: Failed") :]
     assert "rank 1 (worker-0) ended with exit code 1, in container main" in summary
@@ -59,7 +59,7 @@ def test_a_detached_run_goes_on_and_every_verb_sees_it(file: Any, tmp_path: Path
         "run",
         "--detach",
         file(job(*ranks("echo working; while [ ! -e end ]; do sleep 0.05; done"))),
-        folder=tmp_path,
+        cwd=tmp_path,
     )
     assert result.returncode == 0
     eventually(lambda: vcjob.find("job").phase == "Running")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import vcjob
+from tests.command_line import verb
 from tests.local.conftest import PATIENCE, job, task
-from tests.local.verbs.conftest import verb
 
 
 def two_jobs(folder: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import vcjob
+from tests.command_line import verb
 from tests.local.conftest import eventually
 from vcjob.local.machine import process
 
@@ -45,10 +46,7 @@ class Command:
         self.env = {**os.environ, "VCJOB_HOME": str(folder / "home"), "PYTHONPATH": path}
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "vcjob.cli.main", *words],
-            cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        return verb(*words, cwd=self.folder, **self.env)
 
     def job(self, command: list[str], *, name: str = "job", replicas: int = 2, **annotations: str) -> str:
         container = {"name": "rank", "image": "none", "command": command}
