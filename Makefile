@@ -14,7 +14,7 @@ FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart reference docs requirements clean
+.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart release reference docs requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -34,8 +34,16 @@ $(VENV)/.pages: $(VENV)/.dev requirements/pages.txt
 	$(PIP) install -q --require-hashes -r requirements/pages.txt
 	@touch $@
 
+$(VENV)/.release: $(VENV)/.dev requirements/release.txt
+	$(PIP) install -q --require-hashes -r requirements/release.txt
+	@touch $@
+
 $(VENV)/.torch: $(VENV)/.run
 	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing PyTorch (about 3 GB, once) ...'; $(PIP) install -q torch numpy; }
+	@touch $@
+
+$(VENV)/.examples: $(VENV)/.torch requirements/examples.txt
+	$(PIP) install -q --no-deps --require-hashes -r requirements/examples.txt
 	@touch $@
 
 install: $(VENV)/.run  ## the command .venv/bin/vcjob
@@ -45,11 +53,11 @@ demo: $(VENV)/.torch  ## the user guide's job, unmodified, as three real PyTorch
 	$(BIN)/vcjob validate examples/01-guide/job.yaml
 	$(BIN)/vcjob run examples/01-guide/job.yaml
 
-test: $(VENV)/.dev $(VENV)/.pages $(VENV)/.torch  ## real processes, real torch, and the real cluster if it is built already: minutes
+test: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## real processes, real torch, and the real cluster if it is built already: minutes
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests local $(WORKERS)
 
-test-cluster: $(VENV)/.dev $(VENV)/.pages $(VENV)/.torch  ## builds a real Kubernetes and Volcano (once) and runs every cluster test
+test-cluster: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## builds a real Kubernetes and Volcano (once) and runs every cluster test
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests cluster
 
@@ -100,6 +108,9 @@ cluster-down: $(VENV)/.dev  ## ends it and leaves nothing behind
 
 image: $(VENV)/.dev  ## the controller's container image, as an archive in dist/
 	$(BIN)/python -m scripts.build_image
+
+release: $(VENV)/.release  ## VERSION=x.y.z: build and check everything of a release in dist/release, then commit and tag; DRY_RUN=1 changes nothing
+	$(BIN)/python -m scripts.release $(VERSION) $(if $(DRY_RUN),--dry-run) $(if $(NO_IMAGE),--no-image)
 
 chart: $(VENV)/.run  ## generate the Helm chart from the manifests of `vcjob install`
 	$(BIN)/python scripts/make_chart.py

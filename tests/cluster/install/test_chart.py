@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts.release import package_chart
 from tests.testbed import support
 from tests.testbed.fixtures import need
 from vcjob.cli.ui import command as ui_command
@@ -171,11 +172,26 @@ def test_the_panels_of_the_dashboard_have_titles_and_do_not_overlap() -> None:
         taken |= cells
 
 
-def helm_template(values: dict[str, Any]) -> list[Any]:
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+def test_helm_lint_finds_nothing_in_the_chart_as_it_is_released(tmp_path: Path) -> None:
+    package_chart(CHART, tmp_path / "vcjob.tgz", 1_700_000_000)
+    done = subprocess.run(
+        [helm(), "lint", "--strict", str(tmp_path / "vcjob.tgz")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[ERROR]" not in done.stdout and "[WARNING]" not in done.stdout
+
+
+def helm() -> str:
     from tests.testbed.programs.builder import program
 
     need(support.control_plane_problem())
-    command = [str(program("helm")), "template", "vcjob", str(CHART), "-n", "vcjob-system", "-f", "-"]
+    return str(program("helm"))
+
+
+def helm_template(values: dict[str, Any]) -> list[Any]:
+    command = [helm(), "template", "vcjob", str(CHART), "-n", "vcjob-system", "-f", "-"]
     done = subprocess.run(
         [*command, "--kube-version=1.35.4"],
         capture_output=True,
