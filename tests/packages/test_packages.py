@@ -31,11 +31,11 @@ spec:
 """
 
 
-def call(*command: str | Path, cwd: Path | None = None, **env: str) -> str:
+def call(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Its output; the variables of this environment that name a Python or a folder of packages are left out."""
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")}
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env={**clean, **env}, capture_output=True, text=True
+        [str(word) for word in command], cwd=cwd, env={**clean, **(env or {})}, capture_output=True, text=True
     )
     assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -45,12 +45,12 @@ def check_installed(vcjob: Path, folder: Path) -> None:
     """The command works in an environment without torch: help, validation, and a Job of a shell command."""
     (folder / "job.yaml").write_text(JOB)
     home = {"VCJOB_HOME": str(folder / "home")}
-    assert VERSION in call(vcjob, "--version", **home)
-    assert "Usage: vcjob" in call(vcjob, "--help", **home)
-    call(vcjob, "validate", "job.yaml", cwd=folder, **home)
-    shown = call(vcjob, "run", "job.yaml", cwd=folder, **home)
+    assert VERSION in call(vcjob, "--version", env=home)
+    assert "Usage: vcjob" in call(vcjob, "--help", env=home)
+    call(vcjob, "validate", "job.yaml", cwd=folder, env=home)
+    shown = call(vcjob, "run", "job.yaml", cwd=folder, env=home)
     assert "rank 0" in shown and "hello: Completed" in shown
-    assert json.loads(call(vcjob, "status", "hello", "-o", "json", **home))["status"]["succeeded"] == 1
+    assert json.loads(call(vcjob, "status", "hello", "-o", "json", env=home))["status"]["succeeded"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +126,12 @@ def test_the_wheel_runs_in_an_empty_environment_without_torch(wheel: Path, tmp_p
 
 def test_pipx_installs_the_command(wheel: Path, tmp_path: Path) -> None:
     folders = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
-    call(sys.executable, "-m", "pipx", "install", "--python", sys.executable, wheel, **folders)
+    call(sys.executable, "-m", "pipx", "install", "--python", sys.executable, wheel, env=folders)
     check_installed(tmp_path / "bin/vcjob", tmp_path)
 
 
 def test_uv_installs_the_command_from_the_sdist(released: Path, tmp_path: Path) -> None:
     (sdist,) = released.glob("*.tar.gz")
     folders = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    call(sys.executable, "-m", "uv", "tool", "install", "-q", "--python", sys.executable, sdist, **folders)
+    call(sys.executable, "-m", "uv", "tool", "install", "-q", "--python", sys.executable, sdist, env=folders)
     check_installed(tmp_path / "bin/vcjob", tmp_path)
