@@ -48,6 +48,8 @@ OTHER_VALUES = """\
 webhook: true
 # Serve Jobs of these namespaces only, with rights limited to them; empty: all namespaces. They must exist.
 watchNamespaces: []
+# Let the controller read the last lines of pods that failed, to name the cause on the Job (`get` on `pods/log`).
+failureLogs: true
 # Run although Volcano's controller manager is running. Its job controller must be switched off.
 besideVolcano: false
 # Secrets with credentials for the image's registry, such as [{name: registry}].
@@ -107,6 +109,7 @@ _NAMESPACES = "$.Values.watchNamespaces"
 VARIANTS = (
     Variant({"webhook": False}, "not $.Values.webhook", "$.Values.webhook"),
     Variant({"namespaces": (_ITEM,)}, _NAMESPACES, f"not {_NAMESPACES}"),
+    Variant({"failure_logs": False}, "not $.Values.failureLogs", "$.Values.failureLogs"),
     Variant({"beside_volcano": True}, "$.Values.besideVolcano", "not $.Values.besideVolcano"),
 )
 Key = tuple[str, str, str]

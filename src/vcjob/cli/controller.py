@@ -29,6 +29,12 @@ _PORT = click.IntRange(0, 65535)
     help="Run although Volcano's controller manager is running. Its job controller must be switched off.",
 )
 @click.option(
+    "--failure-logs/--no-failure-logs",
+    default=True,
+    show_default=True,
+    help="Read the last lines of pods that failed, to name the cause on the Job (the right `get` on `pods/log`).",
+)
+@click.option(
     "--workers",
     type=click.IntRange(1, 1000),
     default=16,
@@ -89,6 +95,7 @@ def command(
     scheduler: str | None,
     volcano_namespace: str,
     beside_volcano: bool,
+    failure_logs: bool,
     workers: int,
     lease_name: str,
     lease_namespace: str,
@@ -114,6 +121,7 @@ def command(
         "scheduler": scheduler,
         "volcano_namespace": volcano_namespace,
         "beside_volcano": beside_volcano,
+        "failure_logs": failure_logs,
         "workers": workers,
         "lease_name": lease_name,
         "lease_namespace": lease_namespace,

@@ -66,6 +66,12 @@ _TABLE = "table"
     help="Install although Volcano's controller manager is running. Its job controller must be switched off.",
 )
 @click.option(
+    "--failure-logs/--no-failure-logs",
+    default=True,
+    show_default=True,
+    help="Read the last lines of pods that failed, to name the cause on the Job; grants the controller `get` on `pods/log`.",
+)
+@click.option(
     "--replace-crds",
     is_flag=True,
     help="Replace CustomResourceDefinitions of another program (uninstall does not remove them then).",

@@ -9,12 +9,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from vcjob.diagnosis.observation import End, Observation, PodObservation
+from vcjob.lifecycle.pod import Failure
+from vcjob.lifecycle.policies import POD_EVICTED
 from vcjob.lifecycle.status import Culprit, Status
 from vcjob.report.podstate import ContainerState, Ended, PodState
 from vcjob.spec.job import Job
 
 #: Nobody saw how the container ended, so its exit code says nothing.
 _UNSEEN = "ContainerStatusUnknown"
+_EVICTED = "Evicted"
 _STOP_SIGNALS = (9, 15)
 
 
@@ -23,10 +26,14 @@ def observe(backend: str, job: Job, status: Status, pods: Iterable[PodState], no
     observed = [_pod(pod, job) for pod in newest_attempts(pods)]
     observed.sort(key=lambda pod: (pod.rank is None, pod.rank or 0, pod.task, pod.index))
     culprit = status.culprit
-    if culprit is not None and culprit.failure is not None:
-        known = {(pod.task, pod.index) for pod in observed}
-        if (culprit.task, culprit.index) not in known:
+    if culprit is not None:
+        known = next(
+            (pod for pod in observed if (pod.task, pod.index) == (culprit.task, culprit.index)), None
+        )
+        if known is None and (culprit.failure is not None or culprit.event == POD_EVICTED):
             observed.append(_deleted_pod(job, culprit))
+        elif known is not None and culprit.event == POD_EVICTED and known.attempt == culprit.attempt:
+            known.reason = known.reason or _EVICTED
     return Observation(
         name=job.name,
         backend=backend,
@@ -38,6 +45,7 @@ def observe(backend: str, job: Job, status: Status, pods: Iterable[PodState], no
         finished_at=status.finished,
         world_size=sum(pod.rank is not None for pod in observed) or None,
         recorded=(culprit.task, culprit.index) if culprit is not None else None,
+        recorded_finding=(culprit.cause, culprit.finding) if culprit is not None and culprit.cause else None,
         pods=observed,
     )
 
@@ -66,7 +74,7 @@ def counted_container(pod: PodState) -> tuple[ContainerState | None, Ended | Non
 def _pod(pod: PodState, job: Job) -> PodObservation:
     container, ended = counted_container(pod)
     waits = next((each for each in pod.containers if each.waiting), None)
-    spec = _container_spec(job, pod.task, container.name if container else "")
+    spec = container_spec(job, pod.task, container.name if container else "")
     limits = (spec.get("resources") or {}).get("limits") or {}
     return PodObservation(
         pod=pod.name,
@@ -75,8 +83,10 @@ def _pod(pod: PodState, job: Job) -> PodObservation:
         rank=pod.rank,
         attempt=pod.attempt,
         phase=pod.phase,
-        reason=pod.reason or "",
-        message=pod.message or "",
+        reason=pod.reason or pod.disruption or "",
+        message=pod.message or pod.disruption_message or "",
+        node=pod.node or "",
+        node_lost=pod.node_lost,
         restarts=pod.restarts,
         created_at=pod.created_at,
         container=container.name if container else "",
@@ -104,8 +114,8 @@ def _end(ended: Ended, pod: PodState) -> End:
 
 def _deleted_pod(job: Job, culprit: Culprit) -> PodObservation:
     """The pod that the status names, where it no longer exists."""
-    failure = culprit.failure
-    assert failure is not None
+    failure = culprit.failure or Failure()
+    evicted = culprit.event == POD_EVICTED
     return PodObservation(
         pod=f"{job.name}-{culprit.task}-{culprit.index}",
         task=culprit.task,
@@ -113,10 +123,12 @@ def _deleted_pod(job: Job, culprit: Culprit) -> PodObservation:
         rank=culprit.rank,
         attempt=culprit.attempt,
         phase="Failed",
-        reason="Evicted" if culprit.event == "PodEvicted" else "",
+        reason=(failure.reason or _EVICTED) if evicted else "",
         message=failure.message,
         container=failure.container or "",
-        end=End(
+        end=None
+        if evicted and failure.exit_code is None
+        else End(
             exit_code=failure.exit_code if failure.exit_code is not None else 1,
             reason=failure.reason,
             signal=failure.signal,
@@ -126,7 +138,8 @@ def _deleted_pod(job: Job, culprit: Culprit) -> PodObservation:
     )
 
 
-def _container_spec(job: Job, task: str, container: str) -> dict[str, Any]:
+def container_spec(job: Job, task: str, container: str) -> dict[str, Any]:
+    """The container as the Job describes it; empty where it does not."""
     found = job.task(task)
     specs = [spec for _, spec in found.containers(0)] if found else []
     return next((spec for spec in specs if spec.get("name") == container), {})

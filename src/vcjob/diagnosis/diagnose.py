@@ -15,6 +15,7 @@ from vcjob.diagnosis.rules import failure, pending, rendezvous
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
 
 RULES: Sequence[Rule] = (
+    failure.lost_nodes,
     pending.pending,
     failure.deadline,
     failure.supervisor_lost,

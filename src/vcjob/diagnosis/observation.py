@@ -55,6 +55,8 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
     reason: str = ""
     message: str = ""
     node: str = ""
+    #: Its node does not respond.
+    node_lost: bool = False
     restarts: int = 0
     created_at: float | None = None
     #: The container whose end counts: the one that failed first, else the main one.
@@ -69,6 +71,8 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
     #: When the traceback (or the last line of stderr) was written, and when anything was printed last.
     error_at: float | None = None
     output_at: float | None = None
+    #: For a rank that waited for the master: NetworkPolicies that deny all connections to it.
+    blocked_by: tuple[str, ...] = ()
     memory_limit: str = ""
     command: tuple[str, ...] = ()
     #: Processes: CPU seconds used so far; the stack of the main thread; collectives issued, oldest first.
@@ -127,6 +131,8 @@ class Observation(msgspec.Struct, omit_defaults=True):
     master_listens: bool | None = None
     #: (task, index) of the pod that the Job's status names: decides between failures at the same moment.
     recorded: tuple[str, int] | None = None
+    #: (cause, message) that the backend found when it happened, when the logs of all ranks still existed.
+    recorded_finding: tuple[str, str] | None = None
     pods: list[PodObservation] = []
     events: list[EventObservation] = []
 

@@ -89,6 +89,9 @@ class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):
     rank: int | None = None
     event: str = ""
     failure: Failure | None = None
+    #: The cause and the sentence of the diagnosis, where the backend has made one.
+    cause: str = ""
+    finding: str = ""
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -77,6 +77,13 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
     finished_at: float | None = None
     #: Since when it is being ended.
     deleted_at: float | None = None
+    #: On a cluster: since when it has a node.
+    scheduled_at: float | None = None
+    #: On a cluster: why it was or is being removed (EvictionByEvictionAPI, PreemptionByScheduler, ...), and a message.
+    disruption: str | None = None
+    disruption_message: str | None = None
+    #: On a cluster: its node does not respond.
+    node_lost: bool = False
     shim: int | None = None
     gpus: list[str] = []
     #: What in its spec has another meaning here than on a cluster; each is shown once per job.

@@ -58,6 +58,11 @@ MASTER_UNREACHABLE = _define(
 MASTER_NAME_NOT_RESOLVED = _define(
     "MasterNameNotResolved", f"{_FAILED}, {_HUNG}", "The host name in MASTER_ADDR does not resolve."
 )
+NO_PROBE_TOOL = _define(
+    "NoProbeTool",
+    _FAILED,
+    "The image of the wait-for-master container has no program that can probe a port.",
+)
 PORT_IN_USE = _define("PortInUse", _FAILED, "The master's port is used by another process.")
 WORLD_SIZE_MISMATCH = _define(
     "WorldSizeMismatch",
@@ -78,6 +83,7 @@ DEADLINE_EXCEEDED = _define(
 EVICTED = _define(
     "Evicted", _FAILED, "The cluster removed a pod: node pressure, a drain, preemption or a lost node."
 )
+NODE_LOST = _define("NodeLost", _HUNG, "The node of a rank does not respond: the rank may run on or be dead.")
 PROBE_FAILED = _define(
     "ProbeFailed", _FAILED, "A container was ended because its liveness or startup probe failed."
 )

@@ -131,6 +131,7 @@ POD_SANDBOX = _define(
 STARTING = _define("Starting", _PENDING, "A pod has a node, and no container of it has started yet.")
 INIT_STEP = _define("InitStep", _PENDING, "An init container runs, waits for the master or has failed.")
 CRASH_LOOP = _define("CrashLoop", _PENDING, "A container keeps failing and waits before its next start.")
+NODE_LOST = _define("NodeLost", f"{_PENDING}, {_EVENT}", "The node of a pod does not respond.")
 INSUFFICIENT_GPUS = _define(
     "InsufficientGPUs", _PENDING, "Local backend: other jobs hold the GPUs that the pods need."
 )

@@ -27,13 +27,12 @@ Object = dict[str, Any]
 
 
 class Controller:
-    """A controller on a thread of its own, for one namespace."""
+    """A controller on a thread of its own, for one namespace or several; its Lease is in the first."""
 
     def __init__(self, kubeconfig: Path, namespace: str, **options: Any) -> None:
         self._kubeconfig = kubeconfig
-        self._options = ControllerOptions(
-            namespaces=(namespace,), lease_namespace=namespace, lease=QUICK_LEASE, **options
-        )
+        options.setdefault("namespaces", (namespace,))
+        self._options = ControllerOptions(lease_namespace=namespace, lease=QUICK_LEASE, **options)
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.error: BaseException | None = None
         self._started = threading.Event()

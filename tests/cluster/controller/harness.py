@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -56,6 +57,10 @@ class FakeApi:
         self.version = 100
         #: A warning returned with every creation.
         self.warning = ""
+        #: The lines of each pod's log, with their times; reading one waits for `may_read`.
+        self.log_lines: dict[str, list[str]] = {}
+        self.may_read = asyncio.Event()
+        self.may_read.set()
 
     def now(self) -> float:
         return time.time()
@@ -115,6 +120,12 @@ class FakeApi:
         if found is not None and resource_version not in (None, found["metadata"]["resourceVersion"]):
             raise Conflict(409, server_message="changed in between")
         return self.objects.pop((resource.plural, name), None) is not None
+
+    async def logs(self, pod: str, namespace: str, **options: Any) -> AsyncGenerator[bytes, None]:
+        self._ask("get", "pods/log", pod)
+        await self.may_read.wait()
+        for line in self.log_lines.get(pod, []):
+            yield line.encode()
 
     def _ask(self, verb: str, plural: str, name: str) -> None:
         self.requests[verb, plural] += 1
@@ -220,7 +231,7 @@ class Harness:
             cast("WorkQueue[QueueKey]", self.queue),
             schedulers=cast(Schedulers, _NoSchedulers()),
             events=self.events,
-            options=ControllerOptions(**self._options),
+            options=ControllerOptions(**{"failure_logs": False, **self._options}),
             telemetry=Silent(),
             caches=cast(Caches, self.caches),
         )

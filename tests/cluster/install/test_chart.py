@@ -51,13 +51,23 @@ def test_its_plain_values_have_our_defaults() -> None:
         ({"webhook": False}, {"webhook": False}),
         ({"watchNamespaces": ["a", "b"]}, {"namespaces": ("a", "b")}),
         ({"besideVolcano": True}, {"beside_volcano": True}),
+        ({"failureLogs": False}, {"failure_logs": False}),
         (
             {"webhook": False, "watchNamespaces": ["a"], "besideVolcano": True},
             {"webhook": False, "namespaces": ("a",), "beside_volcano": True},
         ),
         ({"imagePullSecrets": [{"name": "registry"}]}, {"image_pull_secrets": ("registry",)}),
     ],
-    ids=["defaults", "words", "no webhook", "namespaces", "beside volcano", "all at once", "pull secrets"],
+    ids=[
+        "defaults",
+        "words",
+        "no webhook",
+        "namespaces",
+        "beside volcano",
+        "no failure logs",
+        "all at once",
+        "pull secrets",
+    ],
 )
 def test_helm_renders_what_install_applies(values: dict[str, Any], settings: dict[str, Any]) -> None:
     assert by_name(helm_template(values)) == by_name(controller_objects(Settings(**settings)))

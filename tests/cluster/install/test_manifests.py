@@ -189,6 +189,7 @@ def test_the_controller_understands_the_arguments_that_it_is_given() -> None:
     [
         Settings(),
         Settings(namespace="there", namespaces=("a", "b"), beside_volcano=True, webhook=False),
+        Settings(failure_logs=False),
         Settings(volcano_namespace="other"),
     ],
 )

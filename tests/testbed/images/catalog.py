@@ -26,6 +26,8 @@ GUIDE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
 BUSYBOX_NAMES = [BUSYBOX, "docker.io/library/busybox:latest", "docker.io/library/busybox:1.24"]
 # Volcano's own end-to-end tests want this name; any image that sleeps and ends when told to will do.
 SLEEPER = "docker.io/library/nginx:1.29.3-alpine"
+#: Its shell is busybox alone, whose nc has no -z: no program in it can probe a port.
+ASH = "testbed.invalid/ash:1"
 #: How the names of layers with our wheel begin; what it needs lies in others.
 _OUR_LAYER = "vcjob-compiled-"
 
@@ -179,6 +181,14 @@ def _busybox() -> Path:
     return _image("busybox", BUSYBOX_NAMES, [merged_usr_layer(), shell_layer()], ["/bin/sh"])
 
 
+def _ash() -> Path:
+    layer = cache_folder() / "layers" / f"ash-{_hash(Path('/bin/busybox'))}.tar"
+    if not layer.exists():
+        folders = {"usr": 0o755, "usr/bin": 0o755, "tmp": 0o1777}
+        write_layer(layer, {"usr/bin/busybox": Path("/bin/busybox")}, {"usr/bin/sh": "busybox"}, folders)
+    return _image("ash", [ASH], [merged_usr_layer(), layer], ["/bin/sh"])
+
+
 def _sleeper() -> Path:
     command = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
     return _image("sleeper", [SLEEPER], [merged_usr_layer(), shell_layer()], command)
@@ -217,6 +227,7 @@ IMAGES: dict[str, Callable[[], Path]] = {
     "pause": _pause,
     "busybox": _busybox,
     "sleeper": _sleeper,
+    "ash": _ash,
     "vcjob": _vcjob,
     "guide": _guide_by_sockets,
     "guide-torch": _guide_by_torch,

@@ -31,6 +31,9 @@ class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease_namespace: str = "vcjob-system"
     lease: LeaseSettings = LeaseSettings()
 
+    #: Read the last lines of pods that failed, to name the cause on the Job. Needs the right to read `pods/log`.
+    failure_logs: bool = True
+
     #: Seconds for which counter-only status changes are batched.
     status_delay: float = 1.0
     #: Pods that are created in one reconcile.

@@ -15,6 +15,7 @@ from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey
 from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS
 from vcjob.cluster.controller.event_recorder import EventRecorder
+from vcjob.cluster.controller.failure_logs import FailureLogs
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
 from vcjob.cluster.controller.offload import LARGE_SPEC_BYTES, LARGE_STATUS_BYTES, LARGE_TASKS, Offload
@@ -86,6 +87,7 @@ class Reconciler:
             caches=caches,
             offload=self._offload,
         )
+        self.failure_logs = FailureLogs(client, queue.add, enabled=options.failure_logs)
         self._objects = OwnedObjects(client, jobs, self._offload)
         self._pod_control = PodControl(client, jobs, events, self._offload)
         self._orphans = Orphans(
@@ -150,6 +152,8 @@ class Reconciler:
             state.status = recover(known, state.observed)
         self._resolve_unseen(state)
         uncertain = await self._resolve_uncertain(state)
+        if self.failure_logs.reading(state):
+            return  # reconciled again once they are read, a few seconds later at most
         if state.status.phase is Phase.PENDING:
             await self._fetch_start_failure(state, now)
         state.commands.refresh()
@@ -158,7 +162,7 @@ class Reconciler:
             self._events.emit_pending_reason(state)
         if wake_at is not None:
             self._queue.add_after(state.key, max(0.1, wake_at - now))
-        decision = await self._decide(state, now)
+        decision = self.failure_logs.explain(state, await self._decide(state, now), now)
         departed = list(state.pods.departed)
         await self._status_writer.save(state, decision)
         state.recovered = True

@@ -46,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gang: GangChoice = "auto"
     volcano_namespace: str = _DEFAULTS.volcano_namespace
     beside_volcano: bool = False
+    #: Let the controller read the last lines of pods that failed, to name the cause on the Job.
+    failure_logs: bool = True
     webhook: bool = True
     #: What the API server does with a Job when no replica answers (docs/decisions/0008).
     failure_policy: FailurePolicy = "Ignore"

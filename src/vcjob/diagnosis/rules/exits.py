@@ -12,6 +12,8 @@ from vcjob.wellknown import causes, reasons
 #: What shells say: "sh: 1: pyhton: not found", "bash: line 1: pyhton: command not found".
 _SHELL_NOT_FOUND = re.compile(r"sh: (?:line )?(?:\d+: )?([^:]+): (?:command )?not found$")
 _MAIN = ("", "main", "?")
+#: The kubelet's message about a pod that it ended.
+_POD_DEADLINE = "active on the node longer than the specified deadline"
 _PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
 
 
@@ -76,6 +78,18 @@ def memory(suspect: Suspect) -> Verdict | None:
             "use a smaller batch, or a machine with more memory",
         )
     return None
+
+
+def pod_deadline(suspect: Suspect) -> Verdict | None:
+    """The kubelet ended the pod because of its own activeDeadlineSeconds."""
+    said = suspect.pod.message or suspect.end.message
+    if suspect.pod.reason != reasons.DEADLINE_EXCEEDED and _POD_DEADLINE not in said:
+        return None
+    return Verdict(
+        causes.DEADLINE_EXCEEDED,
+        f"was ended by its pod's activeDeadlineSeconds{f': {said}' if said else ''}",
+        "raise activeDeadlineSeconds in the pod template",
+    )
 
 
 def probe(suspect: Suspect) -> Verdict | None:

@@ -16,8 +16,9 @@ from vcjob.wellknown import causes, reasons
 MATCHERS: Sequence[Matcher] = (
     exits.start_error,
     exits.memory,
-    exits.probe,
     meeting.wait_for_master,
+    exits.pod_deadline,
+    exits.probe,
     meeting.clients_missing,
     meeting.init_timed_out,
     exceptions.missing_module,
@@ -28,9 +29,12 @@ MATCHERS: Sequence[Matcher] = (
     exits.crash,
     exits.non_zero,
 )
+#: Reasons of the kubelet, and of the condition DisruptionTarget.
 _EVICTED = frozenset(
-    {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "DeletionByTaintManager"}
-)
+    {"Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "DeletionByTaintManager",
+     "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByPodGC", "TerminationByKubelet"}
+)  # fmt: skip
+_NOT_EVICTING = frozenset({"Running", "Completing", "Completed"})
 
 #: On a busy machine peers may complain before the end of a process is recorded.
 NOTICED_SECONDS = 2.0
@@ -42,6 +46,9 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     if not found or observation.phase == "Completed":  # minSuccess was reached all the same
         return
     first = found[0]
+    if observation.recorded_finding is not None and (first.is_complaint or not first.lines):
+        yield _recorded(observation, *observation.recorded_finding)
+        return
     if first.is_complaint and (left := _left_early(observation, first)) is not None:
         yield left
         return
@@ -61,7 +68,7 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
 def evictions(observation: Observation) -> Iterator[Finding]:
     """Pods that the cluster removed."""
     gone = [pod for pod in observation.pods if pod.reason in _EVICTED]
-    if gone and observation.phase in ("Failed", "Pending", "Restarting"):
+    if gone and observation.phase not in _NOT_EVICTING:
         pod = gone[0]
         yield Finding(
             causes.EVICTED,
@@ -72,6 +79,29 @@ def evictions(observation: Observation) -> Iterator[Finding]:
             "raise the sizeLimit of the emptyDir"
             if "EmptyDir" in pod.message
             else "a policy {event: PodEvicted, action: RestartJob} starts the job again",
+            "high",
+        )
+
+
+def lost_nodes(observation: Observation) -> Iterator[Finding]:
+    """Pods that the control plane can only wait for: their node does not respond."""
+    lost = [pod for pod in observation.pods if pod.node_lost and pod.end is None]
+    if lost and observation.phase in ("Pending", "Running", "Restarting", "Terminating", "Aborting"):
+        names = [pod.name for pod in lost]
+        nodes = sorted({pod.node for pod in lost})
+        subject = "node" if len(nodes) == 1 else "nodes"
+        verb = "does" if len(nodes) == 1 else "do"
+        yield Finding(
+            causes.NODE_LOST,
+            f"the {subject} {joined(nodes)} of {joined(names)} {verb} not respond",
+            Ranks(tuple(names)),
+            tuple(
+                Evidence(f"event {event.reason} on {event.object}", event.message)
+                for event in observation.events
+                if event.reason == "NodeNotReady"
+            )[-3:],
+            "see `kubectl describe node`; where the node does not come back, delete the Node object, and the pods "
+            "are replaced",
             "high",
         )
 
@@ -122,6 +152,14 @@ def _verdict(suspect: Suspect) -> Verdict:
         if verdict is not None:
             return verdict
     raise AssertionError("the last matcher answers always")
+
+
+def _recorded(observation: Observation, cause: str, message: str) -> Finding:
+    """What the backend found when it happened; the logs that show it no longer exist."""
+    recorded = [pod.name for pod in observation.pods if (pod.task, pod.index) == observation.recorded]
+    victims = tuple(pod.name for pod in observation.pods if pod.name not in recorded and _is_victim(pod))
+    evidence = (Evidence("status of the Job", observation.message),) if observation.message else ()
+    return Finding(cause, message, Ranks(tuple(recorded), victims), evidence, confidence="high")
 
 
 def _left_early(observation: Observation, complaint: Suspect) -> Finding | None:

@@ -5,25 +5,45 @@ from __future__ import annotations
 import re
 
 from vcjob.diagnosis.rules.verdict import Verdict
+from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect
+from vcjob.plugins.wait import (
+    CONTAINER_NAME,
+    WAIT_EXIT_CODES,
+    WAIT_NO_PROBE_EXIT_CODE,
+    WAIT_TIMEOUT_EXIT_CODE,
+)
 from vcjob.wellknown import causes
 
-WAIT_TIMEOUT_EXIT_CODE = 91
-_WAIT = "wait-for-master"
 _STORE_WAIT = re.compile(r"wait timeout after \d+ms, keys:|Timed out after \d+ seconds waiting for")
 _CLIENTS = re.compile(r"waiting for clients\. (\d+)/(\d+) clients joined")
 
 
 def wait_for_master(suspect: Suspect) -> Verdict | None:
     """The init container of a worker that waits for the master ran out of time."""
-    if suspect.pod.container != _WAIT or suspect.end.exit_code != WAIT_TIMEOUT_EXIT_CODE:
+    if suspect.pod.container != CONTAINER_NAME or suspect.end.exit_code not in WAIT_EXIT_CODES:
         return None
-    said = suspect.last_line.removeprefix(f"{_WAIT}: error: ")
+    lines = suspect.end.message.strip().splitlines()
+    said = (suspect.last_line or (lines[-1] if lines else "")).removeprefix(f"{CONTAINER_NAME}: error: ")
+    if suspect.end.exit_code == WAIT_NO_PROBE_EXIT_CODE:
+        return Verdict(
+            causes.NO_PROBE_TOOL,
+            f"cannot wait for the master: {said}",
+            "choose another image with --wait-master-image, or add one of these programs",
+        )
+    if suspect.end.exit_code != WAIT_TIMEOUT_EXIT_CODE:
+        return None
     if "does not resolve" in said:
         return Verdict(
             causes.MASTER_NAME_NOT_RESOLVED,
             f"waited for the master, whose name does not resolve: {said}",
             "keep the svc plugin on, so that pods have names",
+        )
+    if suspect.pod.blocked_by:
+        return Verdict(
+            causes.MASTER_UNREACHABLE,
+            f"waited for the master, to which the NetworkPolicy {joined(suspect.pod.blocked_by)} allows no connection",
+            "allow connections between the pods of the Job, or keep the policy of the svc plugin on",
         )
     if "refused" in said:
         return Verdict(

@@ -23,7 +23,7 @@ HINTS = {
     reasons.SCHEDULING_GATED: "remove the pod's schedulingGates, or wait for whoever set them",
     reasons.IMAGE_PULL: "check the image's name and tag, and imagePullSecrets",
     reasons.CONTAINER_CONFIG: "create the ConfigMap or Secret that the message names",
-    reasons.VOLUME: "check that the claim exists and is bound",
+    reasons.VOLUME: "check that the claim, ConfigMap or Secret exists in the namespace; a claim must also be bound",
     reasons.WAITING_IN_QUEUE: "wait, or use a queue with free capacity (`kubectl get queue`)",
     reasons.CRASH_LOOP: "see the logs of the failing container (`vcjob logs --previous`)",
     reasons.INIT_STEP: "see the logs of the init container (`vcjob logs -c NAME`)",
@@ -31,6 +31,20 @@ HINTS = {
     reasons.NO_REPLICAS: "set replicas of a task to 1 or more",
     reasons.WAITING_FOR_DEPENDS_ON: "the tasks in dependsOn have to run or succeed first",
 }
+#: What helps a pod that no node fits, by what the scheduler says; a message may say several things.
+_UNSCHEDULABLE = (
+    (
+        "pod group is not ready",
+        "all pods of the gang must fit at the same time: ask for less, or wait for other jobs",
+    ),
+    (
+        "Insufficient nvidia.com/gpu",
+        "no node has that many free GPUs: `kubectl describe nodes` shows what is in use",
+    ),
+    ("Insufficient ", "request less in resources.requests, or add nodes"),
+    ("affinity/selector", "correct nodeSelector and affinity: `kubectl get nodes --show-labels`"),
+    ("untolerated taint", "add tolerations for the taints of the nodes (`kubectl describe nodes`)"),
+)
 _QUIET = frozenset({reasons.PODS_PENDING, reasons.STARTING})
 
 
@@ -43,6 +57,13 @@ def pending(observation: Observation) -> Iterator[Finding]:
         observation.reason,
         observation.message or "the job waits",
         evidence=tuple(Evidence(f"event {event.reason}", event.message) for event in warnings[-3:]),
-        hint=HINTS.get(observation.reason, ""),
+        hint=_hint(observation),
         confidence="low" if quiet else "high",
     )
+
+
+def _hint(observation: Observation) -> str:
+    if observation.reason == reasons.UNSCHEDULABLE:
+        fitting = (hint for words, hint in _UNSCHEDULABLE if words in observation.message)
+        return next(fitting, HINTS[reasons.UNSCHEDULABLE])
+    return HINTS.get(observation.reason, "")

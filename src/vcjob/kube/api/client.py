@@ -286,9 +286,10 @@ class Client:
         since_seconds: int | None = None,
         since_time: str | None = None,
         tail: int | None = None,
+        limit_bytes: int | None = None,
         timestamps: bool = False,
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a container's log, without line ends."""
+        """The lines of a container's log, without line ends. Of what `tail` chooses, at most the first `limit_bytes`."""
         path = PODS.path(namespace, pod, "log")
         search = query(
             container=container,
@@ -297,6 +298,7 @@ class Client:
             sinceSeconds=since_seconds,
             sinceTime=since_time,
             tailLines=tail,
+            limitBytes=limit_bytes,
             timestamps=timestamps or None,
         )
         request = Request(method="GET", target=path + search, path=path, verb="get", resource="pods/log")

@@ -103,13 +103,22 @@ class ClusterHandle(Handle):
         return [event["message"] for event in self.events() if is_note(event, self.uid)]
 
     def observe(self) -> Observation:
+        from vcjob.cluster.network_policies import blocking_policies, master_labels
         from vcjob.diagnosis.collect import observe
+        from vcjob.plugins.wait import CONTAINER_NAME
         from vcjob.sdk.cluster.observation import TAIL_LINES, add_output, event_observation
 
         status, document = self.read()
-        observation = observe("cluster", Job(defaults.apply(document)), status, self.pods(), time.time())
+        job = Job(defaults.apply(document))
+        observation = observe("cluster", job, status, self.pods(), time.time())
         observation.created_at = self.created
         observation.events = [event_observation(event) for event in self.events()]
+        waited = [pod for pod in observation.pods if pod.container == CONTAINER_NAME and pod.failed]
+        if waited:
+            asked = blocking_policies(self._connection.jobs.client, self.namespace, master_labels(job))
+            blocked_by = self._connection.loop.call(asked)
+            for pod in waited:
+                pod.blocked_by = blocked_by
         add_output(observation, lambda chosen: self.log_chunks(chosen, tail=TAIL_LINES, timestamps=True))
         return observation
 

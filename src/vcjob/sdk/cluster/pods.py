@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import cast
 
 from vcjob.cluster.client.pod_view import PodView
+from vcjob.cluster.controller.cache.pending_reasons import node_lost
 from vcjob.cluster.controller.cache.pod_facts import fact_of
 from vcjob.cluster.resources import ContainerStatus, Terminated, epoch
 from vcjob.report.podstate import ContainerState, Ended, Phase, PodState, Role
@@ -22,6 +23,8 @@ def pod_state(pod: PodView) -> PodState:
         role: Role = "main" if step is None else "sidecar" if step.restart_policy == "Always" else "init"
         containers.append(_container(status, role))
     deletion = pod.metadata.deletion_timestamp
+    conditions = {each.type: each for each in pod.status.conditions if each.status == "True"}
+    scheduled, disruption = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     return PodState(
         task=pod.task,
         index=pod.index,
@@ -38,6 +41,10 @@ def pod_state(pod: PodView) -> PodState:
         started_at=fact.started if fact else None,
         finished_at=fact.finished if fact else None,
         deleted_at=epoch(deletion),
+        scheduled_at=epoch(scheduled.last_transition_time) if scheduled else None,
+        disruption=disruption.reason or None if disruption else None,
+        disruption_message=disruption.message or None if disruption else None,
+        node_lost=node_lost(pod),
         containers=containers,
     )
 

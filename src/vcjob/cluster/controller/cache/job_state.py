@@ -37,6 +37,15 @@ class UnsavedCounters(NamedTuple):
     only_waits: bool
 
 
+class LogTail(NamedTuple):
+    """The last lines of a failed pod, when the last traceback in them began, and the NetworkPolicies that deny all
+    connections to its master."""
+
+    lines: tuple[str, ...] = ()
+    error_at: float | None = None
+    blocked_by: tuple[str, ...] = ()
+
+
 class PendingReason:
     """What events say about a pod that is slow to start, and when they were last fetched."""
 
@@ -52,7 +61,7 @@ class JobState:
     """One Job by namespace and uid: the object, its plan, its status, and trackers for pods, objects and retries."""
 
     __slots__ = (
-        "admitted_generation", "chosen_gang", "commands", "deferred", "deleted", "idle_generation", "job", "key", "name",
+        "admitted_generation", "chosen_gang", "commands", "deferred", "deleted", "idle_generation", "job", "key", "log_tails", "name",
         "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "pods", "recent_events",
         "recovered", "resource", "retry", "saved", "start_measured", "status", "uid", "unsaved", "version",
     )  # fmt: skip
@@ -93,6 +102,8 @@ class JobState:
         self.objects = ObjectTracker()
         self.retry = RetryState()
         self.pending = PendingReason()
+        #: What was read of the logs of failed pods, by uid.
+        self.log_tails: dict[str, LogTail] = {}
         #: Events emitted lately and when, so that none is repeated.
         self.recent_events: dict[str, float] = {}
 
@@ -146,6 +157,7 @@ class JobState:
     def release(self) -> None:
         """Nothing is left to do for this Job: drop what can be built again."""
         self.job = self.plan = None
+        self.log_tails = {}
         self.admitted_generation = -1
         self.idle_generation = self.resource.metadata.generation if self.resource else -1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vcjob.cluster.resources import ContainerStatus, PartialPod
 from vcjob.lifecycle.observed import Blocked
 from vcjob.plugins.wait import CONTAINER_NAME
@@ -21,7 +23,11 @@ UNSCHEDULABLE, NO_SCHEDULER, GATED = (
 )
 INIT, STARTING = reasons.INIT_STEP, reasons.STARTING
 #: What a user has to fix comes before what may pass without help.
-ORDER = (IMAGE, CONFIG, NO_SCHEDULER, UNSCHEDULABLE, GATED, CRASH, STARTING, INIT)
+ORDER = (
+    IMAGE, CONFIG, NO_SCHEDULER, reasons.VOLUME, UNSCHEDULABLE, GATED, CRASH, reasons.NODE_LOST, STARTING, INIT,
+)  # fmt: skip
+#: What the scheduler says about a claim that does not exist or is not bound.
+_CLAIM = re.compile("persistentvolumeclaim", re.IGNORECASE)
 
 _IMAGE_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
@@ -37,6 +43,8 @@ def cause_of(pod: PartialPod) -> Blocked | None:
     `PodCauses.worst`).
     """
     status = pod.status
+    if node_lost(pod):
+        return Blocked(reasons.NODE_LOST, f"its node {pod.spec.node_name} does not respond")
     if status.phase not in ("Pending", "Running") or pod.metadata.deletion_timestamp is not None:
         return None
     for container in (*status.init_container_statuses, *status.container_statuses):
@@ -54,6 +62,16 @@ def cause_of(pod: PartialPod) -> Blocked | None:
     return _not_placed(pod) or _init_step(pod) or _not_started(pod)
 
 
+def node_lost(pod: PartialPod) -> bool:
+    """Whether the control plane marked the pod as not ready although its kubelet reported all containers as ready:
+    it does so when it has not heard from the node for a while."""
+    ready = {each.type: each for each in pod.status.conditions if each.type in ("Ready", "ContainersReady")}
+    if pod.status.phase != "Running" or len(ready) < 2:
+        return False
+    marked = ready["Ready"].status == "False" and ready["Ready"].reason != "ReadinessGatesNotReady"
+    return marked and ready["ContainersReady"].status == "True"
+
+
 def _not_placed(pod: PartialPod) -> Blocked | None:
     if pod.spec.node_name:
         return None
@@ -61,7 +79,8 @@ def _not_placed(pod: PartialPod) -> Blocked | None:
         if condition.type == "PodScheduled" and condition.status == "False":
             if condition.reason == reasons.SCHEDULING_GATED:
                 return Blocked(GATED, condition.message or "its scheduling gates are still set")
-            return Blocked(UNSCHEDULABLE, condition.message or "no node fits")
+            reason = reasons.VOLUME if _CLAIM.search(condition.message) else UNSCHEDULABLE
+            return Blocked(reason, condition.message or "no node fits")
     return Blocked(
         NO_SCHEDULER,
         f"no scheduler has handled it for {UNHANDLED_SECONDS:.0f} s: is a scheduler named {_scheduler(pod)!r} running?",

@@ -81,6 +81,9 @@ def _failure(pod: PartialPod) -> Failure | None:
         )
     if pod.status.phase == "Failed" and (pod.status.reason or pod.status.message):
         return Failure(reason=pod.status.reason, message=pod.status.message)
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return Failure(reason=condition.reason, message=condition.message)
     return None
 
 

@@ -36,9 +36,9 @@ def roles(settings: Settings) -> list[Document]:
     found += _granted(settings, NAME, None, _cluster_rules(settings))
     if settings.namespaces:
         for namespace in settings.namespaces:
-            found += _granted(settings, f"{NAME}-jobs", namespace, job_rules())
+            found += _granted(settings, f"{NAME}-jobs", namespace, job_rules(settings))
     else:
-        found += _granted(settings, f"{NAME}-jobs", None, job_rules())
+        found += _granted(settings, f"{NAME}-jobs", None, job_rules(settings))
     return [*found, *user_roles()]
 
 
@@ -64,9 +64,11 @@ def user_roles() -> list[Document]:
     return found
 
 
-def job_rules() -> list[Rule]:
+def job_rules(settings: Settings) -> list[Rule]:
     """What the controller needs in every served namespace."""
+    logs = [_rule("", ["pods/log"], ["get"])]  # the last lines of pods that failed
     return [
+        *(logs if settings.failure_logs else ()),
         _rule("batch.volcano.sh", ["jobs"], [*_READ, "delete"]),  # deleted after ttlSecondsAfterFinished
         _rule("batch.volcano.sh", ["jobs/status"], ["patch"]),
         # Where OwnerReferencesPermissionEnforcement is on, an owner that blocks its deletion needs this.

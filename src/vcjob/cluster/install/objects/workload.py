@@ -81,6 +81,8 @@ def arguments(settings: Settings) -> list[str]:
     words += [f"--namespace={namespace}" for namespace in settings.namespaces]
     if not settings.webhook:
         words.append("--no-webhook")
+    if not settings.failure_logs:
+        words.append("--no-failure-logs")
     if settings.beside_volcano:
         words.append("--beside-volcano")
     return words
@@ -98,6 +100,7 @@ def settings_of(deployment: Document) -> Settings:
         namespaces=tuple(value for name, _, value in options if name == "--namespace"),
         volcano_namespace=values.get("--volcano-namespace") or Settings().volcano_namespace,
         beside_volcano="--beside-volcano" in values,
+        failure_logs="--no-failure-logs" not in values,
         webhook="--no-webhook" not in values,
     )
 

@@ -1,0 +1,165 @@
+"""The cause of a failure on the Job: read from logs, bounded, and never at the cost of the Job's life cycle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cluster.controller.harness import Harness
+from tests.cluster.controller.jobs import job, task, trio
+from tests.cluster.controller.pods import ended
+from vcjob.cluster.controller import failure_logs
+from vcjob.kube.errors import ApiError, Forbidden, Unreachable
+
+_STAMP = "2026-01-01T00:00:0{}.5Z "
+RAISED = [
+    _STAMP.format(1) + line
+    for line in (
+        "epoch 1",
+        "Traceback (most recent call last):",
+        '  File "/train.py", line 3, in <module>',
+        "ValueError: loss is NaN",
+    )
+]
+COMPLAINED = [
+    _STAMP.format(2) + line
+    for line in (
+        "Traceback (most recent call last):",
+        '  File "/train.py", line 9, in <module>',
+        "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer",
+    )
+]
+
+
+async def started(**spec: Any) -> Harness:
+    harness = Harness(trio("j", **spec), failure_logs=True, status_delay=0.0)
+    await harness.reconcile()
+    for pod in harness.pods():
+        harness.show(pod, "Running")
+    await harness.reconcile()
+    return harness
+
+
+async def reconcile(harness: Harness) -> None:
+    """As the workers do: the Job is reconciled again once its logs are read."""
+    await harness.reconcile()
+    await harness.reconciler.failure_logs.settle()
+    await harness.reconcile()
+
+
+def fail(harness: Harness, pod: str, code: int = 1, second: int = 3) -> None:
+    harness.show(pod, "Failed", containerStatuses=[ended("main", code, second)])
+
+
+async def events(harness: Harness) -> list[tuple[str, str]]:
+    await harness.events.drain()
+    found = [doc for (plural, _), doc in harness.api.objects.items() if plural == "events"]
+    return [(event["reason"], event["message"]) for event in found]
+
+
+async def test_the_exception_of_a_rank_is_in_the_jobs_message_and_an_event() -> None:
+    harness = await started()
+    harness.api.log_lines["j-worker-0"] = RAISED
+    fail(harness, "j-worker-0")
+    await reconcile(harness)
+    state = harness.stored["state"]
+    assert (state["phase"], state["reason"]) == ("Failed", "RankFailed")
+    said = "container main exited with code 1; ValueError: loss is NaN (/train.py:3 in <module>)"
+    assert state["message"] == f"rank 1 (worker-0) failed: {said}"
+    found = await events(harness)
+    assert ("RankFailed", f"Failed: {state['message']}") in found
+    assert ("Exception", "rank 1 raised ValueError: loss is NaN (/train.py:3 in <module>)") in found
+
+
+async def test_a_rank_that_raised_and_exits_slowly_is_named_instead_of_the_peer_that_lost_it() -> None:
+    harness = await started()
+    harness.api.log_lines |= {"j-worker-0": RAISED, "j-worker-1": COMPLAINED}
+    fail(harness, "j-worker-1")
+    await reconcile(harness)
+    assert harness.stored["state"]["message"].startswith("rank 1 (worker-0) failed: ValueError: loss is NaN")
+
+
+async def test_a_running_rank_that_handled_its_exception_is_not_blamed() -> None:
+    harness = await started()
+    handled = [*RAISED, _STAMP.format(1) + "recovered, epoch 2"]
+    harness.api.log_lines |= {"j-worker-0": handled, "j-worker-1": COMPLAINED}
+    fail(harness, "j-worker-1")
+    await reconcile(harness)
+    assert harness.stored["state"]["message"].startswith("rank 2 (worker-1) failed")
+
+
+async def test_a_rank_that_ended_with_0_before_the_others_is_named() -> None:
+    harness = await started()
+    harness.api.log_lines["j-worker-1"] = COMPLAINED
+    harness.show("j-worker-0", "Succeeded", containerStatuses=[ended("main", 0, 1)])
+    fail(harness, "j-worker-1")
+    await reconcile(harness)
+    assert "rank 1 (worker-0) failed: ended with exit code 0" in harness.stored["state"]["message"]
+    assert "RankExitedEarly" in {reason for reason, _ in await events(harness)}
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, server_message="no"), Unreachable("gone")])
+async def test_an_api_failure_loses_only_the_lines(error: ApiError | Unreachable) -> None:
+    harness = await started()
+    harness.api.refuse = lambda verb, plural, name: error if plural == "pods/log" else None
+    fail(harness, "j-worker-0", 3)
+    await reconcile(harness)
+    state = harness.stored["state"]
+    assert (state["phase"], state["message"]) == (
+        "Failed",
+        "rank 1 (worker-0) failed: container main exited with code 3",
+    )
+
+
+async def test_a_log_that_does_not_come_holds_the_job_up_for_seconds_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failure_logs, "SECONDS", 0.01)
+    harness = await started()
+    harness.api.may_read.clear()
+    fail(harness, "j-worker-0")
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Running", "the decision waits, and no worker does"
+    await harness.reconciler.failure_logs.settle()
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Failed"
+
+
+async def test_of_a_thousand_failed_pods_a_few_logs_are_read() -> None:
+    harness = Harness(job("j", task("a", 1000)), failure_logs=True, status_delay=0.0, creation_chunk=1000)
+    await harness.reconcile()
+    for pod in harness.pods():
+        fail(harness, pod, code=1 + hash(pod) % 40)
+    await reconcile(harness)
+    assert harness.stored["state"]["phase"] == "Failed"
+    assert 0 < harness.api.requests["get", "pods/log"] <= failure_logs.MOST_FAILED
+
+
+async def test_while_too_many_jobs_read_logs_the_next_one_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failure_logs, "MOST_JOBS", 0)
+    harness = await started()
+    fail(harness, "j-worker-0")
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Failed"
+    assert harness.api.requests["get", "pods/log"] == 0
+
+
+async def test_switched_off_it_reads_nothing() -> None:
+    harness = Harness(trio("j"), failure_logs=False, status_delay=0.0)
+    await harness.reconcile()
+    fail(harness, "j-worker-0")
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Failed"
+    assert harness.api.requests["get", "pods/log"] == 0
+
+
+async def test_a_restart_by_a_policy_keeps_what_the_rank_said() -> None:
+    """The pod and its log are deleted by the restart."""
+    harness = await started(policies=[{"event": "PodFailed", "action": "RestartJob"}], maxRetry=2)
+    harness.api.log_lines["j-worker-0"] = RAISED
+    fail(harness, "j-worker-0")
+    await reconcile(harness)
+    assert "ValueError: loss is NaN" in harness.state.status.history[-1].message  # type: ignore[union-attr]
