@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.source_files import MODULES, SOURCES, read
 from vcjob.cli.main import VERBS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +18,6 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "charts/**/*.md", "tests/*.md")
     for path in ROOT.glob(pattern)
 )
-SOURCES = sorted(ROOT.glob("src/vcjob/**/*.py"))
 
 #: A pattern and what to write instead. A pattern matches whole words and any amount of white space.
 PHRASES = {
@@ -62,20 +61,6 @@ def banned(text: str) -> list[str]:
     return [match[0] for match in BANNED.finditer(NAMES.sub("", text))]
 
 
-def messages(source: Path) -> Iterator[tuple[int, str]]:
-    """The string constants of a module that are no docstrings, with their lines."""
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, owners) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            yield node.lineno, node.value
-
-
 def helps(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
     """Every help text of a command and of its sub-commands."""
     yield path, command.help or ""
@@ -104,9 +89,9 @@ def test_a_page_has_none_of_the_phrases(page: Path) -> None:
 
 def test_no_message_has_one_of_the_phrases() -> None:
     found = {
-        f"{source.relative_to(ROOT)}:{line}": phrases
-        for source in SOURCES
-        for line, text in messages(source)
+        f"{source.relative_to(SOURCES)}:{line}": phrases
+        for source in MODULES
+        for line, text in read(source).strings
         if (phrases := banned(text))
     }
     assert found == {}

@@ -210,13 +210,13 @@ def test_layers_of_tasks_start_one_after_the_other(iteration: str) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_long_chain_of_tasks_gets_a_status_and_fails_when_its_start_does(first: bool) -> None:
-    names = [f"t{number}" for number in range(10_000)]
+    names = [f"t{number}" for number in range(2_000)]
     tasks = [task(names[0], 1)]
     tasks += [task(name, 1, dependsOn={"name": [names[place]]}) for place, name in enumerate(names[1:])]
     world = Simulation(job(*(tasks if first else reversed(tasks))))
     world.tick()
     assert (world.phase, set(world.attempts())) == ("Pending", {"t0-0"})
-    assert "and 9994 more" in world.status.state.message
+    assert "and 1994 more" in world.status.state.message
     world.set_pod("t0", 0, "Failed", 1)
     world.tick()
     assert (world.phase, world.status.state.reason) == ("Failed", "DependencyFailed")

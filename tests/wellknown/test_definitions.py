@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import vcjob
+from tests.source_files import MODULES, SOURCES, read
 from vcjob.wellknown.definition import Definitions
 from vcjob.wellknown.environment import VARIABLES
 from vcjob.wellknown.exit_codes import EXIT_CODES
 from vcjob.wellknown.reasons import REASONS
 
-SOURCES = Path(vcjob.__file__).parent
 #: Words that Kubernetes, Volcano or Python use for something else, too: an error class, a pod's phase.
 SHARED = {"Succeeded", "NotFound", "Forbidden", "InvalidJob", "DeadlineExceeded"}
 
 
-def strings_of_the_code() -> Iterator[tuple[str, str]]:
-    for path in sorted(SOURCES.rglob("*.py")):
-        if "wellknown" in path.parts:
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value, f"{path.relative_to(SOURCES)}:{node.lineno}"
-
-
 def test_no_module_spells_a_reason_on_its_own() -> None:
     reasons = {definition.name for definition in REASONS} - SHARED
-    assert [place for text, place in strings_of_the_code() if text in reasons] == []
+    found = [
+        f"{path.relative_to(SOURCES)}:{line}"
+        for path in MODULES
+        if "wellknown" not in path.parts
+        for line, text in read(path).strings
+        if text in reasons
+    ]
+    assert found == []
 
 
 def test_every_definition_says_what_it_means_in_whole_sentences() -> None:

@@ -21,7 +21,7 @@ from vcjob.cluster.resources import PartialGroup, PartialJob, PartialPod, Partia
 from vcjob.plan import names
 
 #: `make scale` counts ten thousand too.
-SIZES = (100, 1000, 10_000) if int(os.environ.get("VCJOB_SCALE_PODS", "0")) >= 10_000 else (100, 1000)
+SIZES = (100, 1000, 10_000) if int(os.environ.get("VCJOB_SCALE_PODS", "0")) >= 10_000 else (40, 400)
 #: A few calls may differ; a cost that grows with the Job would be ten times as high at each size.
 SLACK = 1.1
 
@@ -86,7 +86,7 @@ async def _life(size: int) -> Work:
 def test_a_known_pod_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
     """All that is kept of it, the informer's copy and the Job's view, after a whole life; on a real process with
     its buffers see test_scale.py."""
-    count = 2000
+    count = 500
     jobs, cache = JobCache(lambda key, seconds: None), {}
     texts = [
         [_as_sent(index, phase) for index in range(count)] for phase in ("Pending", "Running", "Succeeded")

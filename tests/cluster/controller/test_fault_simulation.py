@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.cluster.controller.harness import KEY, UID, FakeApi, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
@@ -267,7 +268,7 @@ def test_a_command_is_carried_out_once(seed: int) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_pod_is_made_twice_and_the_end_is_the_same(case: str) -> None:
     async def all_of_them() -> None:
-        for seed in range(40):
+        for seed in range(min(40, settings().max_examples)):
             await storm(case, seed)
 
     asyncio.run(all_of_them())

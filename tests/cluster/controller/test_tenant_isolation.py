@@ -241,7 +241,7 @@ async def test_every_expensive_job_gets_a_status(shape: str) -> None:
     assert harness.pods() or state["phase"] == "Failed" or state["reason"]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(expensive_jobs.expensive_jobs(max_size=300))
 def test_any_mixture_of_expensive_shapes_gets_a_status(document: Object) -> None:
     async def reconcile() -> Object:
