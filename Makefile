@@ -14,7 +14,7 @@ FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race mutants cluster cluster-down image chart release reference docs requirements clean
+.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race soak mutants cluster cluster-down image chart release reference docs requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -96,6 +96,10 @@ bench: $(VENV)/.dev  ## the speed claims, as ratios measured in one run
 race: $(VENV)/.dev $(VENV)/.torch  ## compare with Volcano, torchrun and others: QUICK=1 in minutes, ONLY=controller,launcher,waiting,growth
 	@scripts/test-packages
 	$(BIN)/python -m bench.race $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+soak: $(VENV)/.dev  ## long runs that must not grow, with their curves: JOBS=20000 BYTES=10000000000 HOURS=4 ONLY=controller,output,followers
+	@scripts/test-packages
+	$(BIN)/python -m bench.soak
 
 mutants: $(VENV)/.dev  ## mutation testing of the core: SAMPLE=200 of each package, or all
 	@$(BIN)/python scripts/run-mutants $(SAMPLE)

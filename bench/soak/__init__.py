@@ -1,0 +1,1 @@
+"""Long runs that must not grow: the controller, the local supervisor, `logs -f` and the live view (`make soak`)."""
