@@ -153,6 +153,28 @@ def test_a_status_that_volcano_wrote_can_be_read_and_continued() -> None:
     assert decision.status.resources == {"plugin-svc": "svc"}
 
 
+def test_fields_that_a_later_release_has_added_are_ignored() -> None:
+    world = Simulation(job(task("worker", 2))).running()
+    written = world.settle().to_kube()
+    own = json.loads(written["controlledResources"][LIFECYCLE])
+    for part in (own, own["tasks"]["worker"], written, written["state"], written["conditions"][0]):
+        part["later"] = {"of": ["another", "type"]}
+    written["controlledResources"][LIFECYCLE] = json.dumps(own)
+    assert Status.from_kube(written) == world.settle()
+
+
+def test_fields_that_an_earlier_release_did_not_write_are_their_defaults() -> None:
+    world = Simulation(job(task("worker", 2))).running()
+    written = world.settle().to_kube()
+    own = json.loads(written["controlledResources"][LIFECYCLE])
+    del own["spec_digest"]
+    written["controlledResources"][LIFECYCLE] = json.dumps(own)
+    world.stored = json.dumps(written)
+    decision = world.decide()
+    assert not any(isinstance(step, CreatePods) for step in decision.steps)
+    assert decision.status.phase is Phase.RUNNING and decision.status.spec_digest
+
+
 def test_no_status_at_all_is_a_new_job() -> None:
     assert Status.from_kube(None) == Status.from_kube({}) == Status()
 
