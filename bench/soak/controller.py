@@ -66,20 +66,21 @@ def _socket(cluster: Cluster) -> str:
 def _wave(cluster: Cluster, first: int, count: int) -> None:
     """Create Jobs, wait until those with a TTL are gone, and delete the others."""
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: cluster.api.create(JOBS, _job(number)), range(first, first + count)))
+        list(pool.map(lambda number: cluster.api.create(JOBS, job_of(number)), range(first, first + count)))
     _until(lambda: not _exists(cluster, f"{JOBS}?labelSelector=soak%3Dexpires"))
     cluster.api.request("DELETE", f"{JOBS}?labelSelector={DELETED.replace('=', '%3D')}")
 
 
-def _job(number: int) -> Object:
+def job_of(number: int, after: str = "100ms") -> Object:
+    """The Job of a number: what it runs, and how it is removed. Its pods run for `after`."""
     name = f"soak-{number}"
     if number % 10 == 0:
-        document = trio(name, after="100ms")
+        document = trio(name, after=after)
     elif number % 10 == 1:
         policies = [{"event": "PodFailed", "action": "RestartJob"}]
-        document = job(name, task("worker", 1, after="100ms", code=1), policies=policies, maxRetry=1)
+        document = job(name, task("worker", 1, after=after, code=1), policies=policies, maxRetry=1)
     else:
-        document = job(name, task("worker", 1, after="100ms"))
+        document = job(name, task("worker", 1, after=after))
     # Every kind of Job ends both ways.
     if number // 10 % 2:
         document["metadata"]["labels"] = {"soak": "deleted"}
