@@ -10,6 +10,7 @@ from tests.admission.cases import admitted, container, errors, job, refused, tas
 from tests.admission.expensive_jobs import bad_label_keys, unknown_flags
 from vcjob.admission import admit, check_limits, limits, review
 from vcjob.plugins import registry
+from vcjob.spec.document import Document
 
 
 def tasks(count: int) -> list[dict[str, Any]]:
@@ -97,7 +98,16 @@ def test_nesting_without_end_is_refused() -> None:
     for _ in range(100_000):
         nested = [nested]
     (problem,) = check_limits({"spec": nested})
-    assert "nested too deeply" in problem.message
+    assert "nested deeper than 100 levels" in problem.message
+
+
+@pytest.mark.parametrize(("levels", "allowed"), [(98, True), (99, False)])
+def test_the_limit_of_nesting_is_that_of_a_file(levels: int, allowed: bool) -> None:
+    nested: Any = {}
+    for _ in range(levels):
+        nested = {"a": nested}
+    doc = {"spec": nested}
+    assert (not check_limits(doc)) == allowed == (not Document.of(doc).problems)
 
 
 def test_an_update_may_not_cross_a_limit() -> None:

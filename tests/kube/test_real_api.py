@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from tests.kube.api.test_codec import nested
 from tests.kube.cutting_proxy import CuttingProxy
 from tests.testbed.cluster import Cluster
 from vcjob.kube.api.client import Client
@@ -206,6 +207,41 @@ async def test_an_informer_follows_the_server_and_waits_for_its_own_writes(
         found = informer.get("mine", namespace)
         assert found is not None
         assert found.data == {"k": "v"}
+
+
+@pytest.mark.parametrize("settings", [STREAMED, PAGED], ids=["streamed", "paged"])
+async def test_managed_fields_of_thousands_of_levels_do_not_stop_an_informer(
+    client: Client, namespace: str, settings: WatchSettings
+) -> None:
+    """The API server stores what any user writes there, up to 10,000 levels, and sends it to every watch."""
+    levels = 3_000
+    path = CONFIG_MAPS.path(namespace)
+
+    async def create_deep(name: str) -> None:
+        entry = f'{{"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{nested(levels)}}}'
+        meta = f'{{"name":"{name}","labels":{{"test":"yes"}},"managedFields":[{entry}]}}'
+        body = f'{{"apiVersion":"v1","kind":"ConfigMap","metadata":{meta}}}'.encode()
+        made = await client.create(MAPS, body, namespace)
+        assert made.metadata.name == name
+        stored = await client.raw(f"{path}/{name}")
+        assert nested(levels).encode() in stored, "the server keeps every level"
+
+    await client.create(MAPS, config_map("first"), namespace)
+    await create_deep("deep")
+    informer = Informer(client, MAPS, namespace=namespace, labels="test=yes", settings=settings)
+    running = asyncio.create_task(informer.run())
+    try:
+        async with asyncio.timeout(60):
+            await informer.synced.wait()
+            assert {found.metadata.name for found in informer} == {"first", "deep"}
+            await create_deep("deep-too")
+            last = await client.create(MAPS, config_map("last"), namespace)
+            await informer.wait_seen(last.metadata.resource_version)
+        assert {found.metadata.name for found in informer} == {"first", "deep", "deep-too", "last"}
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_the_first_list_is_streamed_if_the_server_supports_it(client: Client, namespace: str) -> None:

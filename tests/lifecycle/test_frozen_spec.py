@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.lifecycle.simulation import Simulation, job, task, torch_job
@@ -18,6 +19,15 @@ CHANGES: dict[str, dict[str, Any]] = {
         "tasks": [task("worker", 3, template={"spec": {"containers": [{"name": "c", "image": "x"}]}})]
     },
     "two million replicas": {"tasks": [task("worker", 2_000_000)]},
+    "three hundred containers": {
+        "tasks": [
+            task(
+                "worker",
+                3,
+                template={"spec": {"containers": [{"name": f"c{n}", "image": "x"} for n in range(300)]}},
+            )
+        ]
+    },
 }
 
 
@@ -40,6 +50,16 @@ def test_a_forbidden_update_pauses_the_job_until_it_is_undone(change: dict[str, 
     world.job = spec
     world.settle()
     assert world.phase == "Terminated", "the Command waited for the spec to be valid again"
+
+
+@pytest.mark.parametrize("digest", ["", "0:abc"], ids=["none", "of-another-format"])
+def test_a_limit_is_enforced_on_a_job_whose_status_has_no_digest(digest: str) -> None:
+    """As of one that Volcano started, or an earlier version: nothing but the limit says that the spec is wrong."""
+    started = Simulation(job()).running().status
+    large = job(policies=[{"exitCode": 1 + number % 255, "action": "AbortJob"} for number in range(301)])
+    problem = spec_problem(large, msgspec.structs.replace(started, spec_digest=digest))
+    assert problem is not None
+    assert "spec.policies: there are 301 policies; at most 300 are allowed" in problem.message
 
 
 def test_an_allowed_update_keeps_the_digest() -> None:

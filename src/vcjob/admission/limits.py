@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from vcjob.spec.document import MAX_DEPTH, too_deep
 from vcjob.spec.problem import Path, Problem, error
 
 
@@ -61,6 +62,8 @@ MAX_CONTAINERS = _limit(
 MAX_PLUGINS = _limit("Plugins of a Job", 50, "vcjob has three; the others come from installed packages.")
 MAX_ARGUMENTS = _limit("Arguments of one plugin", 100, "The built-in plugins know ten flags at most.")
 
+_limit("Levels of nesting in a Job", MAX_DEPTH, "The deepest field of a pod template has about 20.")
+
 #: Problems that a caller gets to see; the last one says how many more there are.
 MAX_PROBLEMS = 100
 #: Errors after which checking stops. Warnings are only counted: a later error still refuses the Job.
@@ -73,8 +76,20 @@ _NOT_COUNTED = frozenset({"status"})
 
 def check_limits(doc: Mapping[str, Any]) -> list[Problem]:
     """Every hard limit that the Job exceeds; linear in the size of the document."""
+    if _is_too_deep(doc):
+        return [too_deep(())]
     spec = _mapping(doc.get("spec"))
     return [*_size(doc), *_tasks(spec), *_job_lists(spec)]
+
+
+def _is_too_deep(doc: Mapping[str, Any]) -> bool:
+    level: list[Any] = [doc]
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+    return bool(level)
 
 
 def _size(doc: Mapping[str, Any]) -> Iterator[Problem]:
@@ -82,11 +97,7 @@ def _size(doc: Mapping[str, Any]) -> Iterator[Problem]:
     metadata = written.get("metadata")
     if isinstance(metadata, dict):
         written["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
-    try:
-        size = len(msgspec.json.encode(written))
-    except RecursionError:
-        yield error((), "the Job is nested too deeply", "no Job needs that many levels; check the brackets")
-        return
+    size = len(msgspec.json.encode(written))
     if size > MAX_BYTES:
         yield error(
             (),

@@ -12,7 +12,7 @@ import hashlib
 import json
 from weakref import WeakKeyDictionary
 
-from vcjob.admission.limits import MAX_REPLICAS
+from vcjob.admission.limits import check_limits
 from vcjob.admission.update import frozen_spec
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.status import Status
@@ -23,6 +23,7 @@ from vcjob.wellknown import reasons
 FORMAT = "1"
 
 _known: WeakKeyDictionary[Job, str] = WeakKeyDictionary()
+_exceeded: WeakKeyDictionary[Job, str] = WeakKeyDictionary()
 
 
 def spec_digest(job: Job) -> str:
@@ -36,13 +37,29 @@ def spec_digest(job: Job) -> str:
     return digest
 
 
+def _limit_exceeded(job: Job) -> str:
+    """The first hard limit that the Job exceeds, or nothing; computed once for each Job object."""
+    exceeded = _exceeded.get(job)
+    if exceeded is None:
+        problem = next(iter(check_limits(job.doc)), None)
+        exceeded = (
+            ""
+            if problem is None
+            else f"{problem.path}: {problem.message}"
+            if problem.path
+            else problem.message
+        )
+        _exceeded[job] = exceeded
+    return exceeded
+
+
 def spec_problem(job: Job, status: Status) -> Blocked | None:
     """Why a Job that was started must not continue with the spec that it has now; None where it may."""
-    if job.replicas > MAX_REPLICAS:
+    exceeded = _limit_exceeded(job)
+    if exceeded:
         return Blocked(
             reasons.INVALID_UPDATE,
-            f"the Job has {job.replicas} replicas, and the limit is {MAX_REPLICAS}: it is paused; "
-            "its pods are left alone until spec.tasks[*].replicas is lowered",
+            f"{exceeded}: the Job is paused; its pods are left alone until it is within the limit",
         )
     if status.spec_digest.startswith(f"{FORMAT}:") and status.spec_digest != spec_digest(job):
         return Blocked(

@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
-from typing import Any
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from tests.kube.api.test_codec import config_map
 from tests.kube.fake_api import FakeApi, refuse, status
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.lines import LineSplitter
-from vcjob.kube.api.objects import Meta
-from vcjob.kube.api.resources import PODS
-from vcjob.kube.controller.watch import Batch, Change, Follower, Snapshot, WatchSettings, follow
+from vcjob.kube.api.objects import Meta, MetadataReader
+from vcjob.kube.api.resources import CONFIG_MAPS, PODS, Resource
+from vcjob.kube.controller.watch import (
+    INITIAL_EVENTS_END,
+    Batch,
+    Change,
+    Follower,
+    Snapshot,
+    WatchSettings,
+    follow,
+)
 from vcjob.kube.errors import Forbidden, NotFound, Unreachable
 
 QUICK = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=5.0)
@@ -58,6 +67,42 @@ class Reader:
                     self.state[name] = change.object.get("x", "")
         self.version = step.resource_version
         return step
+
+
+class DeepWatch:
+    """Sends one deep object in the first list and one more later, each between ordinary ones."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    @asynccontextmanager
+    async def open_watch(self, *_: Any, **__: Any) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        yield self._pieces()
+
+    async def _pieces(self) -> AsyncIterator[list[bytes]]:
+        end = {"metadata": {"resourceVersion": "3", "annotations": {INITIAL_EVENTS_END: "true"}}}
+        bookmark = json.dumps({"type": "BOOKMARK", "object": end}).encode() + b"\n"
+        yield [self._line("a", 1), self._line("deep", 9_990), self._line("b", 1), bookmark]
+        yield [self._line("c", 1), self._line("deeper", 9_990), self._line("d", 1)]
+        await asyncio.Event().wait()
+
+    def _line(self, name: str, levels: int) -> bytes:
+        self.sent += 1
+        return (
+            f'{{"type":"ADDED","object":{config_map(name, levels).replace("7", str(self.sent))}}}\n'.encode()
+        )
+
+
+@pytest.mark.parametrize("kind", [CONFIG_MAPS, CONFIG_MAPS.read_as(Strict)], ids=["documents", "structs"])
+async def test_a_deeply_nested_object_is_read_like_any_other(kind: Resource[Any]) -> None:
+    """One ConfigMap of any user stopped every informer, and with it the controller, for everybody."""
+    name_of = MetadataReader(kind.model).key
+    async with asyncio.timeout(30), aclosing(follow(cast(Client, DeepWatch()), kind)) as steps:
+        first, _bookmark, second = await anext(steps), await anext(steps), await anext(steps)
+    assert isinstance(first, Snapshot) and isinstance(second, Batch)
+    assert [name_of(found)[1] for found in first.items] == ["a", "deep", "b"]
+    assert [name_of(change.object)[1] for change in second.changes] == ["c", "deeper", "d"]
+    assert second.resource_version == "6"
 
 
 @pytest.mark.parametrize("settings", [QUICK, PAGED], ids=["streamed", "paged"])

@@ -10,7 +10,7 @@ from typing import Any
 from vcjob.admission import admit, defaults
 from vcjob.cluster.controller.offload import LARGE_PODS, LARGE_SPEC_BYTES
 from vcjob.errors import VcjobError
-from vcjob.lifecycle.frozen_spec import spec_problem
+from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
 from vcjob.lifecycle.status import Status
 from vcjob.plugins.registry import open_plugins
 from vcjob.spec.job import Job
@@ -37,6 +37,14 @@ def is_large(document: dict[str, Any], spec_bytes: int) -> bool:
 
 
 def admit_job(document: dict[str, Any], known: Job | None, status: Status) -> Job:
+    """The admitted Job; what every decision about it needs to know of its spec is computed here, off the event loop."""
+    job = _admitted(document, known, status)
+    spec_problem(job, status)
+    spec_digest(job)
+    return job
+
+
+def _admitted(document: dict[str, Any], known: Job | None, status: Status) -> Job:
     """The Job with its defaults. A Job that has not started, and a change of one that we know, is checked as the
     webhook would check it. A Job that was started before this process is taken as it is: it keeps its meaning, even if
     a later version would reject it. `known` is the Job as it was admitted before."""

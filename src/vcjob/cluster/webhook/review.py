@@ -15,6 +15,7 @@ from vcjob.admission import Admission, admit
 from vcjob.admission.patch import json_patch
 from vcjob.admission.review import Queues
 from vcjob.cluster.resources import JOB_GROUP
+from vcjob.kube.api.codec import decode_nested_now
 from vcjob.spec.job import KIND
 from vcjob.spec.problem import Problem
 
@@ -61,16 +62,12 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 def answer(body: bytes, purpose: Purpose, *, queues: Queues | None = None) -> bytes:
     """The AdmissionReview that answers `body`. `queues` are the cluster's Queues, where it has any."""
-    try:
-        request = _read(body)
-        return _encode(_respond(request, purpose, queues))
-    except RecursionError as error:
-        raise Malformed("the document is nested too deeply") from error
+    return _encode(_respond(_read(body), purpose, queues))
 
 
 def _read(body: bytes) -> _Request:
     try:
-        review = _decode(body)
+        review = decode_nested_now(_decode, body)
     except (msgspec.MsgspecError, ValueError) as error:
         raise Malformed(f"this is not an AdmissionReview: {error}") from error
     if review.api_version != API_VERSION or review.kind != "AdmissionReview":

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Unpack
 
 import msgspec
 
-from vcjob.kube.api.codec import Body, RawPage, decode_page, decoder_for, encode, query
+from vcjob.kube.api.codec import Body, RawPage, decode_nested, decode_page, decoder_for, encode, query
 from vcjob.kube.api.lines import lines_of
 from vcjob.kube.api.objects import is_same_object
 from vcjob.kube.api.options import (
@@ -91,7 +91,7 @@ class Client:
         **options: Unpack[RequestOptions],
     ) -> T:
         path = resource.path(namespace, name, subresource)
-        return self._decode(resource, await self._get(path, resource.plural, **options), path)
+        return await self._decode(resource, await self._get(path, resource.plural, **options), path)
 
     async def list_at(
         self, resource: Resource[T], namespace: str | None = None, **selectors: Unpack[Selectors]
@@ -142,7 +142,7 @@ class Client:
                 accept=PARTIAL_LIST if resource.metadata_only else "",
             )
             try:
-                page = decode_page(await self.transport.send(request))
+                page = await decode_nested(decode_page, await self.transport.send(request))
             except msgspec.MsgspecError as error:
                 raise InvalidResponse(f"the list at {path} is invalid: {error}") from error
             yield page
@@ -163,7 +163,7 @@ class Client:
         idempotent = b'"generateName":' not in encoded
         request = self._write("POST", "create", resource, path, encoded, idempotent=idempotent, **options)
         try:
-            return self._decode(resource, await self.transport.send(request), path)
+            return await self._decode(resource, await self.transport.send(request), path)
         except AlreadyExists as error:
             metadata = msgspec.json.decode(encoded, type=_WithMetadata).metadata
             name = metadata.get("name")
@@ -171,9 +171,10 @@ class Client:
                 raise
             own_path = resource.path(namespace, name)
             found = await self._get(own_path, resource.plural)
-            if not is_same_object(msgspec.json.decode(found, type=_WithMetadata).metadata, metadata):
+            same = await decode_nested(decoder_for(_WithMetadata).decode, found)
+            if not is_same_object(same.metadata, metadata):
                 raise
-            return self._decode(resource, found, own_path)
+            return await self._decode(resource, found, own_path)
 
     async def replace(
         self,
@@ -188,7 +189,7 @@ class Client:
         """Replace an object. With a resourceVersion in `body`, Conflict if the object has changed since."""
         path = resource.path(namespace, name, subresource)
         request = self._write("PUT", "update", resource, path, body, **options)
-        return self._decode(resource, await self.transport.send(request), path)
+        return await self._decode(resource, await self.transport.send(request), path)
 
     async def patch(
         self,
@@ -213,7 +214,7 @@ class Client:
             idempotent=kind != "json",  # a JSON patch may append: applied twice, it would append twice
             **options,
         )
-        return self._decode(resource, await self.transport.send(request), path)
+        return await self._decode(resource, await self.transport.send(request), path)
 
     async def apply(
         self,
@@ -231,7 +232,7 @@ class Client:
         request = self._write(
             "PATCH", "patch", resource, path, body, content_type=APPLY_TYPE, force=force, dry_run=dry_run
         )
-        return self._decode(resource, await self.transport.send(request), path)
+        return await self._decode(resource, await self.transport.send(request), path)
 
     async def delete(
         self,
@@ -393,8 +394,8 @@ class Client:
             **options,
         )
 
-    def _decode(self, resource: Resource[T], body: bytes, path: str) -> T:
+    async def _decode(self, resource: Resource[T], body: bytes, path: str) -> T:
         try:
-            return decoder_for(resource.model).decode(body)
+            return await decode_nested(decoder_for(resource.model).decode, body)
         except msgspec.MsgspecError as error:
             raise InvalidResponse(f"the {resource.kind} at {path} is invalid: {error}") from error

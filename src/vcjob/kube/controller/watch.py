@@ -16,7 +16,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack
 import msgspec
 
 from vcjob.kube.api.client import Client
-from vcjob.kube.api.codec import decoder_for, query
+from vcjob.kube.api.codec import cut_nesting, decoder_for, query
 from vcjob.kube.api.lines import LineSplitter
 from vcjob.kube.api.objects import Key, MetadataReader
 from vcjob.kube.api.resources import Resource
@@ -194,8 +194,12 @@ class Follower(Generic[T]):
                 changes: list[Change[T]] = []
                 failure: KubeError | None = None
                 for line in lines:
+                    taken = changes if listing is None else listing
                     try:
-                        ends_list = self._take(line, changes if listing is None else listing)
+                        try:
+                            ends_list = self._take(line, taken)
+                        except RecursionError:
+                            ends_list = self._take(await asyncio.to_thread(cut_nesting, line), taken)
                     except KubeError as error:
                         failure = error
                         break
@@ -264,11 +268,11 @@ class Follower(Generic[T]):
             self._version = self._version_of(found)
         return False
 
-    def _skip(self, raw: msgspec.Raw, error: msgspec.MsgspecError) -> None:
+    def _skip(self, raw: msgspec.Raw, error: Exception) -> None:
         """Report an object that does not fit our type and continue without it."""
         try:
             metadata = msgspec.json.decode(raw, type=dict[str, Any]).get("metadata") or {}
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             metadata = {}
         where = f"{metadata.get('namespace', '')}/{metadata.get('name', '?')}"
         if self._version is not None and metadata.get("resourceVersion"):
@@ -296,7 +300,7 @@ class Follower(Generic[T]):
                 for raw in page.items or []:
                     try:
                         items.append(self._decode(raw))
-                    except msgspec.MsgspecError as error:
+                    except (msgspec.MsgspecError, RecursionError) as error:
                         self._skip(raw, error)
                 version = page.metadata.resource_version
         self._version = version

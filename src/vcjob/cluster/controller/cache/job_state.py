@@ -16,6 +16,7 @@ from vcjob.cluster.controller.cache.pending_reasons import PodCauses
 from vcjob.cluster.controller.cache.pod_tracker import PodTracker
 from vcjob.cluster.controller.cache.retry_state import RetryState
 from vcjob.cluster.resources import PartialJob
+from vcjob.kube.api.codec import decode_nested_now
 from vcjob.kube.api.objects import version_number
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.status import Status
@@ -179,7 +180,7 @@ class JobState:
             "apiVersion": API_VERSION,
             "kind": KIND,
             "metadata": {key: value for key, value in fields.items() if value is not None},
-            "spec": msgspec.json.decode(self.resource.spec) or {},
+            "spec": decode_nested_now(msgspec.json.decode, bytes(self.resource.spec)) or {},
         }
 
     def status_document(self) -> dict[str, Any]:
