@@ -14,7 +14,7 @@ FAST_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster test-fast test-pythons storm cluster-storm scale conformance check format bench race soak mutants cluster cluster-down image chart release reference docs requirements clean
+.PHONY: help install demo test test-cluster test-kubernetes test-fast test-pythons storm cluster-storm scale conformance check format bench race soak mutants cluster cluster-down image chart release reference docs requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -60,6 +60,10 @@ test: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## real processes, real
 test-cluster: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## builds a real Kubernetes and Volcano (once) and runs every cluster test
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests cluster
+
+test-kubernetes: $(VENV)/.dev  ## the controller's tests on another Kubernetes: VERSION=1.33|1.34|1.35|1.36 TESTS=paths
+	@scripts/test-packages
+	@$(BIN)/python scripts/run-tests kubernetes $(or $(VERSION),1.33) $(TESTS)
 
 test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
 	$(PYTEST) -q -n $(FAST_WORKERS) -m 'not torch and not cluster and not slow'

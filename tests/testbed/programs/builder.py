@@ -96,7 +96,7 @@ def _is_built(family: Family) -> bool:
 @cache
 def family_folder(family: Family) -> Path:
     inputs = hashlib.sha256()
-    for file in sorted((PACKAGE / "go" / family.name).iterdir()):
+    for file in sorted((PACKAGE / "go" / family.folder).iterdir()):
         inputs.update(file.read_bytes())
     patch = inspect.getsource(family.prepare) if family.prepare else ""
     inputs.update(
@@ -144,7 +144,7 @@ def _build(family: Family, name: str) -> None:
 
 def _publish_data(family: Family) -> None:
     go = find_go()
-    source = _module_folder(go, PACKAGE / "go" / family.name, family.data_module)
+    source = _module_folder(go, PACKAGE / "go" / family.folder, family.data_module)
     for inside, name in family.data.items():
         target = family_folder(family) / name
         if target.exists():
@@ -158,7 +158,7 @@ def _publish_data(family: Family) -> None:
 def _module_copy(family: Family, go: str, workplace: Path) -> Path:
     """A private copy of the module folder: nothing that Go or a patch writes reaches the repository."""
     folder = workplace / family.name
-    shutil.copytree(PACKAGE / "go" / family.name, folder)
+    shutil.copytree(PACKAGE / "go" / family.folder, folder)
     if family.prepare:
         family.prepare(folder, lambda module: _module_folder(go, folder, module))
     return folder

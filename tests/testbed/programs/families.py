@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-KUBERNETES_VERSION = "v1.35.4"
+# The newest four minors; ``programs.pin`` writes the module of each one. VCJOB_TESTBED_KUBERNETES=1.33 selects another
+# than the default for the whole process.
+KUBERNETES_VERSIONS = {"1.33": "v1.33.13", "1.34": "v1.34.4", "1.35": "v1.35.4", "1.36": "v1.36.3"}
+DEFAULT_KUBERNETES = "1.35"
+KUBERNETES_MINOR = os.environ.get("VCJOB_TESTBED_KUBERNETES") or DEFAULT_KUBERNETES
+if KUBERNETES_MINOR not in KUBERNETES_VERSIONS:
+    raise SystemExit(
+        f"VCJOB_TESTBED_KUBERNETES is {KUBERNETES_MINOR!r}; it can be {', '.join(KUBERNETES_VERSIONS)}"
+    )
+KUBERNETES_VERSION = KUBERNETES_VERSIONS[KUBERNETES_MINOR]
 VOLCANO_VERSION = "v1.15.1"
 VOLCANO_APIS_VERSION = "v1.14.0"
 
@@ -19,6 +29,8 @@ class Family:
 
     name: str
     programs: Mapping[str, str]
+    # The folder under ``go/`` where it differs from the name.
+    source: str = ""
     linker_flags: str = ""
     # Data files that tests need beside the programs: path inside a module -> name in the cache.
     data: Mapping[str, str] = field(default_factory=dict)
@@ -27,6 +39,10 @@ class Family:
     prepare: Callable[[Path, Callable[[str], Path]], None] | None = None
     # Test programs (``go test -c``), built only when asked for by name.
     test_programs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        return self.source or self.name
 
 
 def _add_the_missing_constant(folder: Path, module_folder: Callable[[str], Path]) -> None:
@@ -51,9 +67,11 @@ def _add_the_missing_constant(folder: Path, module_folder: Callable[[str], Path]
 _K8S = "k8s.io/kubernetes/cmd"
 _VOLCANO = "volcano.sh/volcano"
 
-FAMILIES: tuple[Family, ...] = (
-    Family("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
-    Family(
+
+def kubernetes(minor: str) -> Family:
+    """The programs of one Kubernetes minor; the cache keeps every version apart because its module's hashes differ."""
+    version = KUBERNETES_VERSIONS[minor]
+    return Family(
         "kubernetes",
         {
             name: f"{_K8S}/{name}"
@@ -66,11 +84,17 @@ FAMILIES: tuple[Family, ...] = (
                 "kube-proxy",
             )
         },
+        source="" if minor == DEFAULT_KUBERNETES else f"kubernetes-{minor}",
         linker_flags=(
-            f"-X {_VERSION_PACKAGE}.gitVersion={KUBERNETES_VERSION} -X {_VERSION_PACKAGE}.gitMajor=1 "
-            f"-X {_VERSION_PACKAGE}.gitMinor={KUBERNETES_VERSION.split('.')[1]} -X {_VERSION_PACKAGE}.gitTreeState=clean"
+            f"-X {_VERSION_PACKAGE}.gitVersion={version} -X {_VERSION_PACKAGE}.gitMajor=1 "
+            f"-X {_VERSION_PACKAGE}.gitMinor={minor.split('.')[1]} -X {_VERSION_PACKAGE}.gitTreeState=clean"
         ),
-    ),
+    )
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
+    kubernetes(KUBERNETES_MINOR),
     Family("coredns", {"coredns": "."}),
     Family("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
     Family(

@@ -43,7 +43,7 @@ class _Fetching(threading.Thread):
                 # To list the dependencies Go must have their sources, and no more than those.
                 self._running = subprocess.Popen(
                     ["nice", "-n", "10", go, "list", "-deps", *family.programs.values()],
-                    cwd=PACKAGE / "go" / family.name,
+                    cwd=PACKAGE / "go" / family.folder,
                     env=go_environment(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

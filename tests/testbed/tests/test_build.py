@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.testbed.images.archive import pack_layer, write_image, write_layer
-from tests.testbed.paths import PACKAGE
+from tests.testbed.paths import PACKAGE, REPOSITORY
 from tests.testbed.programs import builder as build
 from tests.testbed.programs import families
 
@@ -39,6 +43,35 @@ def test_a_build_that_fails_half_way_leaves_nothing_in_the_cache(
     with pytest.raises(build.BuildFailed, match="out of memory"):
         build.program("etcd")
     assert [path.name for path in empty_cache.rglob("*") if path.is_file()] == [".lock"]
+
+
+@pytest.mark.parametrize("minor", families.KUBERNETES_VERSIONS)
+def test_every_kubernetes_minor_is_pinned_to_one_version_of_all_its_modules(minor: str) -> None:
+    family, version = families.kubernetes(minor), families.KUBERNETES_VERSIONS[minor]
+    folder = PACKAGE / "go" / family.folder
+    go_mod, sums = (folder / "go.mod").read_text(), (folder / "go.sum").read_text()
+    assert f"k8s.io/kubernetes {version} // indirect" in go_mod
+    assert f"k8s.io/kubernetes {version} h1:" in sums
+    replaced = re.findall(r"k8s\.io/[a-z-]+ => k8s\.io/[a-z-]+ (\S+)", go_mod)
+    assert len(replaced) > 20 and set(replaced) == {version.replace("v1.", "v0.", 1)}
+
+
+def test_every_kubernetes_minor_has_a_place_of_its_own_in_the_cache() -> None:
+    places = {build.family_folder(families.kubernetes(minor)) for minor in families.KUBERNETES_VERSIONS}
+    assert len(places) == len(families.KUBERNETES_VERSIONS) >= 4
+
+
+def test_an_unknown_kubernetes_minor_is_refused_with_the_known_ones() -> None:
+    command = [sys.executable, "-c", "import tests.testbed.programs.families"]
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, "VCJOB_TESTBED_KUBERNETES": "1.2"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "VCJOB_TESTBED_KUBERNETES is '1.2'; it can be 1.33, 1.34, 1.35, 1.36" in done.stderr
 
 
 def test_two_builders_build_once(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
