@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.lifecycle.simulation import START, job, task
+from vcjob.admission import limits
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 from vcjob.lifecycle.observed import Command, Observed
@@ -145,8 +146,12 @@ def tasks_alone(size: int) -> Job:
         (tasks_alone, "gone"),
     ],
 )
-def test_the_work_grows_no_faster_than_the_tasks(make: Callable[[int], Job], phase: str) -> None:
+def test_the_work_grows_no_faster_than_the_tasks(
+    make: Callable[[int], Job], phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first decision, and one after all pods that it created have changed, in every task."""
+    for limit in ("MAX_TASKS", "MAX_DEPENDENCIES", "MAX_BYTES"):  # a Job above them is not decided about
+        monkeypatch.setattr(limits, limit, 10**9)
     counts = []
     for size in SIZES:
         the_job, observed, status = make(size), Observed(), Status()
@@ -162,6 +167,7 @@ def test_the_work_grows_no_faster_than_the_tasks(make: Callable[[int], Job], pha
             if isinstance(step, CreatePods):
                 observed.put(PodFact(step.task, 0, step.task, ready=True))
         decide_once(START)
+        assert observed.pods
         for pod in list(observed.pods.values()):
             if phase == "gone":
                 observed.drop(pod.uid)

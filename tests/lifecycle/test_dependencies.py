@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lifecycle.simulation import Simulation, job, task
+from vcjob.admission.limits import MAX_TASKS
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import CreatePods, KillPods
@@ -210,13 +211,13 @@ def test_layers_of_tasks_start_one_after_the_other(iteration: str) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_long_chain_of_tasks_gets_a_status_and_fails_when_its_start_does(first: bool) -> None:
-    names = [f"t{number}" for number in range(2_000)]
+    names = [f"t{number}" for number in range(MAX_TASKS)]
     tasks = [task(names[0], 1)]
     tasks += [task(name, 1, dependsOn={"name": [names[place]]}) for place, name in enumerate(names[1:])]
     world = Simulation(job(*(tasks if first else reversed(tasks))))
     world.tick()
     assert (world.phase, set(world.attempts())) == ("Pending", {"t0-0"})
-    assert "and 1994 more" in world.status.state.message
+    assert f"and {MAX_TASKS - 6} more" in world.status.state.message
     world.set_pod("t0", 0, "Failed", 1)
     world.tick()
     assert (world.phase, world.status.state.reason) == ("Failed", "DependencyFailed")

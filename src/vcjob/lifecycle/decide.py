@@ -105,21 +105,24 @@ def _mark_pods_begun(context: DecisionContext) -> None:
 
 
 def _set_counters(context: DecisionContext) -> None:
-    tasks = context.tasks
-    counts = {name: state.counts() for name, state in tasks.items()}
-    total = {
-        phase: sum(task.get(phase, 0) for task in counts.values())
-        for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-    }
+    total = dict.fromkeys(("Pending", "Running", "Succeeded", "Failed", "Unknown"), 0)
+    by_task: dict[str, dict[str, int]] = {}
+    terminating = 0
+    for name, state in context.tasks.items():
+        terminating += state.terminating
+        if counts := state.counts():
+            by_task[name] = counts
+            for phase, count in counts.items():
+                total[phase] += count
     context.update(
         min_available=context.rules.min_available,
-        task_counts={name: of_task for name, of_task in counts.items() if of_task},
+        task_counts=by_task,
         pending=total["Pending"],
         running=total["Running"],
         succeeded=total["Succeeded"],
         failed=total["Failed"],
         unknown=total["Unknown"],
-        terminating=sum(state.terminating for state in tasks.values()),
+        terminating=terminating,
     )
 
 

@@ -86,12 +86,19 @@ class DecisionContext:
 
     def update(self, **changes: object) -> None:
         """Change fields of the status; the status stays the same object where nothing differs."""
-        if any(getattr(self.status, name) != value for name, value in changes.items()):
-            self.status = msgspec.structs.replace(self.status, **changes)
+        status = self.status
+        for name, value in changes.items():
+            if getattr(status, name) != value:
+                self.status = msgspec.structs.replace(status, **changes)
+                return
 
     def save_tasks(self, memories: dict[str, TaskMemory]) -> None:
         known = self.status.tasks
-        changed = {name: memory for name, memory in memories.items() if memory != known.get(name)}
+        changed = {
+            name: memory
+            for name, memory in memories.items()
+            if (before := known.get(name)) is not memory and before != memory
+        }
         if changed:
             self.status = msgspec.structs.replace(self.status, tasks={**known, **changed})
 

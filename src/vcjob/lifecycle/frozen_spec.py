@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from vcjob.admission.limits import check_limits
@@ -22,46 +23,41 @@ from vcjob.wellknown import reasons
 #: Changes whenever the same Job would get another digest. A digest of another format is replaced, not compared.
 FORMAT = "1"
 
-_known: WeakKeyDictionary[Job, str] = WeakKeyDictionary()
-_exceeded: WeakKeyDictionary[Job, str] = WeakKeyDictionary()
+#: The digest of each Job, or the limit that it exceeds.
+_known: WeakKeyDictionary[Job, tuple[str, str]] = WeakKeyDictionary()
 
 
 def spec_digest(job: Job) -> str:
-    """The digest of what may not change in an admitted Job; the same for documents that mean the same.
-
-    Computed once for each Job object, which never changes."""
-    digest = _known.get(job)
-    if digest is None:
-        text = json.dumps(frozen_spec(job.doc), sort_keys=True, separators=(",", ":"), default=str)
-        digest = _known[job] = f"{FORMAT}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    return digest
+    """The digest of what may not change in an admitted Job; the same for documents that mean the same."""
+    return _examined(job)[0]
 
 
-def _limit_exceeded(job: Job) -> str:
-    """The first hard limit that the Job exceeds, or nothing; computed once for each Job object."""
-    exceeded = _exceeded.get(job)
-    if exceeded is None:
-        problem = next(iter(check_limits(job.doc)), None)
-        exceeded = (
-            ""
-            if problem is None
-            else f"{problem.path}: {problem.message}"
-            if problem.path
-            else problem.message
-        )
-        _exceeded[job] = exceeded
-    return exceeded
+def _examined(job: Job) -> tuple[str, str]:
+    """The digest and nothing, or nothing and the first hard limit that the Job exceeds. Computed once for each Job object, which
+    never changes."""
+    found = _known.get(job)
+    if found is None:
+        exceeded = [
+            f"{problem.path}: {problem.message}".removeprefix(": ") for problem in check_limits(job.doc)
+        ]
+        found = _known[job] = ("", exceeded[0]) if exceeded else (_digest(job.doc), "")
+    return found
+
+
+def _digest(doc: dict[str, Any]) -> str:
+    text = json.dumps(frozen_spec(doc), sort_keys=True, separators=(",", ":"), default=str)
+    return f"{FORMAT}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def spec_problem(job: Job, status: Status) -> Blocked | None:
     """Why a Job that was started must not continue with the spec that it has now; None where it may."""
-    exceeded = _limit_exceeded(job)
+    digest, exceeded = _examined(job)
     if exceeded:
         return Blocked(
             reasons.INVALID_UPDATE,
             f"{exceeded}: the Job is paused; its pods are left alone until it is within the limit",
         )
-    if status.spec_digest.startswith(f"{FORMAT}:") and status.spec_digest != spec_digest(job):
+    if status.spec_digest.startswith(f"{FORMAT}:") and status.spec_digest != digest:
         return Blocked(
             reasons.INVALID_UPDATE,
             "the spec was changed in fields that cannot change after creation: the Job is paused; "

@@ -85,14 +85,20 @@ class IndexSet:
     def below(self, stop: int) -> IndexSet:
         return IndexSet(self.mask & ((1 << stop) - 1))
 
+    # Most sets of a Job are empty: an operand is returned where it is the result.
+
     def __or__(self, other: IndexSet) -> IndexSet:
-        return IndexSet(self.mask | other.mask)
+        if not other.mask:
+            return self
+        return IndexSet(self.mask | other.mask) if self.mask else other
 
     def __and__(self, other: IndexSet) -> IndexSet:
-        return IndexSet(self.mask & other.mask)
+        if not other.mask:
+            return other
+        return IndexSet(self.mask & other.mask) if self.mask else self
 
     def __sub__(self, other: IndexSet) -> IndexSet:
-        return IndexSet(self.mask & ~other.mask)
+        return IndexSet(self.mask & ~other.mask) if self.mask and other.mask else self
 
     def __contains__(self, index: int) -> bool:
         return bool(self.mask >> index & 1)
@@ -108,7 +114,7 @@ class IndexSet:
             yield from range(first, last + 1)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, IndexSet) and self.mask == other.mask
+        return self is other or (isinstance(other, IndexSet) and self.mask == other.mask)
 
     def __hash__(self) -> int:
         return hash(self.mask)

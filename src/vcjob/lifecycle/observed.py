@@ -31,6 +31,12 @@ class Command(msgspec.Struct, frozen=True):
     action: str
 
 
+_INDEX_SETS = (
+    "present", "pending", "running", "ready", "succeeded", "failed", "unknown", "terminating",
+    "evicted", "wait_timed_out",
+)  # fmt: skip
+
+
 class Group:
     """The pods of one task on one attempt, as index sets. A terminating pod is in `terminating`, and in
     `succeeded` or `failed` once it ended, but never in pending, running or unknown."""
@@ -88,11 +94,10 @@ class Group:
 
     def remove(self, pod: PodFact) -> None:
         index = pod.index
-        for name in (
-            "present", "pending", "running", "ready", "succeeded", "failed", "unknown", "terminating",
-            "evicted", "wait_timed_out",
-        ):  # fmt: skip
-            setattr(self, name, getattr(self, name).without_index(index))
+        for name in _INDEX_SETS:
+            held = getattr(self, name)
+            if held.mask >> index & 1:
+                setattr(self, name, held.without_index(index))
         for earliest in (self.pendings, self.unknowns, self.evictions, self.failures.get(_exit_code(pod))):
             if earliest is not None:
                 earliest.discard(index)

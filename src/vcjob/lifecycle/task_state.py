@@ -95,6 +95,8 @@ class TaskState:
 
 
 def without_indexes(evictions: tuple[Eviction, ...], indexes: IndexSet) -> tuple[Eviction, ...]:
+    if not evictions:
+        return evictions
     left = (Eviction(eviction.at, eviction.indexes - indexes) for eviction in evictions)
     return tuple(eviction for eviction in left if eviction.indexes)
 
@@ -153,6 +155,7 @@ def _forgotten(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
 
 def _changed(memory: TaskMemory, **changes: object) -> TaskMemory:
     """The same object where nothing changes, so that an unchanged status is not written again."""
-    if all(getattr(memory, name) == value for name, value in changes.items()):
-        return memory
-    return msgspec.structs.replace(memory, **changes)
+    for name, value in changes.items():
+        if getattr(memory, name) != value:
+            return msgspec.structs.replace(memory, **changes)
+    return memory

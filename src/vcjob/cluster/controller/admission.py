@@ -39,7 +39,6 @@ def is_large(document: dict[str, Any], spec_bytes: int) -> bool:
 def admit_job(document: dict[str, Any], known: Job | None, status: Status) -> Job:
     """The admitted Job; what every decision about it needs to know of its spec is computed here, off the event loop."""
     job = _admitted(document, known, status)
-    spec_problem(job, status)
     spec_digest(job)
     return job
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 
 from vcjob.lifecycle.status import Condition, Phase, State, Status
@@ -11,8 +13,8 @@ _COUNTERS = frozenset(
     {"state", "tasks", "task_counts", "pending", "running", "succeeded", "failed", "terminating", "unknown",
      "min_available"}
 )  # fmt: skip
-_BEYOND_PENDING = ("running", "succeeded", "failed", "terminating", "unknown", "min_available")
-_NOT_COUNTERS = tuple(name for name in Status.__struct_fields__ if name not in _COUNTERS)
+_beyond_pending = attrgetter("running", "succeeded", "failed", "terminating", "unknown", "min_available")
+_not_counters = attrgetter(*(name for name in Status.__struct_fields__ if name not in _COUNTERS))
 
 #: As the shape in a status: the Job was rejected and never ran.
 REJECTED = "refused"
@@ -22,14 +24,17 @@ def is_urgent(old: Status, new: Status) -> bool:
     """Whether `new` differs in more than counters and messages."""
     if old.state.phase != new.state.phase or old.state.since != new.state.since:
         return True
-    if any(getattr(old, name) != getattr(new, name) for name in _NOT_COUNTERS):
+    if _not_counters(old) != _not_counters(new):
         return True
-    return any(
-        memory.attempts != old.memory(task).attempts
-        or memory.begun != old.memory(task).begun
-        or len(memory.evictions) > len(old.memory(task).evictions)
-        for task, memory in new.tasks.items()
-    )
+    for task, memory in new.tasks.items():
+        before = old.memory(task)
+        if (
+            memory.attempts != before.attempts
+            or memory.begun != before.begun
+            or len(memory.evictions) > len(before.evictions)
+        ):
+            return True
+    return False
 
 
 def only_started(first: Status) -> bool:
@@ -50,7 +55,7 @@ def only_waits(old: Status, new: Status) -> bool:
     """Whether nothing is new but the number of pods that wait to run."""
     if (old.state.phase, old.state.reason) != (new.state.phase, new.state.reason):
         return False
-    return all(getattr(old, name) == getattr(new, name) for name in _BEYOND_PENDING)
+    return bool(_beyond_pending(old) == _beyond_pending(new))
 
 
 def rejected_status(status: Status, message: str, now: float) -> Status:
