@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from itertools import pairwise
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
@@ -100,6 +102,32 @@ async def test_a_dropped_key_does_not_come_back() -> None:
     queue.add_after("other", 0.02)
     assert await queue.get() == "other"
     assert len(queue) == 0
+
+
+class Key:
+    """A key whose end can be observed."""
+
+
+async def test_dropped_keys_are_not_kept_until_their_deadline() -> None:
+    """Jobs with a deadline in a week come and go every second."""
+    queue: WorkQueue[Key] = WorkQueue()
+    kept: WeakSet[Key] = WeakSet()
+    for _ in range(10_000):
+        key = Key()
+        kept.add(key)
+        queue.add_after(key, 604_800)
+        queue.drop(key)
+    assert len(kept) < 200
+
+
+async def test_outdated_deadlines_of_a_key_do_not_accumulate() -> None:
+    queue: WorkQueue[Key] = WorkQueue()
+    key = Key()
+    for seconds in range(20_000, 10_000, -1):
+        queue.add_after(key, seconds)
+    assert sys.getrefcount(key) < 200
+    queue.add_after(key, 0.001)
+    assert await queue.get() is key
 
 
 async def test_closing_releases_the_workers() -> None:

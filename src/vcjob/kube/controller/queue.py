@@ -17,6 +17,8 @@ from vcjob.kube.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 #: Some event loops fire timers slightly early; a deadline within this many seconds has passed.
 _TICK = 0.002
+#: So many outdated entries of the heap are tolerated in addition to as many as there are deadlines.
+_OUTDATED = 64
 
 
 class QueueClosed(Exception):
@@ -77,6 +79,7 @@ class WorkQueue(Generic[K]):
         self._deadlines[key] = deadline
         self._sequence += 1
         heapq.heappush(self._heap, (deadline, self._sequence, key))
+        self._compact()
         self._arm()
 
     def add_rate_limited(self, key: K) -> float:
@@ -100,6 +103,7 @@ class WorkQueue(Generic[K]):
         self._deadlines.pop(key, None)
         self._ready.pop(key, None)
         self._again.pop(key, None)
+        self._compact()
 
     async def get(self) -> K:
         """The next key, which no other worker receives before `done`. Raises QueueClosed after `close`."""
@@ -149,6 +153,13 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
                 return
+
+    def _compact(self) -> None:
+        """Remove outdated entries once they are the majority. A deadline may be days away: an entry of a key that
+        was dropped, or that has an earlier deadline now, must not stay until then."""
+        if len(self._heap) > 2 * len(self._deadlines) + _OUTDATED:
+            self._heap = [entry for entry in self._heap if self._deadlines.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
 
     def _arm(self) -> None:
         """Set one timer for the earliest deadline, however many keys wait."""
