@@ -81,6 +81,7 @@ def job_of(number: int, after: str = "100ms") -> Object:
         document = job(name, task("worker", 1, after=after, code=1), policies=policies, maxRetry=1)
     else:
         document = job(name, task("worker", 1, after=after))
+    document["spec"]["activeDeadlineSeconds"] = 86_400
     # Every kind of Job ends both ways.
     if number // 10 % 2:
         document["metadata"]["labels"] = {"soak": "deleted"}

@@ -42,7 +42,7 @@ class Controller:
         self._options = options
         self._telemetry = telemetry
         self.queue: WorkQueue[QueueKey] = WorkQueue(Backoff(0.1, 30.0), on_wait=telemetry.waited)
-        self.jobs = JobCache(self.queue.add_after, client.now)
+        self.jobs = JobCache(self.queue.add_after, client.now, self.queue.drop)
         telemetry.count_phases(self.jobs.phases)
         self._caches = Caches(client, options.namespaces)
         self._schedulers = Schedulers(client, options)
@@ -122,6 +122,8 @@ class Controller:
                 log.exception("reconcile failed", extra={"uid": key[1]})
             finally:
                 self.queue.done(key)
+                if self.jobs.get(key) is None:
+                    self.queue.drop(key)  # its deadline may be days away
                 self._telemetry.reconciled(time.perf_counter() - began, failed)
                 self._telemetry.queue_length(len(self.queue))
 

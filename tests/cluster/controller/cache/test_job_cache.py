@@ -12,6 +12,7 @@ from tests.cluster.controller.pods import OWNER, ended, pod
 from vcjob.cluster.controller.cache.job_cache import CAUSE_DELAY_SECONDS, CHANGE_DELAY_SECONDS, JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.cluster.resources import PartialCommand, PartialGroup, PartialJob, PartialSpecced
+from vcjob.kube.controller.queue import WorkQueue
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Command
 from vcjob.lifecycle.status import Status, TaskMemory
@@ -198,6 +199,28 @@ def test_a_job_that_waits_for_a_name_is_reconciled_when_it_is_free(jobs: JobCach
     woken.clear()
     jobs.object_gone("Service", service(1, owner={**OWNER, "uid": "other"}))
     assert woken == [KEY] and state.retry.retry_at == 0.0
+
+
+def test_a_deleted_job_waits_for_no_name(jobs: JobCache, woken: Woken) -> None:
+    jobs.job_changed(lean())
+    jobs.wait_for_name(state_of(jobs), "Service", "j")
+    jobs.job_gone(lean())
+    woken.clear()
+    jobs.object_gone("Service", service(1, owner={**OWNER, "uid": "other"}))
+    assert woken == []
+
+
+async def test_nothing_of_a_deleted_job_stays_in_the_queue() -> None:
+    """Its deadline may be days away, and thousands of Jobs come and go until then."""
+    queue: WorkQueue[QueueKey] = WorkQueue()
+    jobs = JobCache(queue.add_after, discarded=queue.drop)
+    jobs.job_changed(lean())
+    queue.add_after(KEY, 604_800)
+    jobs.pod_changed(pod("Running"))
+    jobs.job_gone(lean())
+    assert queue.delayed == 1, "its pods are deleted first"
+    jobs.pod_gone(pod("Running"))
+    assert (queue.delayed, len(queue), len(jobs)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("uid", ["job-uid", ""])

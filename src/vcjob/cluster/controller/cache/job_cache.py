@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
@@ -34,18 +35,30 @@ CHANGE_DELAY_SECONDS = 0.02
 #: How soon where only the reason why a pod waits has changed. Most pods start before that.
 CAUSE_DELAY_SECONDS = 0.5
 
+#: Kind, namespace and name of an object.
+ObjectName: TypeAlias = tuple[str, str, str]
+
 
 class JobCache:
-    """Every Job by namespace and uid. `wake(key, seconds)` has a Job reconciled; `now()` is the time of day."""
+    """Every Job by namespace and uid. `wake(key, seconds)` has a Job reconciled; `now()` is the time of day;
+    `discarded(key)` learns that nothing of a Job is left."""
 
-    def __init__(self, wake: Callable[[QueueKey, float], None], now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        wake: Callable[[QueueKey, float], None],
+        now: Callable[[], float] = time.time,
+        discarded: Callable[[QueueKey], None] = lambda key: None,
+    ) -> None:
         self._wake = wake
         self._now = now
+        self._discarded = discarded
         self._states: dict[QueueKey, JobState] = {}
         #: The Job that has a name now.
         self._by_name: dict[Key, JobState] = {}
         #: Jobs that wait until another owner's object is deleted, by kind, namespace and name.
-        self._waiting: dict[tuple[str, str, str], set[QueueKey]] = {}
+        self._waiting: dict[ObjectName, set[QueueKey]] = {}
+        #: The same by Job.
+        self._awaited: dict[QueueKey, set[ObjectName]] = {}
         self.unmatched = UnmatchedCommands()
         #: When each scheduler last handled a pod.
         self._schedulers_seen_at: dict[str, float] = {}
@@ -178,10 +191,13 @@ class JobCache:
 
     def wait_for_name(self, state: JobState, kind: str, name: str) -> None:
         """Have the Job reconciled once another owner's object of this name is deleted."""
-        self._waiting.setdefault((kind, state.namespace, name), set()).add(state.key)
+        awaited = (kind, state.namespace, name)
+        self._waiting.setdefault(awaited, set()).add(state.key)
+        self._awaited.setdefault(state.key, set()).add(awaited)
 
     def _name_released(self, kind: str, namespace: str, name: str) -> None:
         for key in self._waiting.pop((kind, namespace, name), ()):
+            self._awaited[key].discard((kind, namespace, name))
             state = self._states.get(key)
             if state is not None:
                 state.retry.retry_now()
@@ -221,8 +237,14 @@ class JobCache:
         return state
 
     def _discard_if_empty(self, state: JobState) -> None:
-        if state.empty:
-            self._states.pop(state.key, None)
+        if not state.empty:
+            return
+        self._states.pop(state.key, None)
+        for awaited in self._awaited.pop(state.key, ()):
+            self._waiting[awaited].discard(state.key)
+            if not self._waiting[awaited]:
+                del self._waiting[awaited]
+        self._discarded(state.key)
 
 
 def _is_unrecorded(state: JobState, last: PodFact) -> bool:
