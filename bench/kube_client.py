@@ -183,11 +183,7 @@ async def bare_watch(url: str) -> None:
 async def our_watch(url: str) -> None:
     config = ClusterConfig(server=url, source=Fixed())
     async with Client(config) as client:
-        informer = Informer(
-            client,
-            PODS.read_as(PartialPod),
-            indexes={"job": lambda found: (found.metadata.labels["volcano.sh/job-name"],)},
-        )
+        informer = Informer(client, PODS.read_as(PartialPod))
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
         task.cancel()

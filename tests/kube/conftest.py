@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest_asyncio
 
@@ -9,6 +11,7 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import PODS
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
+from vcjob.kube.controller.informer import Informer
 from vcjob.kube.http.transport import Transport
 
 
@@ -20,6 +23,13 @@ async def api() -> AsyncIterator[FakeApi]:
 
 def config_for(server: FakeApi) -> ClusterConfig:
     return ClusterConfig(server=server.url, source=Fixed())
+
+
+async def seen(informer: Informer[Any], version: int | str) -> None:
+    """Wait until the cache contains the write that returned this version."""
+    async with asyncio.timeout(60):
+        while informer.resource_version < int(version):
+            await asyncio.sleep(0.005)
 
 
 def pod(name: str, **metadata: object) -> dict[str, object]:

@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from tests.kube.api.test_codec import nested
+from tests.kube.conftest import seen
 from tests.kube.cutting_proxy import CuttingProxy
 from tests.testbed.cluster import Cluster
 from vcjob.kube.api.client import Client
@@ -204,7 +205,7 @@ async def test_an_informer_follows_the_server_and_waits_for_its_own_writes(
     async with running(informer):
         assert len(informer) == 7
         made = await client.create(CONFIG_MAPS, config_map("mine", k="v"), namespace)
-        await asyncio.wait_for(informer.wait_seen(made["metadata"]["resourceVersion"]), 10)
+        await seen(informer, made["metadata"]["resourceVersion"])
         found = informer.get("mine", namespace)
         assert found is not None
         assert found.data == {"k": "v"}
@@ -387,7 +388,7 @@ async def test_a_cache_is_correct_after_disconnects_and_a_restarted_api_server(
                 last = await writing.create(
                     CONFIG_MAPS, {"metadata": {"name": "last", "labels": {"test": "yes"}}}, "default"
                 )
-                await asyncio.wait_for(informer.wait_seen(last["metadata"]["resourceVersion"]), 60)
+                await seen(informer, last["metadata"]["resourceVersion"])
                 cached = {
                     found.metadata.name: found.data.get("k")
                     for found in informer

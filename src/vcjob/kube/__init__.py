@@ -2,7 +2,7 @@
 
 It knows nothing of Jobs. Its packages, from the top layer to the bottom, import nothing before it is needed:
 
-- ``controller``  building blocks of controllers: ``watch`` (list and watch), ``informer`` (an indexed cache),
+- ``controller``  building blocks of controllers: ``watch`` (list and watch), ``informer`` (a cache),
   ``queue`` (a deduplicating work queue), ``lease`` (leader election)
 - ``api``         ``client`` (the verbs), ``resources`` (kinds and their URLs), ``objects`` (common metadata),
   ``codec`` and ``lines`` (bytes)

@@ -1,4 +1,4 @@
-"""Informers: a correct, indexed cache that knows how recent it is."""
+"""Informers: a correct cache that knows how recent it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from tests.kube.conftest import seen
 from tests.kube.fake_api import FakeApi, refuse
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.objects import Meta
@@ -19,17 +20,9 @@ from vcjob.kube.controller.watch import WatchSettings
 QUICK = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=5.0)
 
 
-class PodMeta(Meta):
-    labels: dict[str, str] = {}
-
-
 class Pod(msgspec.Struct, gc=False):
-    metadata: PodMeta
+    metadata: Meta
     x: str = ""
-
-
-def owner(pod: Pod) -> list[str]:
-    return [pod.metadata.labels["job"]] if "job" in pod.metadata.labels else []
 
 
 class Recorder:
@@ -57,7 +50,7 @@ class Recorder:
 
 @asynccontextmanager
 async def running(client: Client, **options: object) -> AsyncIterator[tuple[Informer[Pod], Recorder]]:
-    informer = Informer(client, PODS.read_as(Pod), indexes={"job": owner}, settings=QUICK, **options)  # type: ignore[arg-type]
+    informer = Informer(client, PODS.read_as(Pod), settings=QUICK, **options)  # type: ignore[arg-type]
     recorder = Recorder(informer)
     task = asyncio.create_task(informer.run())
     try:
@@ -79,25 +72,6 @@ async def test_handlers_receive_additions_updates_and_deletions(api: FakeApi, cl
         assert [pod.metadata.name for pod in informer] == ["b"]
         assert informer.get("a", "default") is None
         assert informer.get("b", "default") is not None
-
-
-async def test_an_index_follows_its_objects(api: FakeApi, client: Client) -> None:
-    await api.put("pods", "a", metadata={"labels": {"job": "j1"}})
-    await api.put("pods", "b", metadata={"labels": {"job": "j1"}})
-    await api.put("pods", "c")
-    async with running(client) as (informer, recorder):
-        assert {pod.metadata.name for pod in informer.by_index("job", "j1")} == {"a", "b"}
-        await api.put("pods", "a", metadata={"labels": {"job": "j2"}})
-        await recorder.until("update a >")
-        assert {pod.metadata.name for pod in informer.by_index("job", "j1")} == {"b"}
-        assert {pod.metadata.name for pod in informer.by_index("job", "j2")} == {"a"}
-        await api.put("pods", "a", x="new", metadata={"labels": {"job": "j2"}})
-        await recorder.until("update a >new")
-        assert [pod.x for pod in informer.by_index("job", "j2")] == ["new"]
-        await api.drop("pods", "a")
-        await recorder.until("delete a new")
-        assert list(informer.by_index("job", "j2")) == []
-        assert list(informer.index_values("job")) == ["j1"]
 
 
 async def test_a_new_list_reports_only_the_differences(api: FakeApi, client: Client) -> None:
@@ -152,17 +126,16 @@ async def test_our_own_write_is_waited_for(api: FakeApi, client: Client) -> None
     async with running(client) as (informer, _):
         made = await client.create(PODS, PODS.manifest("mine", "default"), "default")
         version = made["metadata"]["resourceVersion"]
-        await asyncio.wait_for(informer.wait_seen(version), 5)
-        assert informer.has_seen(version)
+        await seen(informer, version)
         assert informer.get("mine", "default") is not None
-        assert not informer.has_seen(str(int(version) + 1))
+        assert informer.resource_version == int(version)
 
 
 async def test_a_bookmark_counts_as_seen(api: FakeApi, client: Client) -> None:
     async with running(client) as (informer, _):
-        waiter = asyncio.create_task(informer.wait_seen(str(api.version + 1)))
+        before = api.version
         await api.bookmark("pods")
-        await asyncio.wait_for(waiter, 5)
+        await seen(informer, before + 1)
 
 
 async def test_a_failing_handler_does_not_stop_the_others(
@@ -215,20 +188,16 @@ async def test_the_cache_is_correct_after_many_disconnects(api: FakeApi, client:
             if ("pods", "default", name) in api.objects and dice.random() < 0.3:
                 await api.drop("pods", name)
             else:
-                await api.put(
-                    "pods", name, x=str(number), metadata={"labels": {"job": f"j{dice.randrange(3)}"}}
-                )
+                await api.put("pods", name, x=str(number))
             if dice.random() < 0.05:
                 if dice.random() < 0.4:
                     api.forget_history()
                 await api.cut_watches()
             if dice.random() < 0.1:
                 await asyncio.sleep(0.002)
-        await asyncio.wait_for(informer.wait_seen(str(api.version)), 10)
+        await seen(informer, api.version)
         truth = {name: o["x"] for (_, _, name), o in api.objects.items()}
         assert {pod.metadata.name: pod.x for pod in informer} == truth
-        filed = {pod.metadata.name for job in ("j0", "j1", "j2") for pod in informer.by_index("job", job)}
-        assert filed == set(truth)
         standing: set[str] = set()
         for line in recorder.calls:
             verb, name, *_ = line.split()

@@ -1,4 +1,4 @@
-"""An indexed cache of one kind of object, kept up to date by a watch.
+"""A cache of one kind of object, kept up to date by a watch.
 
 Handlers are called for every difference between the cache and the server, also after a new list: nothing is
 reported twice and no deletion is missed. An object that was deleted and created again under its name is reported
@@ -8,9 +8,8 @@ as a deletion and an addition. A handler that fails is logged; a watch that fail
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
@@ -20,7 +19,6 @@ from vcjob.kube.api.resources import Resource
 from vcjob.kube.controller.watch import Batch, Follower, Snapshot, WatchSettings
 
 T = TypeVar("T")
-Index = Callable[[T], Iterable[str]]
 log = logging.getLogger(__name__)
 
 
@@ -35,7 +33,6 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         labels: str | None = None,
         fields: str | None = None,
-        indexes: Mapping[str, Index[T]] | None = None,
         settings: WatchSettings | None = None,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -55,14 +52,10 @@ class Informer(Generic[T]):
         reader = MetadataReader(resource.model)
         self._key_of, self._uid_of, self._version_of = reader.key, reader.uid, reader.version
         self._objects: dict[Key, T] = {}
-        self._indexers = dict(indexes or {})
-        self._indexes: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in self._indexers}
         self._on_add: list[Callable[[T], None]] = []
         self._on_update: list[Callable[[T, T], None]] = []
         self._on_delete: list[Callable[[T], None]] = []
         self._seen = 0
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._waiter_number = 0
 
     def on_change(
         self,
@@ -84,13 +77,6 @@ class Informer(Generic[T]):
     def get(self, name: str, namespace: str = "") -> T | None:
         return self._objects.get((namespace, name))
 
-    def by_index(self, index: str, value: str) -> Collection[T]:
-        """The objects that `index` maps to `value`. A live view: do not await while iterating over it."""
-        return self._indexes[index].get(value, {}).values()
-
-    def index_values(self, index: str) -> Collection[str]:
-        return self._indexes[index].keys()
-
     def __len__(self) -> int:
         return len(self._objects)
 
@@ -101,20 +87,6 @@ class Informer(Generic[T]):
     def resource_version(self) -> int:
         """The resource version up to which the cache is complete."""
         return self._seen
-
-    def has_seen(self, resource_version: str) -> bool:
-        """Whether the cache contains the write that returned this version."""
-        return version_number(resource_version) <= self._seen
-
-    async def wait_seen(self, resource_version: str) -> None:
-        """Wait until the cache contains the write that returned this version."""
-        wanted = version_number(resource_version)
-        if wanted <= self._seen:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiter_number += 1
-        heapq.heappush(self._waiters, (wanted, self._waiter_number, waiter))
-        await waiter
 
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""
@@ -156,8 +128,6 @@ class Informer(Generic[T]):
         if old is not None and self._version_of(old) == self._version_of(new):
             return
         self._objects[key] = new
-        for name, indexer in self._indexers.items():
-            self._update_index(self._indexes[name], key, indexer, old, new)
         if old is None:
             for add in self._on_add:
                 self._call(add, new)
@@ -171,27 +141,8 @@ class Informer(Generic[T]):
         if old is None or self._uid_of(old) != self._uid_of(last):
             return
         del self._objects[key]
-        for name, indexer in self._indexers.items():
-            self._update_index(self._indexes[name], key, indexer, old, None)
         for delete in self._on_delete:
             self._call(delete, last)
-
-    def _update_index(
-        self, index: dict[str, dict[Key, T]], key: Key, indexer: Index[T], old: T | None, new: T | None
-    ) -> None:
-        now = tuple(indexer(new)) if new is not None else ()
-        if old is not None:
-            for value in indexer(old):
-                if value in now:
-                    continue
-                group = index.get(value)
-                if group is not None:
-                    group.pop(key, None)
-                    if not group:
-                        del index[value]
-        if new is not None:
-            for value in now:
-                index.setdefault(value, {})[key] = new
 
     def _call(self, handler: Callable[..., None], *objects: T) -> None:
         try:
@@ -201,10 +152,6 @@ class Informer(Generic[T]):
 
     def _advance(self, resource_version: str) -> None:
         self._seen = max(self._seen, version_number(resource_version))
-        while self._waiters and self._waiters[0][0] <= self._seen:
-            _, _, waiter = heapq.heappop(self._waiters)
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _failed(self, error: Exception) -> None:
         self.last_error = error
