@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
 import subprocess
 import sys
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +43,19 @@ def background(cwd: Path, *words: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*VCJOB, *words], cwd=cwd, text=True, **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | options
     )  # fmt: skip
+
+
+def on_terminal(cwd: Path, *words: str, **env: str) -> tuple[int, str]:
+    """Run `vcjob WORDS` on a terminal: its exit code and all that it writes."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", **env}
+    with subprocess.Popen(
+        [*VCJOB, *words], stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd, env=environment
+    ) as command:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the verb has ended
+            while data := os.read(ours, 65536):
+                shown += data
+        os.close(ours)
+    return command.returncode, shown.decode()

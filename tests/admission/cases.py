@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests import documents
 from vcjob.admission import Admission, admit
 from vcjob.spec.problem import Problem
 
@@ -21,12 +22,7 @@ def task(name: str = "work", replicas: int = 1, **fields: Any) -> dict[str, Any]
 
 
 def job(*tasks: dict[str, Any], name: str = "j", **fields: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"tasks": list(tasks) or [task()], **fields},
-    }
+    return documents.job(name, *(tasks or [task()]), **fields)
 
 
 def pytorch_job(*arguments: str, **fields: Any) -> dict[str, Any]:

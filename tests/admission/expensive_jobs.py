@@ -12,21 +12,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.admission.cases import job, task
+
 Document = dict[str, Any]
-
-
-def task(name: str, **fields: Any) -> Document:
-    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "img:1"}]}
-    return {"name": name, "replicas": 1, "template": {"spec": pod}, **fields}
-
-
-def job(*tasks: Document, **spec: Any) -> Document:
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "j"},
-        "spec": {"tasks": list(tasks), **spec},
-    }
 
 
 def _in_pod(**fields: Any) -> Document:

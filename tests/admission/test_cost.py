@@ -8,34 +8,19 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.admission.expensive_jobs import SHAPES, Document, expensive_jobs, many_tasks, unknown_dependencies
+from tests.counting import calls
 from vcjob.admission import Admission, admit, check_limits, limits
 from vcjob.spec import spelling
 from vcjob.spec.problem import MAX_TEXT
 
 SIZES = (10, 100, 1_000, 10_000)
 MAX_EXPONENT = 1.1
-
-
-def calls(action: Callable[[], object]) -> int:
-    count = 0
-
-    def profile(_frame: object, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def growth(cost_of: Callable[[int], int]) -> list[float]:

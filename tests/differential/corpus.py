@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tests import documents
+
 Object = dict[str, Any]
 
 CONFIG: Object = {
@@ -34,12 +36,7 @@ class Case(NamedTuple):
 
     @property
     def job(self) -> Object:
-        return {
-            "apiVersion": "batch.volcano.sh/v1alpha1",
-            "kind": "Job",
-            "metadata": {"name": self.name},
-            "spec": self.spec,
-        }
+        return documents.job(self.name, **self.spec)
 
 
 def container(script: str | list[str], name: str = "main", **fields: Any) -> Object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.counting import calls
 from tests.lifecycle.simulation import START, job, task
 from vcjob.admission import limits
 from vcjob.lifecycle.decide import decide
@@ -27,21 +27,6 @@ POLICIES = [
     {"event": "TaskFailed", "action": "RestartJob"},
     {"exitCode": 99, "action": "RestartJob"},
 ]
-
-
-def calls(action: Callable[[], object]) -> int:
-    count = 0
-
-    def profile(_frame: object, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 class Big:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import documents
 from vcjob.local.jobs.requests import supervisor_of
 from vcjob.local.machine import process
 from vcjob.local.pod.environment import HostContext
@@ -78,12 +79,10 @@ def job(
 ) -> dict[str, Any]:
     if plugins is None:
         plugins = {"pytorch": []} if any(t["name"] == "master" for t in tasks) else {}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name, **({"annotations": _FORKED} if WARM else {})},
-        "spec": {"plugins": plugins, "tasks": list(tasks), **spec},
-    }
+    made = documents.job(name, *tasks, plugins=plugins, **spec)
+    if WARM:
+        made["metadata"]["annotations"] = _FORKED
+    return made
 
 
 def ranks(command: str | dict[str, Any], workers: int = 2, **fields: Any) -> list[dict[str, Any]]:

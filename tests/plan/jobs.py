@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests import documents
 from vcjob.spec.job import Job
 
 UID = "6f1c2b0e-5d44-4a6e-9c0e-0a0b0c0d0e0f"
@@ -27,12 +28,9 @@ def task(
 
 
 def document(*tasks: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "train", "namespace": "team", "uid": UID, **(metadata or {})},
-        "spec": {"tasks": list(tasks), "queue": "default", "schedulerName": "volcano", **spec},
-    }
+    made = documents.job("train", *tasks, **{"queue": "default", "schedulerName": "volcano", **spec})
+    made["metadata"] |= {"namespace": "team", "uid": UID, **(metadata or {})}
+    return made
 
 
 def job(*tasks: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: Any) -> Job:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vcjob as sdk
+from tests.command_line import on_terminal
 from tests.local.conftest import PATIENCE, job, task
 from vcjob.cli.output.log_text import log_text
 from vcjob.cli.output.style import Style
@@ -112,28 +109,6 @@ def test_plain_text_is_not_copied() -> None:
 HOSTILE = "printf '\\033]0;owned\\007\\033[2J\\033[1mloud\\n' >&2; exit 3"
 
 
-def on_terminal(folder: Path, *words: str) -> str:
-    """What a verb writes to a terminal."""
-    ours, theirs = pty.openpty()
-    command = subprocess.Popen(
-        [sys.executable, "-m", "vcjob", *words],
-        stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:
-            break
-        shown += data
-        if not data:
-            break
-    os.close(ours)
-    command.wait(PATIENCE)
-    return shown.decode()
-
-
 @pytest.mark.parametrize("words", [("status", "job"), ("logs", "job"), ("events", "job"), ("list",)])
 def test_no_verb_passes_a_rank_s_control_sequences_to_the_terminal(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -141,7 +116,7 @@ def test_no_verb_passes_a_rank_s_control_sequences_to_the_terminal(
     monkeypatch.setenv("VCJOB_HOME", str(tmp_path / "home"))
     handle = sdk.run(job(task("a", HOSTILE)), cwd=tmp_path)
     handle.wait(PATIENCE)
-    shown = on_terminal(tmp_path, *words)
+    _, shown = on_terminal(tmp_path, *words)
     assert "\x1b]" not in shown and "\x1b[2J" not in shown and "\x07" not in shown
     if words[0] == "logs":
         assert "^[]0;owned^G^[[2J\x1b[1mloud\x1b[0m" in shown
@@ -152,12 +127,12 @@ def test_the_live_view_passes_no_control_sequence_of_a_rank_on(
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(tmp_path / "home"))
     (tmp_path / "job.yaml").write_text(sdk.to_yaml(job(task("a", HOSTILE))))
-    shown = on_terminal(tmp_path, "run", "job.yaml")
+    _, shown = on_terminal(tmp_path, "run", "job.yaml")
     assert "\x1b]0;" not in shown and "\x1b[2J" not in shown
 
 
 def test_json_keeps_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(tmp_path / "home"))
     sdk.run(job(task("a", "printf '\\033[2Jx\\n'")), cwd=tmp_path).wait(PATIENCE)
-    shown = on_terminal(tmp_path, "logs", "job", "-o", "json")
+    _, shown = on_terminal(tmp_path, "logs", "job", "-o", "json")
     assert json.loads(shown)["text"] == "\x1b[2Jx"

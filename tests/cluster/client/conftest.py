@@ -16,12 +16,13 @@ import yaml
 from tests.cli.conftest import Result, vcjob
 from tests.cluster.controller.conftest import Controller, ControllerCluster, crds
 from tests.command_line import VCJOB, verb
+from tests.documents import job
 from tests.kube.conftest import api
 from tests.testbed.cluster import Cluster
 from tests.testbed.parts.node import Node
 from tests.testbed.parts.part import Part
 
-__all__ = ["api", "crds", "vcjob"]
+__all__ = ["api", "crds", "job", "vcjob"]
 PATIENCE = 90
 
 
@@ -111,12 +112,3 @@ def task(
         **pod,
     }
     return {"name": name, "replicas": replicas, "template": {"spec": spec}}
-
-
-def job(name: str, *tasks: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"tasks": list(tasks), **spec},
-    }

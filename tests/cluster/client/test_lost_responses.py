@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from tests.documents import job
 from tests.kube.fake_api import FakeApi
 from vcjob.cluster.client.jobs import JobClient
 from vcjob.errors import JobExists
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 
-JOB: dict[str, Any] = {
-    "apiVersion": "batch.volcano.sh/v1alpha1",
-    "kind": "Job",
-    "metadata": {"name": "train", "annotations": {"mine": "yes"}},
-    "spec": {"tasks": []},
-}
+JOB = job("train")
+JOB["metadata"]["annotations"] = {"mine": "yes"}
 
 
 @pytest_asyncio.fixture

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.documents import job
 from tests.testbed.parts.fake_nodes import COMPLETE_AFTER, FAIL_WITH
+
+__all__ = ["job", "task", "trio"]
 
 Object = dict[str, Any]
 
@@ -35,15 +38,6 @@ def task(
         "replicas": replicas,
         "template": {"metadata": {"annotations": annotations}, "spec": pod},
         **fields,
-    }
-
-
-def job(name: str, *tasks: Object, **spec: Any) -> Object:
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"tasks": list(tasks), **spec},
     }
 
 

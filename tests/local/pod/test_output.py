@@ -19,6 +19,7 @@ from vcjob.local.logs.writer import EMPTY, LogWriter
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.output import PIPE_SIZE, ContainerOutput, log_paths
 from vcjob.sdk.handle import Handle
+from vcjob.sdk.local.handle import LocalHandle
 
 #: Writes to the two streams in turn, and each time waits until somebody has read it.
 IN_TURN = """
@@ -106,29 +107,30 @@ def _stalled(count: Path) -> int:
     return int(before) if before and before == count.read_text() else 0
 
 
-def test_a_rank_waits_for_a_slow_reader_and_no_line_is_lost(start: Start, tmp_path: Path) -> None:
+WAIT_FOR_GO = "import time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\n"
+
+
+def _with_stopped_shim(start: Start, folder: Path) -> tuple[LocalHandle, int, int]:
+    """A rank that fills its pipe because its shim is stopped: the job, the shim, and the lines written."""
     handle = start(job(task("a", python("import os\n" + WAIT_FOR_GO + FAST.format(lines=30_000)))))
     eventually(lambda: handle.phase == "Running")
     shim = _shim(handle)
     os.kill(shim, signal.SIGSTOP)
-    (tmp_path / "go").touch()
-    written = eventually(lambda: _stalled(tmp_path / "count"))
+    (folder / "go").touch()
+    written = eventually(lambda: _stalled(folder / "count"))
+    return handle, shim, written
+
+
+def test_a_rank_waits_for_a_slow_reader_and_no_line_is_lost(start: Start, tmp_path: Path) -> None:
+    handle, shim, written = _with_stopped_shim(start, tmp_path)
     assert written <= PIPE_SIZE / 100 + 1
     os.kill(shim, signal.SIGCONT)
     assert handle.wait(PATIENCE) == "Completed"
     assert [int(line[:6]) for line in texts(handle)] == list(range(30_000))
 
 
-WAIT_FOR_GO = "import time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\n"
-
-
 def test_output_that_a_killed_shim_had_not_read_is_saved(start: Start, tmp_path: Path) -> None:
-    handle = start(job(task("a", python("import os\n" + WAIT_FOR_GO + FAST.format(lines=30_000)))))
-    eventually(lambda: handle.phase == "Running")
-    shim = _shim(handle)
-    os.kill(shim, signal.SIGSTOP)
-    (tmp_path / "go").touch()
-    written = eventually(lambda: _stalled(tmp_path / "count"))
+    handle, shim, written = _with_stopped_shim(start, tmp_path)
     os.kill(shim, signal.SIGKILL)
     assert handle.wait(PATIENCE) == "Failed"
     lines = texts(handle)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import vcjob
-from tests.command_line import verb
+from tests.command_line import on_terminal, verb
 from tests.local.conftest import container, eventually, job, ranks, task
 
 
@@ -124,24 +121,8 @@ def test_a_running_name_is_refused(file: Any) -> None:
 
 
 def test_on_a_terminal_a_table_of_ranks_stands_below_the_lines(file: Any, tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    command = subprocess.Popen(
-        [sys.executable, "-m", "vcjob.cli.main", "run", file(job(*ranks("sleep 0.4; echo hello; sleep 0.3")))],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=tmp_path,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        shown += data
-    os.close(ours)
-    assert command.wait(10) == 0
-    text = shown.decode()
+    path = file(job(*ranks("sleep 0.4; echo hello; sleep 0.3")))
+    code, text = on_terminal(tmp_path, "run", path, COLUMNS="100", LINES="40")
+    assert code == 0
     assert "RANK  POD" in text and "\033[" in text
     assert "[1 worker-0]" in text and "Completed" in text

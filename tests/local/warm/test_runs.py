@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import vcjob
+from tests import documents
 from tests.command_line import verb
 from tests.local.conftest import eventually
 from vcjob.local.machine import process
@@ -51,15 +52,14 @@ class Command:
     def job(self, command: list[str], *, name: str = "job", replicas: int = 2, **annotations: str) -> str:
         container = {"name": "rank", "image": "none", "command": command}
         template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-        document = {
-            "apiVersion": "batch.volcano.sh/v1alpha1",
-            "kind": "Job",
-            "metadata": {"name": name, "annotations": {f"vcjob.io/{k.replace('_', '-')}": v for k, v in annotations.items()}},
-            "spec": {
-                "plugins": {"pytorch": ["--master=rank", "--worker=rank"]},
-                "tasks": [{"name": "rank", "replicas": replicas, "template": template}],
-            },
-        }  # fmt: skip
+        document = documents.job(
+            name,
+            {"name": "rank", "replicas": replicas, "template": template},
+            plugins={"pytorch": ["--master=rank", "--worker=rank"]},
+        )
+        document["metadata"]["annotations"] = {
+            f"vcjob.io/{key.replace('_', '-')}": value for key, value in annotations.items()
+        }
         (self.folder / "job.yaml").write_text(vcjob.to_yaml(document))
         return "job.yaml"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.cluster.controller.pods import OWNER, ended, pod
+from tests.counting import calls
 from vcjob.cluster.controller.cache.job_cache import CAUSE_DELAY_SECONDS, CHANGE_DELAY_SECONDS, JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.cluster.resources import PartialCommand, PartialGroup, PartialJob, PartialSpecced
@@ -271,28 +271,23 @@ def test_commands_of_a_deleted_job_are_kept_for_deletion(jobs: JobCache) -> None
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_cost_of_a_command_does_not_grow_with_their_number(known: bool) -> None:
-    def calls(count: int) -> int:
-        jobs, made = JobCache(lambda key, seconds: None), 0
+    def cost(count: int) -> int:
+        jobs = JobCache(lambda key, seconds: None)
         if known:
             jobs.job_changed(lean())
         commands = [command({"kind": "Job", "name": "j"}, f"c{n}", count - n) for n in range(count)]
 
-        def profile(_frame: object, event: str, _arg: object) -> None:
-            nonlocal made
-            made += event in ("call", "c_call")
-
-        sys.setprofile(profile)
-        try:
+        def see_all() -> None:
             for each in commands:
                 jobs.command_added(each)
             jobs.job_changed(lean(2))
             state_of(jobs).commands.refresh()
-        finally:
-            sys.setprofile(None)
+
+        made = calls(see_all)
         assert len(state_of(jobs).observed.commands) == count
         return made
 
-    assert calls(1000) <= calls(100) * 11
+    assert cost(1000) <= cost(100) * 11
 
 
 def test_a_change_that_overtook_our_own_write_is_not_lost(jobs: JobCache) -> None:
