@@ -235,7 +235,7 @@ async def test_managed_fields_of_thousands_of_levels_do_not_stop_an_informer(
         assert {found.metadata.name for found in informer} == {"first", "deep"}
         await create_deep("deep-too")
         last = await client.create(MAPS, config_map("last"), namespace)
-        await informer.wait_seen(last.metadata.resource_version)
+        await seen(informer, last.metadata.resource_version)
         assert {found.metadata.name for found in informer} == {"first", "deep", "deep-too", "last"}
 
 
