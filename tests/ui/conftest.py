@@ -42,12 +42,13 @@ spec:
 class Server:
     """The server's process, and its JSON interface as the page uses it."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *options: str) -> None:
         self._env = {**os.environ, "VCJOB_HOME": str(home)}
+        self._options = options or ("--on", "local")
         self.start()
 
     def start(self, port: int = 0) -> None:
-        command = [sys.executable, "-m", "vcjob", "ui", "--on", "local", "--no-open", "--port", str(port)]
+        command = [sys.executable, "-m", "vcjob", "ui", *self._options, "--no-open", "--port", str(port)]
         self.process = subprocess.Popen(command, env=self._env, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().rpartition(" ")[2].strip()
@@ -115,6 +116,16 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def act(page: Page, action: str) -> None:
+    """Press the button of an action and confirm."""
+    page.get_by_role("button", name=action, exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name=action).click()
+
+
+def wait_for_phase(page: Page, phase: str) -> None:
+    page.locator("h1 + .chip", has_text=phase).wait_for()
 
 
 @pytest.fixture

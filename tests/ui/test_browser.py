@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ui.conftest import JOB, Server
+from tests.ui.conftest import JOB, Server, act, wait_for_phase
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -144,28 +144,23 @@ def test_events_and_the_timeline(page: Page) -> None:
     page.get_by_role("img", name=re.compile("rank 1")).wait_for()
 
 
-def act(page: Page, action: str) -> None:
-    page.get_by_role("button", name=action, exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name=action).click()
-
-
 def test_every_action_asks_first_and_then_acts(page: Page, server: Server) -> None:
     for name, action, phase in (("acted", "Stop", "Terminated"), ("completed", "Complete", "Completed")):
         server.run(name, "sleep 600")
         open_job(page, name)
-        page.locator("h1 + .chip", has_text="Running").wait_for()
+        wait_for_phase(page, "Running")
         if action == "Stop":
             page.get_by_role("button", name="Stop", exact=True).click()
             page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
             act(page, "Suspend")
-            page.locator("h1 + .chip", has_text="Aborted").wait_for()
+            wait_for_phase(page, "Aborted")
             act(page, "Resume")
-            page.locator("h1 + .chip", has_text="Running").wait_for()
+            wait_for_phase(page, "Running")
             act(page, "Restart")
             page.get_by_text("Restarts: 1").wait_for()
-            page.locator("h1 + .chip", has_text="Running").wait_for()
+            wait_for_phase(page, "Running")
         act(page, action)
-        page.locator("h1 + .chip", has_text=phase).wait_for()
+        wait_for_phase(page, phase)
         act(page, "Delete")
         page.get_by_role("heading", name="Jobs").wait_for()
         page.get_by_role("link", name=name, exact=True).wait_for(state="detached")

@@ -272,6 +272,12 @@ class Handle(ABC):
     def follow(self, chosen: LogFilter | None = None) -> Follower:
         """Log lines, pods and status as they change."""
 
+    def show(self, *, follow: bool = False, height: int = 600) -> None:
+        """Show its page in a notebook: cause, charts, ranks, events and last lines; with `follow` until it is over."""
+        from vcjob.ui.notebook import show
+
+        show(self, follow=follow, height=height)
+
     # Waiting
 
     @abstractmethod

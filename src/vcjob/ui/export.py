@@ -1,10 +1,12 @@
-"""One job as one HTML file: its cause, ranks, events, Job and last log lines, without script and without a server.
+"""One job as one HTML file: its cause, charts, ranks, events, Job and last log lines, without script or a server.
 
-`vcjob ui JOB --export FILE` writes it. Every text is escaped, and the file's own policy forbids script and requests.
+`vcjob ui JOB --export FILE` writes it, and `Handle.show()` puts it into a notebook. Every text is escaped, and the
+file's own policy forbids script and requests.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from html import escape
@@ -15,26 +17,38 @@ from vcjob.report.logs import LogFilter
 from vcjob.sdk import yaml_text
 from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
+from vcjob.ui.history import History
 from vcjob.ui.producers import lines_of
 
 #: Log lines of each rank in the file.
 TAIL = 2000
+_DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\}', re.DOTALL)
+#: The colours of phases, as in `phases.js`.
+_LOOKS = {"Pending": "wait", "Running": "run", "Succeeded": "ok", "Failed": "bad"}
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def export(job: Handle) -> str:
+def export(job: Handle, *, tail: int = TAIL) -> str:
     """The file's text. Blocks while it reads the job and its logs."""
     found = jobs.detail(job)
-    style = Path(__file__).with_name("static").joinpath("style.css").read_text(encoding="utf-8")
     summary = found["job"]
+    failure = found["failure"] or {"culprit": {}, "victims": []}
     body = [
         f"<h1>{escape(job.name)} <span class='chip'>{escape(summary['phase'])}</span></h1>",
         f"<p class='dim'>{escape(job.namespace)} · created {_clock(job.created)} · restarts {summary['restarts']}</p>",
-        *(_finding(finding) for finding in found["findings"]),
+        *(_finding(finding, summary["phase"]) for finding in found["findings"]),
+        _details("Last lines of the rank that failed first", "\n".join(lines), open_=True)
+        if (lines := failure["culprit"].get("stderr", [])[-12:])
+        else "",
+        _charts(job, {pod.get("rank") for pod in found["pods"]}),
+        _squares(found["pods"], failure["culprit"].get("pod", "")),
         _table(
             "Ranks",
-            ("Rank", "Pod", "Phase", "Message"),
-            ((pod.get("rank"), pod["name"], pod["phase"], pod.get("message")) for pod in found["pods"]),
+            ("Rank", "Attempt", "Pod", "Phase", "Message"),
+            (
+                (pod.get("rank"), pod.get("attempt", 0), pod["name"], pod["phase"], pod.get("message"))
+                for pod in found["pods"]
+            ),
         ),
         _table(
             "Events",
@@ -42,22 +56,69 @@ def export(job: Handle) -> str:
             ((event["time"], event["type"], event["reason"], event["message"]) for event in found["events"]),
         ),
         _details("Job", yaml_text.to_yaml(job.to_dict())),
-        _details(f"Logs (the last {TAIL} lines of each rank)", "\n".join(_log(job))),
+        _details(f"Logs (the last {tail} lines of each rank)", "\n".join(_log(job, tail))),
     ]
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(job.name)}</title><style>{style}</style></head>\n"
+        f"<title>{escape(job.name)}</title><style>{_style()}</style></head>\n"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
 
 
-def _finding(finding: dict[str, Any]) -> str:
+def _style() -> str:
+    """The page's style; without script the theme follows the browser's."""
+    style = Path(__file__).with_name("static").joinpath("style.css").read_text(encoding="utf-8")
+    dark = _DARK.search(style)
+    return style + (f"@media (prefers-color-scheme:dark) {{ :root {{{dark[1]}}} }}" if dark else "")
+
+
+def _charts(job: Handle, ranks: set[int | None]) -> str:
+    history = History()
+    history.poll(job, ranks)
+    history.close()
+    points = history.points()
+    drawn = [
+        _chart(title, [(at, float(value)) for at, value in enumerate(values) if value is not None])
+        for title, values in (("Step", [each[1] for each in points]), ("Loss", [each[2] for each in points]))
+    ]
+    return f"<div class='charts'>{''.join(drawn)}</div>"
+
+
+def _chart(title: str, points: list[tuple[int, float]]) -> str:
+    if len(points) < 2:
+        return ""
+    low, high = min(y for _, y in points), max(y for _, y in points)
+    placed = " ".join(
+        f"{300 * (x - points[0][0]) / (points[-1][0] - points[0][0]):.1f},{61 - 58 * (y - low) / ((high - low) or 1):.1f}"
+        for x, y in points
+    )
+    return (
+        f"<figure class='chart'><figcaption><b>{title}</b> {points[-1][1]:.4g} ({low:.4g} – {high:.4g})</figcaption>"
+        f"<svg viewBox='0 0 300 64' preserveAspectRatio='none' role='img' aria-label='{title}'>"
+        f"<polyline points='{placed}'/></svg></figure>"
+    )
+
+
+def _squares(pods: list[dict[str, Any]], culprit: str) -> str:
+    """One square for each rank: its newest attempt, as the page shows it."""
+    newest = {
+        (pod["task"], pod["index"]): pod for pod in sorted(pods, key=lambda each: each.get("attempt", 0))
+    }
+    shown = (
+        f"<li><button disabled class='{_LOOKS[pod['phase']]}{' first' if pod['name'] == culprit else ''}'"
+        f" title='{escape(pod['name'])}: {pod['phase']}'>{pod.get('rank', '·')}</button></li>"
+        for pod in sorted(newest.values(), key=lambda each: (each.get("rank", 1 << 30), each["name"]))
+    )
+    return f"<ul class='ranks' aria-label='Ranks'>{''.join(shown)}</ul>"
+
+
+def _finding(finding: dict[str, Any], phase: str) -> str:
     evidence = "\n".join(f"{each['source']}: {each['text']}" for each in finding.get("evidence", []))
     hint = f"<p>{escape(finding['hint'])}</p>" if finding.get("hint") else ""
     return (
-        f"<section class='panel bad'><h2>{escape(finding['cause'])}</h2><p>{escape(finding['message'])}</p>{hint}"
+        f"<section class='panel {'bad' if phase == 'Failed' else 'wait'}'><h2>{escape(finding['cause'])}</h2><p>{escape(finding['message'])}</p>{hint}"
         f"<pre>{escape(evidence)}</pre></section>"
     )
 
@@ -73,12 +134,12 @@ def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ..
     return f"<h2>{title}</h2><div class='scroll'><table><tr>{head}</tr>{''.join(lines)}</table></div>"
 
 
-def _details(title: str, text: str) -> str:
-    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
+def _details(title: str, text: str, *, open_: bool = False) -> str:
+    return f"<details{' open' if open_ else ''}><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
 
 
-def _log(job: Handle) -> Iterable[str]:
-    for step in job.log_chunks(LogFilter(), tail=TAIL):
+def _log(job: Handle, tail: int) -> Iterable[str]:
+    for step in job.log_chunks(LogFilter(), tail=tail):
         for chunk in step if isinstance(step, list) else ():
             for _, _, _, _, text in lines_of(chunk):
                 yield f"{chunk.origin.prefix} {text}"
