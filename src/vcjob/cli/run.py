@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     "container has none.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the Job instead of starting it.")
+@click.option(
+    "--on-hang",
+    type=click.Choice(["warn", "restart", "fail"]),
+    help="On this machine: what to do when ranks wait for a rank that is stuck.  [default: warn]",
+)
 @click.option("--warm", is_flag=True, help="On this machine: import torch once and fork the ranks.")
 @allow_unknown_option
 @output_option(("table", "json", "yaml"))
@@ -66,6 +71,7 @@ def command(
     env: tuple[str, ...],
     images: tuple[str, ...],
     dry_run: bool,
+    on_hang: str | None,
     warm: bool,
     allow_unknown: bool,
     output: str,
@@ -84,8 +90,10 @@ def command(
     from vcjob.sdk.backend import RunOptions, open_backend
 
     backend = open_backend(where["on"], where["context"], where["kubeconfig"])
+    if on_hang:
+        sets = (*sets, f"metadata.annotations[vcjob.io/on-hang]={on_hang}")
     source = RunSource(target, arguments, script, images, sets, env, job, allow_unknown)
-    backend.check_local_options({"--image": source.image_commands, "--warm": warm})
+    backend.check_local_options({"--image": source.image_commands, "--warm": warm, "--on-hang": on_hang})
     if dry_run:
         from vcjob.cli.output.objects import write_objects
 

@@ -10,19 +10,26 @@ from typing import TypeAlias
 
 from vcjob.diagnosis.finding import Finding, ranked
 from vcjob.diagnosis.observation import Observation
-from vcjob.diagnosis.rules import failure, pending, rendezvous
+from vcjob.diagnosis.rules import failure, hang, pending, rendezvous, straggler
 
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
 
 RULES: Sequence[Rule] = (
     failure.lost_nodes,
     pending.pending,
+    hang.recorded,
     failure.deadline,
     failure.supervisor_lost,
     failure.evictions,
     failure.failed_ranks,
     failure.stopped_ranks,
+)
+#: For a backend that watches a running job: they need what several looks show. `RULES` repeats what they found.
+LIVE_RULES: Sequence[Rule] = (
+    hang.different_collectives,
+    hang.rank_behind,
     rendezvous.not_connected,
+    straggler.straggler,
 )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from vcjob.diagnosis.finding import Finding
+
 
 class End(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a container ended. `stopped`: vcjob or the kubelet ended it, so its end is no failure of its own."""
@@ -26,21 +28,43 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One frame of a Python stack, innermost first in `PodObservation.stack`."""
+    """One frame of a Python stack."""
 
     function: str
     file: str
     line: int
 
 
-class Collective(msgspec.Struct, frozen=True):
+class Collective(msgspec.Struct, frozen=True, omit_defaults=True):
     """One collective that a rank issued, from PyTorch's flight recorder."""
 
     sequence: int
     name: str
-    group: str = ""
+    #: The process group's name in torch; the default group is "0".
+    group: str = "0"
+    #: Elements and type of the input: "4000 Float"; empty where ranks may differ in them.
     sizes: str = ""
-    issued_at: float | None = None
+    issued_at: float = 0.0
+    done: bool = True
+
+
+class RankState(msgspec.Struct, omit_defaults=True):
+    """What a rank's process does, as its agent and /proc show it. Times are None where it does not hold."""
+
+    rank: int
+    #: The newest ones, oldest first, and the ranks in each group.
+    collectives: tuple[Collective, ...] = ()
+    groups: dict[str, tuple[int, ...]] = {}
+    #: The main thread, innermost frame first.
+    stack: tuple[Frame, ...] = ()
+    #: Since when it has used no CPU, moved no data, printed nothing and been in the same functions.
+    idle_since: float | None = None
+    #: Since when it has run Python code in the same functions without a pause and without any other effect.
+    looping_since: float | None = None
+    #: Somebody has stopped it (SIGSTOP, a debugger).
+    paused: bool = False
+    #: Its process has ended.
+    ended: bool = False
 
 
 class PodObservation(msgspec.Struct, omit_defaults=True):
@@ -75,10 +99,6 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
     blocked_by: tuple[str, ...] = ()
     memory_limit: str = ""
     command: tuple[str, ...] = ()
-    #: Processes: CPU seconds used so far; the stack of the main thread; collectives issued, oldest first.
-    cpu_seconds: float | None = None
-    stack: tuple[Frame, ...] = ()
-    collectives: tuple[Collective, ...] = ()
     #: Whether the rank has a connection to the master's port; None: not known.
     connected: bool | None = None
 
@@ -135,6 +155,12 @@ class Observation(msgspec.Struct, omit_defaults=True):
     recorded_finding: tuple[str, str] | None = None
     pods: list[PodObservation] = []
     events: list[EventObservation] = []
+    #: Of each rank whose process can be read, in the order of ranks.
+    rank_states: list[RankState] = []
+    #: Seconds without progress after which a job counts as hung.
+    hang_after: float = 20.0
+    #: What the supervisor found while the job ran; it has watched for longer than one look can show.
+    hang_findings: list[Finding] = []
 
     def ranks(self) -> Iterator[PodObservation]:
         """Pods that have a rank, in the order of ranks."""

@@ -65,6 +65,14 @@ class Suspect:
         return found.type == "RuntimeError" or found.in_distributed or _TORCH.search(found.text) is not None
 
     @property
+    def is_about_communication(self) -> bool:
+        """Whether torch's communication raised its error, about a peer or about the call itself."""
+        found = self.traceback
+        if found is None:
+            return _TORCH.search(self.last_line) is not None
+        return self.is_complaint or found.in_distributed or _TORCH.search(found.text) is not None
+
+    @property
     def moment(self) -> float:
         """When it failed: when its traceback was written, else when it ended."""
         ended = self.end.finished_at if self.end.finished_at is not None else float("inf")

@@ -13,6 +13,7 @@ from vcjob.lifecycle.decision_context import ACTIVE, MESSAGE_BYTES, DecisionCont
 from vcjob.lifecycle.dependencies import ready_tasks
 from vcjob.lifecycle.descriptions import join_names, shorten
 from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
+from vcjob.lifecycle.hang import act_on_hang
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.phases import complete_on_min_success, sync
 from vcjob.lifecycle.policy_actions import apply_policies
@@ -40,7 +41,7 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
     more_commands = take_commands(context)
     for _ in range(PASSES_PER_DECISION):
         context.begin_pass()
-        for part in (apply_user_requests, complete_on_min_success, apply_policies, sync):
+        for part in (apply_user_requests, complete_on_min_success, apply_policies, act_on_hang, sync):
             if not context.changed:
                 part(context)
         if not context.changed:

@@ -24,6 +24,13 @@ class Blocked(msgspec.Struct, frozen=True):
     message: str
 
 
+class Hang(msgspec.Struct, frozen=True):
+    """The ranks wait for each other: why, and in which version of the Job's status that was seen."""
+
+    message: str
+    version: int
+
+
 class Command(msgspec.Struct, frozen=True):
     """An action that a user requested with a Command object or a verb."""
 
@@ -127,6 +134,8 @@ class Observed:
         self.held: Blocked | None = None
         #: The scheduler cannot place the rest of a gang of which a part runs.
         self.gang_broken = False
+        #: Why the Job makes no progress, where the backend can see that; None while it works.
+        self.hang: Hang | None = None
 
     def put(self, pod: PodFact) -> bool:
         """Record the state of a pod. Returns False where that changes nothing.

@@ -7,11 +7,10 @@ from weakref import WeakKeyDictionary
 
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.plugins.pytorch_options import parse_options
-from vcjob.spec.job import Job, Policy, Task
+from vcjob.spec.job import ON_HANG, Job, Policy, Task
 
 #: On the Job: `ignore` leaves the other ranks running when one has failed for good, as Volcano does.
 ON_RANK_FAILURE = "vcjob.io/on-rank-failure"
-
 DEFAULT_MAX_RETRY = 3
 
 
@@ -52,8 +51,8 @@ class Rules:
     """The rules of a Job and of its tasks, by name. Read-only; `shape` changes when the Job is scaled."""
 
     __slots__ = (
-        "active_deadline", "max_runs", "min_available", "min_success", "policies", "ranks_matter", "replicas",
-        "shape", "suspend", "tasks", "ttl",
+        "active_deadline", "max_runs", "min_available", "min_success", "on_hang", "policies", "ranks_matter",
+        "replicas", "shape", "suspend", "tasks", "ttl",
     )  # fmt: skip
 
     def __init__(self, job: Job) -> None:
@@ -71,6 +70,7 @@ class Rules:
         self.max_runs = max(1, DEFAULT_MAX_RETRY if spec.max_retry is None else spec.max_retry)
         self.policies = spec.policies
         self.ranks_matter = job.metadata.annotations.get(ON_RANK_FAILURE) != "ignore"
+        self.on_hang = job.metadata.annotations.get(ON_HANG) or "warn"
         self.suspend = bool(spec.suspend)
         self.active_deadline = spec.active_deadline_seconds
         self.ttl = spec.ttl_seconds_after_finished

@@ -22,6 +22,17 @@ LOG_LIMIT = _define(
 DEBUG = _define(
     "VCJOB_DEBUG", _READ, "If it is not empty, an internal error of vcjob is shown with its traceback."
 )
+HANG_DETECTION = _define(
+    "VCJOB_HANG_DETECTION",
+    _READ,
+    "`off`: ranks on the local backend run without the agent that reports their collectives, and hangs are not "
+    "detected. Can also be set in a container.",
+)
+HANG_AFTER = _define(
+    "VCJOB_HANG_AFTER",
+    _READ,
+    "After how many seconds without progress a local job counts as hung. Default: 20.",
+)
 
 MASTER_ADDR = _define("MASTER_ADDR", _SET, "Plugin `pytorch`: the host name of rank 0; locally 127.0.0.1.")
 MASTER_PORT = _define("MASTER_PORT", _SET, "Plugin `pytorch`: the port of rank 0.")
@@ -48,6 +59,9 @@ ATTEMPT = _define(
 RUN_UID = _define("VCJOB_RUN_UID", _LOCAL, "The uid of the job's run.")
 POD_UID = _define("VCJOB_POD_UID", _LOCAL, "The uid of the pod.")
 CONTAINER = _define("VCJOB_CONTAINER", _LOCAL, "The name of the container.")
+RANK_STATE = _define(
+    "VCJOB_RANK_STATE", _LOCAL, "The folder in which the agent of a rank writes the state of its process."
+)
 MOUNT_PREFIX = _define(
     "VCJOB_MOUNT_<NAME>",
     _LOCAL,

@@ -42,6 +42,12 @@ DEPENDENCY_FAILED = _define(
 DEADLINE_EXCEEDED = _define(
     "DeadlineExceeded", f"{_JOB}, {_POD}", "It was active longer than its `activeDeadlineSeconds`."
 )
+HUNG = _define(
+    "Hung",
+    _JOB,
+    "The ranks wait for each other, and the annotation `vcjob.io/on-hang` (or `--on-hang`) is `restart` or `fail`. "
+    "The message names the rank that is behind.",
+)
 SUSPENDED = _define("Suspended", _JOB, "`spec.suspend` is true.")
 RESUMED = _define("Resumed", _JOB, "`spec.suspend` is no longer true.")
 COMMAND_ISSUED = _define(
@@ -143,6 +149,9 @@ CANNOT_START_PROCESS = _define(
 
 EXECUTE_ACTION = _define(
     "ExecuteAction", _EVENT, "A policy or a Command changes the phase (the word that Volcano uses)."
+)
+HANG_ENDED = _define(
+    "HangEnded", _EVENT, "Local backend: ranks that waited for each other make progress again."
 )
 COMMAND_REJECTED = _define("CommandRefused", _EVENT, "A Command cannot be carried out in the Job's phase.")
 INVALID_UPDATE = _define(

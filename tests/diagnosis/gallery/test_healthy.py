@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import pytest
@@ -91,14 +93,29 @@ def test_a_job_that_runs_has_no_finding(name: str, start: Start) -> None:
     assert handle.phase == "Terminated" and handle.why() == []
 
 
-def test_a_rank_that_never_connects_is_named(start: Start) -> None:
-    program = (
-        "import os, time\nif os.environ['RANK'] == '2': print('connected', flush=True), time.sleep(99)\n"
-    )
-    handle = start(job(*ranks(python(program + _SERVER.replace("range(2)", "range(1)")))))
-    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, what="a line of every rank")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_rank_that_never_connects_is_named(workers: int, start: Start) -> None:
+    program = f"import os, time\nif os.environ['RANK'] == '{workers}': print('connected', flush=True), time.sleep(99)\n"
+    server = _SERVER.replace("range(2)", f"range({workers - 1})")
+    document = job(*ranks(python(program + server), workers=workers))
+    handle = start(document, env={**os.environ, "VCJOB_HANG_AFTER": "4"})
+    eventually(lambda: len({line.rank for line in handle.logs()}) == workers + 1, what="a line of every rank")
     eventually(lambda: handle.phase == "Running")
     assert handle.why() == []  # a slow start looks the same at first
     (finding,) = eventually(handle.why, what="the finding")
-    assert (finding.cause, finding.ranks.first) == ("RankNotConnected", ("rank 2",))
-    assert finding.ranks.victims == ("rank 0", "rank 1")
+    assert (finding.cause, finding.ranks.first) == ("RankNotConnected", (f"rank {workers}",))
+    assert finding.ranks.victims == tuple(f"rank {rank}" for rank in range(workers))
+    handle.stop(now=True)
+
+
+def test_a_rank_that_works_before_it_connects_is_no_hang(start: Start) -> None:
+    program = "import os\nwhile os.environ['RANK'] == '2': print('loading', sum(range(99999)), flush=True)\n"
+    document = job(*ranks(python(program + _SERVER.replace("range(2)", "range(1)"))))
+    handle = start(document, env={**os.environ, "VCJOB_HANG_AFTER": "1"})
+    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, what="a line of every rank")
+    eventually(lambda: handle.phase == "Running")
+    deadline = time.monotonic() + 4.0
+    while time.monotonic() < deadline:
+        assert handle.why() == []
+        time.sleep(0.1)
+    handle.stop(now=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vcjob.spec import duration
-from vcjob.spec.job import Job, Policy, Task
+from vcjob.spec.job import ON_HANG, Job, Policy, Task
 from vcjob.spec.problem import Path, Problem, error, warning
 from vcjob.spec.spelling import did_you_mean
 from vcjob.spec.wording import show
@@ -31,9 +31,17 @@ ACTIONS = (
     "CompleteJob",
     "ResumeJob",
 )
+ON_HANG_CHOICES = ("warn", "restart", "fail")
 
 
 def check(job: Job) -> Iterator[Problem]:
+    on_hang = job.metadata.annotations.get(ON_HANG, "warn")
+    if on_hang not in ON_HANG_CHOICES:
+        yield error(
+            ("metadata", "annotations", ON_HANG),
+            f"{show(on_hang)} is not one of {', '.join(ON_HANG_CHOICES)}",
+            did_you_mean(on_hang, ON_HANG_CHOICES, "write one of them, or leave the annotation out"),
+        )
     yield from _list(job.spec.policies, ("spec", "policies"), job.tasks)
     for number, task in enumerate(job.tasks):
         yield from _list(task.policies, ("spec", "tasks", number, "policies"), (task,))

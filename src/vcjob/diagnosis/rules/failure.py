@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vcjob.diagnosis.finding import Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
-from vcjob.diagnosis.rules import exceptions, exits, meeting, watchdog
+from vcjob.diagnosis.rules import exceptions, exits, hang, meeting, watchdog
 from vcjob.diagnosis.rules.verdict import Matcher, Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect, suspects
@@ -46,6 +46,12 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     if not found or observation.phase == "Completed":  # minSuccess was reached all the same
         return
     first = found[0]
+    if observation.hang_findings and first.is_about_communication:
+        return  # they waited for each other until torch gave up: `hang.recorded` says who did not come
+    mismatch = hang.first_mismatch(observation) if first.is_about_communication else None
+    if mismatch is not None:
+        yield mismatch
+        return
     if observation.recorded_finding is not None and (first.is_complaint or not first.lines):
         yield _recorded(observation, *observation.recorded_finding)
         return

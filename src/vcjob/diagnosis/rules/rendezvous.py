@@ -1,7 +1,7 @@
 """Ranks that do not meet: the master does not listen, or a rank never connects to it.
 
-Only for running jobs, and only where the backend sees the sockets. A slow start looks the same for a while, so these
-findings need time and are never of high confidence.
+Only for running jobs, and only where the backend sees the sockets and the processes. A slow start looks the same for a
+while, so these findings need time and are never of high confidence.
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ from vcjob.diagnosis.observation import Observation, PodObservation
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.wellknown import causes
 
-#: Importing torch takes seconds on a busy machine; a rank that is older than this and not connected is named.
-PATIENCE_SECONDS = 15.0
+#: A rank must have done nothing for this part of `hang_after`: importing torch takes seconds on a busy machine, and
+#: a rank that downloads its data first is no hang.
+PATIENCE = 0.75
 
 
 def not_connected(observation: Observation) -> Iterator[Finding]:
-    """Some ranks are connected to the master's port, and others that run just as long are not."""
+    """Some ranks are connected to the master's port, and others do nothing and are not."""
     running = [pod for pod in observation.ranks() if pod.running and pod.connected is not None]
     connected = [pod for pod in running if pod.connected]
-    missing = [pod for pod in running if not pod.connected and _age(observation, pod) > PATIENCE_SECONDS]
-    if observation.phase != "Running" or not observation.master_listens or not missing or len(connected) < 2:
+    idle = {
+        state.rank
+        for state in observation.rank_states
+        if state.idle_since is not None
+        and not state.paused
+        and observation.now - state.idle_since >= observation.hang_after * PATIENCE
+    }
+    missing = [pod for pod in running if not pod.connected and pod.rank in idle]
+    if observation.phase != "Running" or not observation.master_listens or not missing or not connected:
         return
     names = tuple(pod.name for pod in missing)
     verb = "has" if len(names) == 1 else "have"

@@ -1,7 +1,7 @@
 """`collect()`: an `Observation` of a run on this machine.
 
-Called by the SDK's local handle. It reads the run folder and, while the job runs, the sockets of its ranks, and
-changes nothing. What cannot be read is left out.
+Called by the SDK's local handle; the supervisor's watch for hangs calls `observe_running`. They read the run folder
+and, while the job runs, the sockets of its ranks, and change nothing. What cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from vcjob.diagnosis.collect import counted_container, newest_attempts, observe
 from vcjob.diagnosis.observation import EventObservation, Observation, PodObservation
 from vcjob.lifecycle.status import Status
+from vcjob.local.logs.rank_reports import read_reports
 from vcjob.local.logs.tail import read_tail
 from vcjob.local.machine import connections
 from vcjob.local.run.run_dir import RunDir
@@ -24,19 +25,33 @@ _EVENTS = 200
 
 
 def collect(run: RunDir, status: Status, pods: list[PodState]) -> Observation:
-    observation = observe("local", run.job(), status, pods, time.time())
-    observation.created_at = run.created() / 1e9
+    """Everything about a run, whether it waits, runs or is over."""
+    observation = observe_running(run, status, pods, time.time())
     observation.events = [
         EventObservation(event.reason, event.message, event.type, at=event.time)
         for event in run.events()[-_EVENTS:]
     ]
+    observation.hang_findings = run.findings()
     states = {pod.name: pod for pod in newest_attempts(pods)}
     for pod in observation.pods:
         if pod.pod in states:
             _add_output(run, pod, states[pod.pod])
+    if status.over:
+        observation.rank_states = [
+            report.state
+            for state in states.values()
+            for report in read_reports(run.pod_folder(state.name, state.attempt))
+        ]
+    return observation
+
+
+def observe_running(run: RunDir, status: Status, pods: list[PodState], now: float) -> Observation:
+    """The pods of a run and, while it runs, who is connected to the master."""
+    observation = observe("local", run.job(), status, pods, now)
+    observation.created_at = run.created() / 1e9
     port = status.resources.get("vcjob.io/master-port", "")
     if port.isdigit() and not status.over:
-        _add_connections(observation, states, int(port))
+        _add_connections(observation, {pod.name: pod for pod in newest_attempts(pods)}, int(port))
     return observation
 
 

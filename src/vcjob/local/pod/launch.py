@@ -11,11 +11,15 @@ import errno
 import os
 import signal
 import time
+from collections.abc import Mapping
 from typing import NamedTuple, NoReturn, Protocol
 
 from vcjob.local.machine import linux
 from vcjob.local.pod.storage.mounts import enter_mounts
 from vcjob.local.pod.threads import VARIABLE
+from vcjob.wellknown.environment import RANK_STATE
+
+_AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rank_agent")
 
 
 class Mount(NamedTuple):
@@ -190,7 +194,7 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         time.sleep(request.start_delay)
         step = f"command {request.argv[0]!r}: "
         chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
-        os.execvpe(request.argv[0], request.argv, {**request.env, **chosen})  # noqa: S606 - this is what a launcher does
+        os.execvpe(request.argv[0], request.argv, {**request.env, **chosen, **_agent(request.env)})  # noqa: S606 - this is what a launcher does
     except OSError as error:
         code = error.errno or errno.EINVAL
         if step.startswith("command") and not _exists(request):
@@ -203,6 +207,13 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
     except Exception as error:
         _report(report, errno.EINVAL, step + str(error))
     os._exit(127)
+
+
+def _agent(env: Mapping[str, str]) -> dict[str, str]:
+    """What makes Python load the agent that reports the state of a rank. A warm rank loads it without this."""
+    if RANK_STATE not in env:
+        return {}
+    return {"PYTHONPATH": f"{_AGENT}:{env['PYTHONPATH']}" if env.get("PYTHONPATH") else _AGENT}
 
 
 def _exists(request: LaunchRequest) -> bool:

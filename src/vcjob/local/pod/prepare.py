@@ -22,6 +22,7 @@ from vcjob.local.pod.storage.volumes import Volume
 from vcjob.local.pod.threads import VARIABLE, cores, threads_of
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.report.podstate import PodState, Role
+from vcjob.wellknown.environment import HANG_DETECTION, RANK_STATE
 
 _SVC_FOLDER = "/etc/volcano"
 
@@ -57,7 +58,7 @@ class Preparer:
             error = str(missing)
         except OSError as failed:
             error = f"its volumes cannot be made: {failed.strerror}: {failed.filename}"
-        here = _Here(pod, state, made, error, notes)
+        here = _Here(pod, state, made, error, notes, folder)
         found = [self._container(container, role, here) for role, container in in_order(spec)]
         return PodSpec(
             containers=found,
@@ -81,6 +82,8 @@ class Preparer:
                 mounts = self._mountable(wanted, notes)
                 if wanted and not mounts:
                     env.update(volumes.as_variables(wanted))
+            if role == "main" and "MASTER_ADDR" in own and env.get(HANG_DETECTION) != "off":
+                env[RANK_STATE] = here.folder
             command = images.command_of(container, self._images)
             if command is None:
                 raise MissingReference(
@@ -191,6 +194,7 @@ class _Here(NamedTuple):
     volumes: Mapping[str, Volume]
     error: str
     notes: Notes
+    folder: str
 
 
 class Notes:

@@ -9,6 +9,7 @@
     ├── status.json     the Job's status, written before any step that follows from it
     ├── pods.json       every pod of every attempt, as last seen
     ├── events          one JSON line per event
+    ├── findings.json   what the supervisor has found out about ranks that wait for each other
     ├── commands/       requests of other verbs, one file each, until they are recorded in the status
     ├── wake            a FIFO: a byte in it makes the supervisor read the commands at once
     ├── lock            held by the supervisor as long as it lives
@@ -30,6 +31,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from vcjob.diagnosis.finding import Finding
 from vcjob.errors import NoSuchJob, RunDamaged
 from vcjob.lifecycle.status import Status
 from vcjob.local.machine import files
@@ -77,7 +79,7 @@ class Command(msgspec.Struct, omit_defaults=True):
 
 
 # msgspec resolves the fields of a type when it first needs them, and crashes if two threads do that at the same time.
-for _kind in (RunConfig, Event, Command, PodState):
+for _kind in (RunConfig, Event, Command, PodState, Finding):
     msgspec.json.Decoder(_kind)
 
 
@@ -199,6 +201,16 @@ class RunDir:
 
     def add_event(self, event: Event) -> None:
         self.reserve.write(lambda: files.append_line(self.path("events"), event))
+
+    def findings(self) -> list[Finding]:
+        """What the supervisor found while the job ran; none where the record is damaged."""
+        try:
+            return self._read("findings.json", list[Finding]) or []
+        except RunDamaged:
+            return []
+
+    def write_findings(self, findings: list[Finding]) -> None:
+        self.reserve.write(lambda: files.write_json(self.path("findings.json"), findings, durable=False))
 
     def send(self, action: str, at: float, by: str = "") -> Command:
         """Leave a request for the supervisor and wake it."""

@@ -38,6 +38,7 @@ from vcjob.plan.plan import Plan
 from vcjob.wellknown import reasons
 
 if TYPE_CHECKING:
+    from vcjob.local.supervisor.hang_watch import HangMonitor
     from vcjob.local.warm.prestart import PrestartedZygote
 
 PORT_RESOURCE = "vcjob.io/master-port"
@@ -46,6 +47,7 @@ _POLL_COMMANDS = 1.0
 _RETRY_STORE = 1.0
 _RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
+_FIRST_HANG_CHECK = 2.0
 _SIGNAL = "signal"  # the uid of a request that came as a signal and could not be written
 
 
@@ -102,6 +104,7 @@ class Supervisor:
         self._wake_timer: Timer | None = None
         self._write_timer: Timer | None = None
         self._wake_fd = run.open_wake()
+        self._hang_monitor: HangMonitor | None = None
 
     def serve(self) -> None:
         linux.become_subreaper()
@@ -112,6 +115,8 @@ class Supervisor:
             self.loop.on_readable(self._wake_fd, self._on_wake)
         self._poll_commands()
         self._check_log_size()
+        if "pytorch" in self.job.spec.plugins:
+            self.loop.after(_FIRST_HANG_CHECK, self._watch_for_hangs)
         self._decide_soon()
         self.loop.run()
         self._limits.remove()
@@ -313,6 +318,17 @@ class Supervisor:
         pause = self._log_retention.check()
         if pause is not None:
             self.loop.after(pause, self._check_log_size)
+
+    def _watch_for_hangs(self) -> None:
+        """Check whether the ranks wait for each other; `decide()` learns it as part of what is observed."""
+        from vcjob.local.supervisor.hang_watch import HangMonitor
+
+        monitor = self._hang_monitor = self._hang_monitor or HangMonitor(self.run, self._record_event)
+        self.observed.hang = monitor.step(self.status, list(self.pods.record.values()))
+        if self.observed.hang is not None:
+            self._decide_soon()
+        if not monitor.off:
+            self.loop.after(monitor.interval, self._watch_for_hangs)
 
     # Events
 

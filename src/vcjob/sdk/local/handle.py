@@ -25,7 +25,7 @@ from vcjob.report.podstate import PodState
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
 from vcjob.sdk.local.events import as_event
 from vcjob.sdk.pod_choice import choose_container, running_pods
-from vcjob.wellknown import reasons
+from vcjob.wellknown import causes, reasons
 
 if TYPE_CHECKING:
     from vcjob.diagnosis.stacks import StackReport
@@ -42,6 +42,11 @@ _NOTED = (
     reasons.COMMAND_REJECTED,
     reasons.LOGS_TRUNCATED,
     reasons.LOGS_LOST,
+    reasons.HANG_ENDED,
+    causes.RANK_BEHIND,
+    causes.RANK_NOT_CONNECTED,
+    causes.COLLECTIVE_MISMATCH,
+    causes.RANK_EXITED_EARLY,
 )
 
 

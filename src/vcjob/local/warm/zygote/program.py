@@ -99,6 +99,7 @@ def become(rank: Rank) -> None:
 
 def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, ...]], Callable[[], None]]:
     """A fresh `__main__`, sys.argv and sys.path; what to call, what gives its arguments, what to call at the end."""
+    _start_agent()
     main = types.ModuleType("__main__")
     main.__builtins__ = builtins  # type: ignore[attr-defined]  # every module has it; the stubs do not
     main.__annotations__ = {}
@@ -135,6 +136,17 @@ def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, 
         names.pop("__cached__", None)
 
     return exec, compiled, done
+
+
+def _start_agent() -> None:
+    """Report the state of this rank, as a freshly started Python does: see `vcjob.local.pod.rank_agent`."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    file = os.path.join(folder, "..", "..", "pod", "rank_agent", "sitecustomize.py")
+    names: dict[str, Any] = {"__name__": "_vcjob_agent", "__file__": os.path.normpath(file)}
+    if os.environ.get("VCJOB_RANK_STATE"):
+        with open(file) as source:
+            exec(compile(source.read(), names["__file__"], "exec", dont_inherit=True), names)  # noqa: S102 - our own file
+        names["install"]()
 
 
 def _nothing() -> None:

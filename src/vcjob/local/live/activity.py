@@ -1,0 +1,107 @@
+"""What a process and its children do, from /proc: whether they use CPU, move data or wake up. Linux only.
+
+Used by the supervisor's watch for hangs. A process that cannot be read does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from vcjob.local.live.rank_process import process_tree
+from vcjob.local.live.usage import read_process
+
+#: Below these rates, per second, a process counts as idle. gloo's thread alone uses half a percent of a core.
+_CPU = 0.02
+#: The kernel counts in hundredths of a second; two of them are not counted.
+_RESOLUTION = 0.02
+_WAKEUPS = 8.0
+_BYTES = 4096.0
+_PAGES = 256.0
+_PAUSED = frozenset("Tt")
+#: Threads of torch that wake up all the time, whatever the program does.
+_OF_TORCH = ("gloo_", "pt_", "cuda")
+
+
+class ActivitySample(NamedTuple):
+    """Sums over a process and its descendants, and how much the process has printed."""
+
+    at: float
+    cpu_seconds: float
+    children_cpu_seconds: float
+    wakeups: int
+    moved_bytes: int
+    pages: int
+    printed: int
+    paused: bool
+
+    def is_idle_since(self, before: ActivitySample) -> bool:
+        """Whether nothing happened between the two samples."""
+        seconds = max(self.at - before.at, 1e-3)
+        return (
+            self.cpu_seconds - before.cpu_seconds <= _CPU * seconds + _RESOLUTION
+            and abs(self.wakeups - before.wakeups) / seconds < _WAKEUPS
+            and self.has_no_effect_since(before)
+        )
+
+    def has_no_effect_since(self, before: ActivitySample) -> bool:
+        """Whether nothing but CPU time was used: no data, no output, no memory, no work of a child process."""
+        seconds = max(self.at - before.at, 1e-3)
+        return (
+            self.printed == before.printed
+            and abs(self.moved_bytes - before.moved_bytes) / seconds < _BYTES
+            and abs(self.pages - before.pages) / seconds < _PAGES
+            and self.children_cpu_seconds - before.children_cpu_seconds <= _CPU * seconds + _RESOLUTION
+        )
+
+
+def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
+    """None where the process has ended."""
+    own = read_process(pid)
+    if own is None:
+        return None
+    cpu = children = wakeups = moved = pages = 0
+    for each in process_tree(pid):
+        read = own if each == pid else read_process(each)
+        if read is None:
+            continue
+        cpu += read.cpu
+        children += read.cpu if each != pid else 0
+        pages += read.pages
+        wakeups += _wakeups(each)
+        moved += _moved_bytes(each)
+    ticks = os.sysconf("SC_CLK_TCK")
+    return ActivitySample(
+        now, cpu / ticks, children / ticks, wakeups, moved, pages, printed, _state(pid) in _PAUSED
+    )
+
+
+def _state(pid: int) -> str:
+    return _field(f"/proc/{pid}/status", "State:")[:1]
+
+
+def _wakeups(pid: int) -> int:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0
+    total = 0
+    for each in threads:
+        status = f"/proc/{pid}/task/{each}/status"
+        if not _field(status, "Name:").startswith(_OF_TORCH):
+            value = _field(status, "voluntary_ctxt_switches:")
+            total += int(value) if value.isdigit() else 0
+    return total
+
+
+def _moved_bytes(pid: int) -> int:
+    values = [_field(f"/proc/{pid}/io", name) for name in ("rchar:", "wchar:")]
+    return sum(int(value) for value in values if value.isdigit())
+
+
+def _field(path: str, name: str) -> str:
+    try:
+        with open(path) as file:
+            return next((line[len(name) :].strip() for line in file if line.startswith(name)), "")
+    except OSError:
+        return ""

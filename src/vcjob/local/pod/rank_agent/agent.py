@@ -1,0 +1,160 @@
+"""The agent in a rank's process: a thread that writes which collectives the rank has issued and where its main thread is.
+
+It reads PyTorch's flight recorder and the stack of the main thread every two seconds, which takes a tenth of a
+millisecond while training moves, and writes a file when the rank stands still, every ten seconds, and at the end of
+the process. `vcjob.local.logs.rank_reports` reads the file. The thread is not one of `threading`, so that a program
+that waits for all its threads does not wait for it. All ranks of a machine read at the same time, so that their
+reports can be compared.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+import sys
+import time
+from typing import Any
+
+#: Entries that torch keeps. The user's own setting counts.
+BUFFER_SIZE = "100"
+_SETTINGS = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+_LARGEST_BUFFER = 1000  # a larger one is not read while training moves
+_FULL_EVERY = 5
+_DEEPEST = 60
+#: Seconds that a thread waits for the interpreter lock while another one runs Python code without a pause.
+_CONTENDED = 0.004
+
+
+def start(folder: str) -> None:
+    """Start the thread. Called in the main thread, while torch is being imported or before the program starts."""
+    if not any(name in os.environ for name in _SETTINGS):
+        os.environ[_SETTINGS[0]] = BUFFER_SIZE
+    agent = Agent(folder, every=min(2.0, float(os.environ.get("VCJOB_HANG_AFTER") or 20) / 10))
+    atexit.register(agent.finish)
+    _thread.start_new_thread(agent.run, ())
+
+
+class Agent:
+    """The reports of one process. `run` is the thread; `finish` is called at the end of the process."""
+
+    def __init__(self, folder: str, every: float) -> None:
+        self.pid = os.getpid()
+        self.main = _thread.get_ident()
+        self.every = every
+        self.file = os.path.join(folder, "rank-state.%d.json" % self.pid)  # noqa: UP031 - also runs on old Pythons
+        self.ticks = 0
+        self.status: list[bytes] | None = None
+        self.dumped: list[bytes] | None = None
+        self.written: object = None
+        self.dumps: list[dict[str, Any]] = []
+        self.groups: dict[str, list[int]] = {}
+        self.functions: list[list[Any]] = []
+        self.stack_since = self.moved_at = time.time()
+        self.loops_since: float | None = None
+        self.cpu = time.process_time()
+
+    def run(self) -> None:
+        failures = 0
+        while failures < 3:
+            time.sleep(self.every - time.time() % self.every)
+            try:
+                self.tick()
+                failures = 0
+            except Exception:
+                failures += 1
+
+    def tick(self) -> None:
+        now = time.time()
+        self.ticks += 1
+        status = [dump(False) for dump in self.recorders()]
+        moved, self.status = status != self.status, status
+        if moved:
+            self.moved_at = now
+        frames = self.stack()
+        functions = [frame[:2] for frame in frames]
+        same = functions == self.functions
+        if not same:
+            self.functions, self.stack_since = functions, now
+        cpu, self.cpu = self.cpu, time.process_time()
+        if moved or not same:
+            self.loops_since = None
+        elif self.cpu - cpu > self.every / 10:  # with less, on a busy machine, nothing can be said
+            self.loops_since = (self.loops_since or now) if runs_python() else None
+        regular = self.ticks % _FULL_EVERY == 0
+        state = (status, functions, self.loops_since is None)
+        if state != self.written and (regular or (status and not moved)):
+            self.write(frames, regular and moved)
+            self.written = state
+
+    def finish(self) -> None:
+        """The process ends: leave what the recorder holds for the diagnosis of a failure."""
+        try:
+            if os.getpid() == self.pid and self.recorders():
+                self.status = None
+                self.write([], False, ended=True)
+        except Exception:  # noqa: S110 - the user's program comes first
+            pass
+
+    def write(self, frames: list[list[Any]], moving: bool, ended: bool = False) -> None:
+        import json
+
+        c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+        rank = os.environ.get("RANK")
+        if c10d is not None and c10d.is_initialized():
+            rank = c10d.get_rank()
+            world = c10d._world
+            self.groups = {
+                world.pg_names[group]: sorted(ranks) for group, ranks in dict(world.pg_group_ranks).items()
+            }
+        large = int(os.environ.get(_SETTINGS[0]) or 0) > _LARGEST_BUFFER
+        if (self.dumped is None or self.dumped != self.status) and not (moving and large):
+            self.dumps = [json.loads(dump(True)) for dump in self.recorders()]
+            self.dumped = self.status
+        report = {
+            "pid": self.pid,
+            "rank": None if rank is None else int(rank),
+            "at": time.time(),
+            "ended": ended,
+            "moved_at": self.moved_at,
+            "stack_since": self.stack_since,
+            "loops_since": self.loops_since,
+            "groups": self.groups,
+            "stack": frames,
+            "entries": [entry for dump in self.dumps for entry in dump.get("entries") or []],
+        }
+        fresh = self.file + ".new"
+        with open(fresh, "w") as file:
+            json.dump(report, file)
+        os.replace(fresh, self.file)
+
+    def recorders(self) -> list[Any]:
+        """The functions that dump torch's recorders, for the backends that are in use."""
+        c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+        native = sys.modules.get("torch._C._distributed_c10d")
+        if native is None or not hasattr(c10d, "_world") or not (c10d._world.pg_map or self.groups):
+            return []
+        names = ["_dump_fr_trace_json"]
+        if any("nccl" in str(backend[0]) for backend in list(c10d._world.pg_map.values())):
+            names.append("_dump_nccl_trace_json")
+        return [getattr(native, name) for name in names if hasattr(native, name)]
+
+    def stack(self) -> list[list[Any]]:
+        """Function, file and line of the main thread's frames, innermost first."""
+        frame = sys._current_frames().get(self.main)
+        found: list[list[Any]] = []
+        while frame is not None and len(found) < _DEEPEST:
+            code = frame.f_code
+            found.append([code.co_name, code.co_filename, frame.f_lineno])
+            frame = frame.f_back
+        return found
+
+
+def runs_python() -> bool:
+    """Whether another thread runs Python code without a pause: each time this one must wait for the interpreter lock."""
+    shortest = 1.0
+    for _ in range(10):
+        began = time.perf_counter()
+        time.sleep(0.001)
+        shortest = min(shortest, time.perf_counter() - began)
+    return shortest > _CONTENDED

@@ -1,0 +1,174 @@
+"""The watch for ranks that wait for each other, in the supervisor.
+
+Each check reads the reports of the ranks' agents, what their processes do and who is connected to the master's port, and
+applies the rules of the diagnosis. What one look cannot show is kept here: since when a process has done nothing. After
+a pause of this process (a suspended machine) everything is counted from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+
+from vcjob.diagnosis.collect import newest_attempts
+from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
+from vcjob.diagnosis.finding import Finding
+from vcjob.diagnosis.observation import RankState
+from vcjob.errors import StoreError
+from vcjob.lifecycle.observed import Hang
+from vcjob.lifecycle.status import Phase, Status
+from vcjob.local.live.activity import ActivitySample, sample
+from vcjob.local.live.rank_process import main_container
+from vcjob.local.logs.observation import observe_running
+from vcjob.local.logs.rank_reports import RankReport, read_reports
+from vcjob.local.run.run_dir import RunDir
+from vcjob.report.podstate import PodState
+from vcjob.wellknown import causes, reasons
+from vcjob.wellknown.environment import HANG_AFTER, HANG_DETECTION
+
+DEFAULT_SECONDS = 20.0
+_CHECKS = 8
+#: Findings that mean that the job makes no progress; a straggler does.
+HANGS = frozenset(
+    {causes.RANK_BEHIND, causes.COLLECTIVE_MISMATCH, causes.RANK_NOT_CONNECTED, causes.RANK_EXITED_EARLY}
+)
+
+
+def seconds_of(env: Mapping[str, str]) -> float | None:
+    """After how long a job counts as hung; None where hangs are not to be detected."""
+    if env.get(HANG_DETECTION) == "off":
+        return None
+    try:
+        return max(0.5, float(env.get(HANG_AFTER) or DEFAULT_SECONDS))
+    except ValueError:
+        return DEFAULT_SECONDS
+
+
+class HangMonitor:
+    """Records what the watch finds: an event for each new hang, and the findings for `vcjob why`.
+
+    The supervisor calls `step` every `interval` seconds until it is `off`, and gives the result to `decide()`.
+    An error of the diagnosis turns it off; a store that cannot be written is tried again with the next step.
+    """
+
+    def __init__(self, run: RunDir, record_event: Callable[[str, str, str], None]) -> None:
+        self._run = run
+        seconds = seconds_of(run.config().env)
+        self.off = seconds is None
+        self._watch = HangWatch(run, seconds or DEFAULT_SECONDS)
+        self._record_event = record_event
+        self._found = run.findings()
+        self.interval = self._watch.interval
+
+    def step(self, status: Status, pods: Sequence[PodState]) -> Hang | None:
+        """Check the ranks. Returns why the job hangs, or None."""
+        if self.off:
+            return None
+        try:
+            self._check(status, newest_attempts(pods))
+        except StoreError:
+            pass
+        except Exception:  # the job runs on, whatever its ranks have reported
+            traceback.print_exc()
+            self.off = True
+        hangs = [finding.message for finding in self._found if finding.cause in HANGS]
+        return Hang(hangs[0], status.version) if hangs and status.phase is Phase.RUNNING else None
+
+    def _check(self, status: Status, current: Sequence[PodState]) -> None:
+        if status.phase is not Phase.RUNNING:
+            if not status.over:
+                self._keep([])
+        elif not any(pod.phase == "Failed" or pod.deleted_at is not None for pod in current):
+            self._report(self._watch.check(status, current))
+
+    def _report(self, found: list[Finding]) -> None:
+        known = {(each.cause, each.ranks.first) for each in self._found}
+        for finding in found:
+            if finding.cause in HANGS and (finding.cause, finding.ranks.first) not in known:
+                self._record_event("Warning", finding.cause, finding.message)
+        hung = any(each.cause in HANGS for each in self._found)
+        if hung and not any(each.cause in HANGS for each in found):
+            self._record_event("Normal", reasons.HANG_ENDED, "the ranks make progress again")
+        self._keep(found)
+
+    def _keep(self, found: list[Finding]) -> None:
+        if found != self._found:
+            self._run.write_findings(found)
+            self._found = found
+
+
+class HangWatch:
+    """What is known of the ranks of one run. `check` is called every `interval` seconds while the job runs."""
+
+    def __init__(self, run: RunDir, seconds: float) -> None:
+        self._run = run
+        self._seconds = seconds
+        self.interval = seconds / _CHECKS
+        self._checked_at = 0.0
+        self._samples: dict[tuple[str, int], ActivitySample] = {}
+        self._idle_since: dict[tuple[str, int], float] = {}
+        self._quiet_since: dict[tuple[str, int], float] = {}
+
+    def check(self, status: Status, pods: Sequence[PodState]) -> list[Finding]:
+        """The findings about the ranks as they are now."""
+        now = time.time()
+        if not 0 < now - self._checked_at < 3 * self.interval + 1:
+            self._samples, self._idle_since, self._quiet_since = {}, {}, {}
+        self._checked_at = now
+        observation = observe_running(self._run, status, list(pods), now)
+        observation.hang_after = self._seconds
+        observation.rank_states = sorted(
+            (state for pod in pods for state in self._states(pod, now)), key=lambda state: state.rank
+        )
+        return diagnose(observation, LIVE_RULES)
+
+    def _states(self, pod: PodState, now: float) -> list[RankState]:
+        """The state of each rank in a pod: what its agent reports, and what its process does."""
+        folder = self._run.pod_folder(pod.name, pod.attempt)
+        reports = [] if pod.finished else [each for each in read_reports(folder) if not each.state.ended]
+        if not reports and pod.rank is not None:
+            container = main_container(pod)
+            if container is None or container.pid is None:
+                return []
+            reports = [RankReport(container.pid, RankState(pod.rank), None, None)]
+        printed = _printed(folder)
+        return [state for report in reports if (state := self._state(pod.uid, report, printed, now))]
+
+    def _state(self, uid: str, report: RankReport, printed: int, now: float) -> RankState | None:
+        key, state = (uid, report.pid), report.state
+        seen, before = sample(report.pid, printed, now), self._samples.get((uid, report.pid))
+        if seen is None:
+            return None
+        self._samples[key] = seen
+        if before is None or not seen.is_idle_since(before):
+            self._idle_since.pop(key, None)
+        else:
+            self._idle_since.setdefault(key, before.at)
+        if before is None or not seen.has_no_effect_since(before):
+            self._quiet_since.pop(key, None)
+        else:
+            self._quiet_since.setdefault(key, before.at)
+        state.paused = seen.paused
+        state.idle_since = _latest(self._idle_since.get(key), report.stack_since or 0.0)
+        if state.idle_since is None:
+            state.looping_since = _latest(self._quiet_since.get(key), report.loops_since)
+        return state
+
+
+def _latest(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else max(first, second)
+
+
+def _printed(folder: str) -> int:
+    """How much the containers of a pod have printed."""
+    total = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith((".out", ".err")):
+                    total += entry.stat().st_size
+    except OSError:
+        pass
+    return total

@@ -1,0 +1,185 @@
+"""Ranks that wait for each other for ever (gloo, on CPUs): the rank that is behind is named; healthy jobs are not."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+
+from tests.local.conftest import PATIENCE, Start, eventually, job, python, ranks
+from vcjob.diagnosis.finding import Finding
+from vcjob.sdk.local.handle import LocalHandle
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(240)]
+
+SECONDS = 4.0
+_STARTED = PATIENCE * 3  # importing torch in three processes on a busy machine
+_INIT = """
+import os, sys, time, torch, torch.distributed as dist
+rank = int(os.environ['RANK'])
+dist.init_process_group('gloo')
+for _ in range(3):
+    dist.all_reduce(torch.ones(4))
+print('begun', flush=True)
+"""
+_ALL_REDUCE = "\ndist.all_reduce(torch.ones(4))\n"
+_SLEEPS = _INIT + "if rank == 1:\n    time.sleep(600)" + _ALL_REDUCE
+_LOOPS = _INIT + "x = 0\nwhile rank == 1:\n    x += 1" + _ALL_REDUCE
+_DATA_LOADER = (
+    _INIT
+    + """
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        if rank == 1:
+            time.sleep(600)
+        return torch.ones(1)
+
+for batch in torch.utils.data.DataLoader(Data(), num_workers=1):
+    dist.all_reduce(torch.ones(4))
+"""
+)
+_GATHERS = (
+    _INIT
+    + "if rank == 1:\n    dist.all_gather([torch.ones(4) for _ in range(3)], torch.ones(4))\nelse:\n    dist.all_reduce(torch.ones(4))"
+    + _ALL_REDUCE * 3
+    + "time.sleep(600)"
+)
+_SIZES = _INIT + "for _ in range(3):\n    dist.all_reduce(torch.ones(5 if rank == 1 else 4))\ntime.sleep(600)"
+_STRAGGLES = (
+    _INIT
+    + "for _ in range(900):\n    time.sleep(0.3 if rank == 1 else 0.1)\n    dist.all_reduce(torch.ones(4))"
+)
+_PREPARES = (
+    _INIT.replace("for _ in", "if rank == 1:\n    {}\nfor _ in").replace("range(3)", "range(4)")
+    + "time.sleep(600)"
+)
+_UNEVEN = (
+    _INIT
+    + "for _ in range(99):\n    time.sleep(2.5 if rank == 1 else 0.1)\n    dist.all_reduce(torch.ones(4))"
+)
+#: What one rank does while the others wait in their first collective, or between two of them.
+_WORK = {
+    "long-first-compile": "end = time.time() + 60\n    while time.time() < end: sum(range(1000))",
+    "compiles-in-a-child": "import subprocess; subprocess.run(['timeout', '60', 'sh', '-c', 'while :; do :; done'])",
+    "downloads": "end = time.time() + 60\n    while time.time() < end: os.urandom(99999), open('/dev/zero', 'rb').read(1 << 20), time.sleep(0.05)",
+    "prints": "for _ in range(200): print('downloading', flush=True), time.sleep(0.3)",
+}
+
+
+def hung(start: Start, program: str, *, seconds: float = SECONDS, on_hang: str = "warn") -> LocalHandle:
+    """Start three ranks of a program with a short patience."""
+    document: dict[str, Any] = job(*ranks(python(program)), maxRetry=2)
+    document["metadata"].setdefault("annotations", {})["vcjob.io/on-hang"] = on_hang
+    return start(document, env={**os.environ, "VCJOB_HANG_AFTER": str(seconds)})
+
+
+def findings(handle: LocalHandle) -> list[Finding]:
+    return [each for each in handle.why() if each.cause != "PodsPending"]
+
+
+@pytest.mark.parametrize(
+    ("program", "cause", "part"),
+    [
+        (_SLEEPS, "RankBehind", "rank 1 never reached all_reduce #4; all others have waited in it for "),
+        (_LOOPS, "RankBehind", "rank 1 never reached all_reduce #4"),
+        (_DATA_LOADER, "RankBehind", "rank 1 never reached all_reduce #4"),
+        (_GATHERS, "CollectiveMismatch", "rank 1 called all_gather where the others called all_reduce (#4)"),
+        (_SIZES, "CollectiveMismatch", "rank 1 called all_reduce with 5 Float where the others used 4 Float (#4)"),
+        (_STRAGGLES, "Straggler", "× slower per step than the median of the others"),
+    ],
+    ids=["sleeps", "endless-loop", "deadlocked-data-loader", "other-collective", "other-sizes", "straggler"],
+)  # fmt: skip
+def test_the_rank_is_named_while_the_job_runs(program: str, cause: str, part: str, start: Start) -> None:
+    handle = hung(start, program)
+    (finding,) = eventually(lambda: findings(handle), _STARTED, "the finding")
+    assert finding.cause == cause, finding
+    assert part in finding.message
+    assert finding.ranks.first == ("rank 1",)
+    if cause != "Straggler":
+        assert [event["reason"] for event in handle.events()].count(cause) == 1
+        assert any(part in note for note in handle.notes())
+    if program is _DATA_LOADER:
+        assert "DataLoader" in finding.hint and any("DataLoader" in each.text for each in finding.evidence)
+    handle.stop(now=True)
+
+
+@pytest.mark.parametrize("work", list(_WORK))
+def test_a_rank_that_works_while_the_others_wait_is_no_hang(work: str, start: Start) -> None:
+    handle = hung(start, _PREPARES.format(_WORK[work]), seconds=2.0)
+    eventually(lambda: _waiting(handle), _STARTED, "a rank that waits in a collective")
+    deadline = time.monotonic() + 3 * 2.0
+    while time.monotonic() < deadline:
+        assert findings(handle) == []
+        time.sleep(0.1)
+    handle.stop(now=True)
+
+
+def test_uneven_batches_are_no_hang(start: Start) -> None:
+    handle = hung(start, _UNEVEN)
+    eventually(lambda: _waiting(handle), _STARTED, "a rank that waits in a collective")
+    deadline = time.monotonic() + 1.5 * SECONDS
+    while time.monotonic() < deadline:
+        assert [each for each in findings(handle) if each.cause != "Straggler"] == []
+        time.sleep(0.1)
+    handle.stop(now=True)
+
+
+def test_a_rank_that_somebody_has_stopped_is_no_hang_and_neither_is_its_time_afterwards(start: Start) -> None:
+    import signal
+
+    from vcjob.local.live.rank_process import main_container
+
+    handle = hung(start, _UNEVEN.replace("2.5", "0.1").replace("99", "9999"), seconds=2.0)
+    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, _STARTED, "a line of every rank")
+    pod = next(pod for pod in handle.pods() if pod.rank == 1)
+    container = main_container(pod)
+    assert container is not None and container.pid is not None
+    os.kill(container.pid, signal.SIGSTOP)
+    eventually(lambda: _waiting(handle), _STARTED, "a rank that waits in a collective")
+    deadline = time.monotonic() + 3 * 2.0
+    while time.monotonic() < deadline:
+        assert findings(handle) == []
+        time.sleep(0.1)
+    os.kill(container.pid, signal.SIGCONT)
+    handle.stop(now=True)
+
+
+@pytest.mark.parametrize("action", ["fail", "restart"])
+def test_on_hang_acts_instead_of_waiting_for_torchs_timeout(action: str, start: Start) -> None:
+    handle = hung(start, _SLEEPS, on_hang=action)
+    assert handle.wait(_STARTED * 2) == "Failed"
+    status = handle.status()
+    assert "rank 1 never reached all_reduce #4" in status.state.message
+    assert status.state.reason == ("Hung" if action == "fail" else "MaxRetryReached")
+    assert status.restarts == (0 if action == "fail" else 1)
+    first = handle.why()[0]
+    assert (first.cause, first.ranks.first) == ("RankBehind", ("rank 1",))
+
+
+def test_a_hang_is_reported_within_thirty_seconds_with_default_settings(start: Start) -> None:
+    handle = start(job(*ranks(python(_SLEEPS))))
+    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, _STARTED, "a line of every rank")
+    began = time.time()
+    (finding,) = eventually(lambda: findings(handle), 60, "the finding")
+    assert finding.cause == "RankBehind"
+    event = next(each for each in handle.events() if each["reason"] == "RankBehind")
+    assert event["type"] == "Warning"
+    assert time.time() - began <= 30
+
+
+def _waiting(handle: LocalHandle) -> list[str]:
+    """Ranks whose report says that they wait in a collective."""
+    from vcjob.local.logs.rank_reports import read_reports
+    from vcjob.local.run.run_dir import RunDir
+
+    run = RunDir(handle.folder)
+    return [
+        str(report.state.rank)
+        for pod in handle.pods()
+        for report in read_reports(run.pod_folder(pod.name, pod.attempt))
+        if any(not call.done for call in report.state.collectives)
+    ]

@@ -1,0 +1,174 @@
+"""The rules about ranks that wait for each other, over states as the agents report them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
+from vcjob.diagnosis.finding import Finding
+from vcjob.diagnosis.observation import Collective, End, Frame, Observation, PodObservation, RankState
+
+NOW = 1000.0
+_GROUPS: dict[str, tuple[int, ...]] = {"0": (0, 1, 2)}
+_PAIR: dict[str, tuple[int, ...]] = {"0": (0, 1)}
+_OWN = (Frame("train", "/home/me/train.py", 17),)
+
+
+def calls(
+    last: int, *, waits_since: float | None = None, name: str = "all_reduce", sizes: str = "4 Float"
+) -> tuple[Collective, ...]:
+    """Collectives 1 to `last`; the last one is still under way where `waits_since` is given."""
+    done = [Collective(number, "all_reduce", sizes="4 Float", issued_at=900.0) for number in range(1, last)]
+    issued = NOW - 60 if waits_since is None else waits_since
+    return (*done, Collective(last, name, sizes=sizes, issued_at=issued, done=waits_since is None))
+
+
+def waiting(rank: int, number: int = 418, since: float = NOW - 95) -> RankState:
+    return RankState(rank, calls(number, waits_since=since), _GROUPS)
+
+
+def observed(*states: RankState, phase: str = "Running", **fields: Any) -> Observation:
+    return Observation("job", "local", phase, now=NOW, rank_states=list(states), **fields)
+
+
+def found(*states: RankState, phase: str = "Running") -> list[Finding]:
+    return diagnose(observed(*states, phase=phase), LIVE_RULES)
+
+
+def test_an_idle_rank_that_never_reached_the_collective_is_named() -> None:
+    behind = RankState(2, calls(417), _GROUPS, _OWN, idle_since=NOW - 90)
+    (finding,) = found(waiting(0), waiting(1), behind)
+    assert finding.cause == "RankBehind" and finding.confidence == "high"
+    assert finding.message == "rank 2 never reached all_reduce #418; all others have waited in it for 95 s"
+    assert (finding.ranks.first, finding.ranks.victims) == (("rank 2",), ("rank 0", "rank 1"))
+    assert [each.text for each in finding.evidence] == ["rank 2 is in train, train.py:17"]
+
+
+def test_a_rank_that_works_is_not_named_however_long_the_others_wait() -> None:
+    assert found(waiting(0), waiting(1), RankState(2, calls(417), _GROUPS)) == []
+    recently = RankState(2, calls(417), _GROUPS, idle_since=NOW - 5)
+    assert found(waiting(0), waiting(1), recently) == []
+
+
+def test_a_short_wait_is_no_hang() -> None:
+    idle = RankState(2, calls(417), _GROUPS, idle_since=NOW - 90)
+    assert found(waiting(0, since=NOW - 15), waiting(1, since=NOW - 15), idle) == []
+
+
+def test_a_loop_counts_only_after_the_first_collective() -> None:
+    """Before it, a rank that computes prepares something: it compiles, or it reads its data."""
+    loops: dict[str, Any] = {"groups": _GROUPS, "looping_since": NOW - 90}
+    assert found(waiting(0, 1), waiting(1, 1), RankState(2, **loops)) == []
+    (finding,) = found(waiting(0), waiting(1), RankState(2, calls(417), **loops))
+    assert (finding.ranks.first, finding.confidence) == (("rank 2",), "medium")
+
+
+def test_a_stopped_rank_is_no_hang() -> None:
+    stopped = RankState(2, calls(417), _GROUPS, idle_since=NOW - 90, paused=True)
+    assert found(waiting(0), waiting(1), stopped) == []
+
+
+def test_a_rank_without_a_report_is_not_blamed() -> None:
+    assert found(waiting(0), waiting(1)) == []
+
+
+def test_a_rank_whose_report_no_longer_shows_the_group_is_not_blamed() -> None:
+    other = tuple(Collective(number, "all_reduce", "1", issued_at=NOW - 50) for number in range(100))
+    busy_elsewhere = RankState(2, other, _GROUPS, idle_since=NOW - 90)
+    assert found(waiting(0), waiting(1), busy_elsewhere) == []
+
+
+def test_a_rank_that_ended_before_the_collective_is_named() -> None:
+    pods = [PodObservation("job-worker-1", "worker", 1, rank=2, phase="Succeeded", end=End(0))]
+    (finding,) = diagnose(observed(waiting(0), waiting(1), pods=pods), LIVE_RULES)
+    assert (finding.cause, finding.ranks.first) == ("RankExitedEarly", ("rank 2",))
+
+
+def test_ranks_that_wait_in_different_groups_wait_for_each_other() -> None:
+    groups: dict[str, tuple[int, ...]] = {**_GROUPS, "1": (0, 2)}
+    inner = Collective(3, "broadcast", "1", issued_at=NOW - 90, done=False)
+    states = [
+        RankState(0, calls(418, waits_since=NOW - 95), groups),
+        RankState(1, calls(418, waits_since=NOW - 95), groups),
+        RankState(2, (*calls(417), inner), groups, idle_since=NOW - 90),
+    ]
+    (finding,) = diagnose(observed(*states), LIVE_RULES)
+    assert finding.cause == "CollectiveMismatch" and finding.message == (
+        "rank 0 and rank 1 wait in all_reduce #418, while rank 2 waits in broadcast #3 of group 1: "
+        "they wait for each other"
+    )
+
+
+def test_another_collective_at_the_same_place_is_a_mismatch() -> None:
+    other = RankState(1, calls(12, waits_since=NOW - 30, name="all_gather"), _GROUPS)
+    (finding,) = found(waiting(0, 12), other, waiting(2, 12))
+    assert finding.cause == "CollectiveMismatch"
+    assert finding.message == "rank 1 called all_gather where the others called all_reduce (#12)"
+    assert finding.ranks.first == ("rank 1",)
+
+
+def test_of_two_ranks_the_lower_one_counts_as_usual() -> None:
+    other = RankState(1, calls(12, waits_since=NOW - 30, sizes="5 Float"), _GROUPS)
+    (finding,) = found(waiting(0, 12), other)
+    assert finding.message == "rank 1 called all_reduce with 5 Float where rank 0 used 4 Float (#12)"
+
+
+def test_a_failed_job_has_the_mismatch_as_its_cause_and_not_the_rank_that_noticed_nothing() -> None:
+    """gloo lets the rank with the smaller tensor finish: it exits with 0, and the other complains."""
+    complaint = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234"
+    pods = [
+        PodObservation("m-0", "master", 0, rank=0, phase="Succeeded", end=End(0, finished_at=NOW - 2)),
+        PodObservation(
+            "w-0", "worker", 0, rank=1, phase="Failed", end=End(1, finished_at=NOW - 1), stderr=(complaint,)
+        ),
+    ]
+    states = [
+        RankState(0, calls(2), _PAIR, ended=True),
+        RankState(1, calls(2, sizes="5 Float"), _PAIR, ended=True),
+    ]
+    (finding,) = diagnose(observed(*states, phase="Failed", pods=pods))
+    assert finding.cause == "CollectiveMismatch"
+    assert finding.message == "rank 1 called all_reduce with 5 Float where rank 0 used 4 Float (#2)"
+
+
+def test_what_the_supervisor_found_is_the_cause_of_a_timeout() -> None:
+    recorded = Finding("RankBehind", "rank 2 never reached all_reduce #418", confidence="medium")
+    timeout = "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv"
+    pods = [PodObservation("m-0", "master", 0, rank=0, phase="Failed", end=End(1), stderr=(timeout,))]
+    findings = diagnose(observed(phase="Failed", pods=pods, hang_findings=[recorded]))
+    assert [each.cause for each in findings] == ["RankBehind"]
+
+
+def test_a_failure_of_a_ranks_own_comes_before_a_hang_that_was_seen() -> None:
+    recorded = Finding("RankBehind", "rank 2 never reached all_reduce #418", confidence="high")
+    error = (
+        "Traceback (most recent call last):",
+        '  File "/train.py", line 9, in <module>',
+        "KeyError: 'label'",
+    )
+    pods = [PodObservation("m-0", "master", 0, rank=0, phase="Failed", end=End(1), stderr=error)]
+    findings = diagnose(observed(phase="Failed", pods=pods, hang_findings=[recorded]))
+    assert [each.cause for each in findings] == ["Exception"]
+
+
+def test_a_completed_job_has_no_finding_of_a_hang_or_a_straggler() -> None:
+    recorded = [Finding("RankBehind", "rank 2 is behind"), Finding("Straggler", "rank 1 is slow")]
+    assert diagnose(observed(phase="Completed", hang_findings=recorded)) == []
+
+
+def steps(rank: int, work: float, count: int = 40) -> RankState:
+    """A rank that works so many seconds per step; the slowest of them needs 1.8 s, which is what a step takes."""
+    times = [number * 1.8 + work for number in range(count)]
+    made = [Collective(number + 1, "all_reduce", issued_at=NOW - 99 + at) for number, at in enumerate(times)]
+    return RankState(rank, tuple(made), _GROUPS)
+
+
+def test_a_straggler_is_compared_with_the_median() -> None:
+    (finding,) = found(steps(0, 1.0), steps(1, 1.8), steps(2, 1.0))
+    assert (finding.cause, finding.confidence) == ("Straggler", "low")
+    assert finding.message == "rank 1 is 1.8× slower per step than the median of the others"
+
+
+def test_ranks_that_take_turns_in_being_slow_have_no_straggler() -> None:
+    assert found(steps(0, 1.0), steps(1, 1.3), steps(2, 1.0)) == []
+    assert found(steps(0, 1.0, 5), steps(1, 1.8, 5), steps(2, 1.0, 5)) == []

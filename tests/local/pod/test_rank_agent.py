@@ -1,0 +1,124 @@
+"""The agent in a rank's process: it starts with torch.distributed, and everything else is as without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local.conftest import Start, job, python, ranks, task, texts
+from vcjob.local.logs.rank_reports import read_reports
+from vcjob.local.pod import rank_agent
+
+AGENT = os.path.dirname(rank_agent.__file__)
+#: A torch.distributed with one group of two ranks, whose recorder has one collective that waits.
+_NATIVE = """
+import json
+def _dump_fr_trace_json(collectives=True):
+    entry = dict(collective_seq_id=7, profiling_name='gloo:all_reduce', process_group=['0', 'default_pg'],
+                 input_sizes=[[2, 3]], input_dtypes=['Float'], time_created_ns=5_000_000_000, retired=False)
+    return json.dumps({'entries': [entry] if collectives else []}).encode()
+"""
+_C10D = """
+import types
+_world = types.SimpleNamespace(pg_map={1: ('gloo', None)}, pg_names={1: '0'}, pg_group_ranks={1: {0: 0, 1: 1}})
+is_initialized = lambda: True
+get_rank = lambda: 1
+"""
+
+
+def run(program: str, folder: Path, path: str = AGENT, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": path, "VCJOB_RANK_STATE": str(folder), "VCJOB_HANG_AFTER": "0.5", **env},
+        cwd=folder, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def torch_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "modules"
+    for name, text in {
+        "torch/__init__.py": "",
+        "torch/_C/__init__.py": "",
+        "torch/_C/_distributed_c10d.py": _NATIVE,
+        "torch/distributed/__init__.py": "import torch._C._distributed_c10d",
+        "torch/distributed/distributed_c10d.py": _C10D,
+    }.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+def test_the_collectives_and_the_stack_are_reported_while_the_rank_stands_still(
+    tmp_path: Path, torch_folder: Path
+) -> None:
+    program = (
+        "import torch.distributed.distributed_c10d, os, time, glob\n"
+        "def stuck():\n    while not glob.glob('rank-state.*.json'): time.sleep(0.01)\n    os._exit(0)\nstuck()"
+    )
+    run(program, tmp_path, f"{AGENT}:{torch_folder}")
+    (report,) = read_reports(str(tmp_path))
+    (call,) = report.state.collectives
+    assert (report.state.rank, report.state.groups) == (1, {"0": (0, 1)})
+    assert (call.sequence, call.name, call.sizes, call.issued_at, call.done) == (
+        7,
+        "all_reduce",
+        "6 Float",
+        5.0,
+        False,
+    )
+    assert "stuck" in [frame.function for frame in report.state.stack]
+
+
+def test_the_last_state_is_left_for_the_diagnosis_of_a_failure(tmp_path: Path, torch_folder: Path) -> None:
+    run("import torch.distributed.distributed_c10d", tmp_path, f"{AGENT}:{torch_folder}")
+    (report,) = read_reports(str(tmp_path))
+    assert report.state.ended and report.state.collectives
+
+
+def test_the_agents_thread_is_not_one_that_a_program_waits_for(tmp_path: Path, torch_folder: Path) -> None:
+    program = "import torch.distributed.distributed_c10d, threading\nprint(len(threading.enumerate()))"
+    assert run(program, tmp_path, f"{AGENT}:{torch_folder}").stdout == "1\n"
+
+
+def test_a_program_without_torch_is_as_without_the_agent(tmp_path: Path) -> None:
+    program = "import sys, json\nprint(json.dumps([sys.path, sorted(sys.modules), sys.argv]))"
+    with_agent, without = (json.loads(run(program, tmp_path, path).stdout) for path in (AGENT, ""))
+    assert [name for name in with_agent[1] if name not in without[1]] in ([], ["sitecustomize"])
+    assert (with_agent[0], with_agent[2]) == (without[0], without[2])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_sitecustomize_is_loaded_too(tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("import builtins\nbuiltins.CUSTOMIZED = __file__")
+    assert str(folder) in run("print(CUSTOMIZED)", tmp_path, f"{AGENT}:{folder}").stdout
+
+
+def test_a_damaged_report_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "rank-state.1.json").write_text("{")
+    (tmp_path / "rank-state.2.json").write_text('{"pid": 2, "rank": null, "at": 1}')
+    (tmp_path / "rank-state.3.json").write_bytes(b"\xff\xfe")
+    assert read_reports(str(tmp_path)) == []
+    assert read_reports(str(tmp_path / "missing")) == []
+
+
+@pytest.mark.parametrize("setting", ["", "off"])
+def test_the_users_own_settings_stay_and_the_agent_can_be_left_out(setting: str, finish: Start) -> None:
+    program = "import os\nprint(os.environ.get('PYTHONPATH', ''), 'VCJOB_RANK_STATE' in os.environ)"
+    document = job(*ranks(python(program, env=[{"name": "PYTHONPATH", "value": "/mine"}]), workers=1))
+    handle = finish(document, env={**os.environ, "VCJOB_HANG_DETECTION": setting})
+    expected = "/mine False" if setting else f"{AGENT}:/mine True"
+    assert set(texts(handle)) == {expected}
+
+
+def test_a_pod_without_a_rank_has_no_agent(finish: Start) -> None:
+    handle = finish(job(task("a", "echo ${VCJOB_RANK_STATE:-none}")))
+    assert texts(handle) == ["none"]
