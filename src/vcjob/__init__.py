@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         validate,
         wait_all,
         wait_all_async,
+        watch,
     )
 
 __all__ = [
@@ -112,6 +113,7 @@ __all__ = [
     "validate",
     "wait_all",
     "wait_all_async",
+    "watch",
 ]
 
 

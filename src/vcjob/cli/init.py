@@ -57,8 +57,8 @@ def command(
 def _job(
     target: str | None, arguments: Sequence[str], image: str | None, script: ScriptOptions
 ) -> dict[str, Any]:
+    from vcjob.sdk.authoring.building import pytorch_job
     from vcjob.sdk.authoring.scripting import script_job
-    from vcjob.sdk.building import pytorch_job
 
     if script.workers is None:
         script = script._replace(workers=1)

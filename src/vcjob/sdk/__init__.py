@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from vcjob.report.logs import LogFilter
     from vcjob.report.podstate import ContainerState, PodState
     from vcjob.sdk.async_functions import find_async, run_async
+    from vcjob.sdk.authoring.building import pytorch_job
     from vcjob.sdk.authoring.convert import Converted, convert_jobs
     from vcjob.sdk.authoring.explaining import explain
     from vcjob.sdk.authoring.scripting import script_job
-    from vcjob.sdk.building import pytorch_job
     from vcjob.sdk.finding import find, jobs
     from vcjob.sdk.handle import Handle, LogLine
     from vcjob.sdk.loading import Loaded, load, validate
     from vcjob.sdk.rendering import render
     from vcjob.sdk.running import run
     from vcjob.sdk.waiting import as_completed, as_completed_async, wait_all, wait_all_async
+    from vcjob.sdk.watching import watch
     from vcjob.sdk.yaml_text import to_yaml
     from vcjob.spec.field_docs import FieldDoc
     from vcjob.spec.job import Job
@@ -58,6 +59,7 @@ __all__ = [
     "validate",
     "wait_all",
     "wait_all_async",
+    "watch",
 ]
 
 _MODULES = {
@@ -86,12 +88,13 @@ _MODULES = {
     "find": "vcjob.sdk.finding",
     "jobs": "vcjob.sdk.finding",
     "load": "vcjob.sdk.loading",
-    "pytorch_job": "vcjob.sdk.building",
+    "pytorch_job": "vcjob.sdk.authoring.building",
     "render": "vcjob.sdk.rendering",
     "run": "vcjob.sdk.running",
     "script_job": "vcjob.sdk.authoring.scripting",
     "to_yaml": "vcjob.sdk.yaml_text",
     "validate": "vcjob.sdk.loading",
+    "watch": "vcjob.sdk.watching",
 }
 
 

@@ -56,6 +56,11 @@ VK_TASK_INDEX = _define("VK_TASK_INDEX", _SET, "Plugin `env`: the same, under Vo
 ATTEMPT = _define(
     "VCJOB_ATTEMPT", _SET, "Where the Job asks for it: how often this pod was replaced, counted from 0."
 )
+FUNCTION = _define(
+    "VCJOB_FUNCTION",
+    _SET,
+    "SDK, `pytorch_job(function)`: the source of the training function and of what it uses.",
+)
 RUN_UID = _define("VCJOB_RUN_UID", _LOCAL, "The uid of the job's run.")
 POD_UID = _define("VCJOB_POD_UID", _LOCAL, "The uid of the pod.")
 CONTAINER = _define("VCJOB_CONTAINER", _LOCAL, "The name of the container.")

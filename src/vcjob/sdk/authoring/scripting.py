@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,11 +15,11 @@ from typing import Any
 
 from vcjob.errors import SourceError, UserError
 from vcjob.plugins.pytorch_options import COUNTED_BY_TORCHRUN
-from vcjob.sdk.building import pytorch_job
+from vcjob.sdk.authoring.building import pytorch_job
+from vcjob.sdk.authoring.names import job_name
 from vcjob.spec.job import BackendName
 
 _LAUNCHERS: dict[str, list[str]] = {"python": [], "torchrun": ["-m", "torch.distributed.run"]}
-_LONGEST_NAME = 40
 
 
 def script_job(
@@ -71,21 +70,6 @@ def script_job(
         env=env,
         restarts=restarts,
     )
-
-
-def job_name(program: str, *, module: bool = False) -> str:
-    """A valid name of a Job from the name of a script or module.
-
-    >>> job_name("src/Train_Resnet.py"), job_name("package.train.__main__", module=True), job_name("3d.py")
-    ('train-resnet', 'train', 'job-3d')
-    """
-    if module:
-        stem = program.removesuffix(".__main__").rpartition(".")[2]
-    else:
-        path = Path(program)
-        stem = path.absolute().parent.name if path.stem == "__main__" else path.stem
-    name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_LONGEST_NAME].rstrip("-")
-    return name if name[:1].isalpha() else f"job-{name}".rstrip("-")
 
 
 def _processes(nproc: int | str | None, gpus: int) -> int | str | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from vcjob.sdk.authoring.building import DEFAULT_IMAGE, pytorch_job
 from vcjob.sdk.authoring.foreign_fields import Fields, Note, metadata_of
-from vcjob.sdk.building import DEFAULT_IMAGE, pytorch_job
 from vcjob.spec.document import copied
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from os import PathLike, fspath
 from typing import Any
 
 from vcjob.errors import UserError
+from vcjob.sdk.authoring.functions import LAUNCHER, function_name, function_program
+from vcjob.sdk.authoring.names import job_name
 from vcjob.spec.job import API_VERSION, KIND
+from vcjob.wellknown.environment import FUNCTION
 
 DEFAULT_IMAGE = "pytorch/pytorch:latest"
 GPU = "nvidia.com/gpu"
 
 
 def pytorch_job(
-    name: str,
+    name: str | Callable[..., object],
     *,
+    function: Callable[..., object] | None = None,
+    parameters: Mapping[str, object] | None = None,
     script: str | PathLike[str] | None = None,
     command: str | Sequence[str] | None = None,
     args: Sequence[str] = (),
@@ -45,6 +50,9 @@ def pytorch_job(
     The result is a plain dictionary: `vcjob.validate`, `vcjob.render` and the other functions accept it, and
     `vcjob.to_yaml` writes it as a file.
 
+    name: the name of the Job; a function in its place is the `function`, and the Job is named after it.
+    function: a Python function that every rank calls with `parameters`. Its source is shipped in the Job, with the
+    functions, classes and plain values of the same file or notebook that it uses; other modules must be in the image.
     script: a Python file; it runs under `python`, or under `torchrun` if `nproc_per_node` is set.
     command: what to run instead of a script; a string is split as a shell would. `args` follow either.
     image: the image on a cluster; on this machine no image is used.
@@ -53,15 +61,37 @@ def pytorch_job(
     wait_for_master: workers wait until the master listens; a number is the timeout in seconds.
     restarts: how often the whole Job starts again after a rank has failed.
     volumes: existing volume claims by the path where they are mounted.
+
+    >>> job = pytorch_job("hello", script="train.py", workers=3, gpus=1)
+    >>> job["spec"]["tasks"][1]["replicas"], job["spec"]["tasks"][1]["template"]["spec"]["containers"][0]["command"]
+    (3, ['python', 'train.py'])
     """
+    if not isinstance(name, str):
+        function = name
+        name = job_name(function_name(function), module=True)
     if workers < 0:
         raise UserError(
             f"workers is {workers}", hint="it is the number of pods in addition to the master: 0 or more"
         )
-    container = _container(script, command, args, nproc_per_node, image or DEFAULT_IMAGE)
+    if function is None and parameters is not None:
+        raise UserError(
+            "parameters are given without a function", hint="use `args` for a script or a command"
+        )
+    container = _container(
+        script=script,
+        command=command,
+        function=function,
+        args=args,
+        nproc_per_node=nproc_per_node,
+        image=image or DEFAULT_IMAGE,
+    )
     container |= _given(workingDir=working_dir, resources=_resources(gpus, cpus, memory))
-    if env:
-        container["env"] = [{"name": key, "value": _text(value)} for key, value in env.items()]
+    values = {key: _text(value) for key, value in (env or {}).items()}
+    if function is not None:
+        # In the value of a variable, Kubernetes reads $$ as $.
+        values[FUNCTION] = function_program(function, parameters).replace("$", "$$")
+    if values:
+        container["env"] = [{"name": key, "value": value} for key, value in values.items()]
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
     if shared_memory is not None:
         container["volumeMounts"] = [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - a place inside the pod
@@ -91,15 +121,25 @@ def pytorch_job(
 
 
 def _container(
+    *,
     script: str | PathLike[str] | None,
     command: str | Sequence[str] | None,
+    function: Callable[..., object] | None,
     args: Sequence[str],
     nproc_per_node: int | str | None,
     image: str,
 ) -> dict[str, Any]:
-    if script is not None and command is not None:
-        raise UserError("both script and command are given", hint="give one of them")
-    if script is not None:
+    given = [
+        key
+        for key, value in (("script", script), ("command", command), ("function", function))
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise UserError(f"both {' and '.join(given)} are given", hint="give one of them")
+    if function is not None:
+        words = ["python", "-c", LAUNCHER, f"{function_name(function)}.py"]
+        words = words if nproc_per_node is None else ["torchrun", "--no-python", *words]
+    elif script is not None:
         words = ["python" if nproc_per_node is None else "torchrun", fspath(script)]
     elif isinstance(command, str):
         words = shlex.split(command)
