@@ -2,7 +2,7 @@
 
 import argparse
 import os
-import sys
+import signal
 
 import torch
 import torch.distributed as dist
@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--checkpoint", default="checkpoint.pt")
     parser.add_argument(
-        "--crash-at", type=int, help="rank 1 dies in this epoch, if it started from the beginning"
+        "--crash-at", type=int, help="rank 1 is killed in this epoch, if it started from the beginning"
     )
     options = parser.parse_args()
 
@@ -42,7 +42,8 @@ def main() -> None:
         total = torch.zeros(1, device=device)
         for batch, (x, y) in enumerate(batches):
             if begin == 0 and epoch == options.crash_at and rank == 1 and batch == 2:
-                sys.exit("rank 1 dies, as ranks do")
+                print("rank 1 is killed", flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
             optimizer.zero_grad()
             loss = torch.nn.functional.mse_loss(model(x.to(device)), y.to(device))
             loss.backward()
@@ -68,7 +69,7 @@ def save(path: str, model: torch.nn.Module, optimizer: torch.optim.Optimizer, ep
 
 
 def load(path: str, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """The epoch to begin with. All ranks load what is there before any of them writes anew."""
+    """The epoch to begin with. All ranks load the checkpoint before any of them writes a new one."""
     epoch = 0
     if os.path.exists(path):
         found = torch.load(path, map_location="cpu", weights_only=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 from tests.cli.conftest import Vcjob
@@ -53,7 +51,3 @@ def test_every_documented_field_can_be_explained_with_its_fields() -> None:
         doc = explaining.explain(path)
         assert doc.meaning == meaning
         explaining.explain_fields(doc)
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(explaining).failed == 0

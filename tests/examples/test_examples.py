@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ PROMISES = {
     ],
     "02-ddp": [
         "4 ranks train from epoch 0 on",
-        "rank 1 dies, as ranks do",
+        "rank 1 is killed",
         "4 ranks train from epoch 3 on",
         "trained: model.pt",
         "epoch 5",
@@ -35,7 +36,12 @@ PROMISES = {
     "07-policies": ["worker 0 is not ready, exit code 3", "worker 1 did its work at the second try"],
     "08-fsdp": ["rank 0 of 2 holds", "rank 1 of 2 holds", "step 20: loss", "trained"],
     "09-from-kubeflow": ["the master is rank 0 of 3"],
+    "10-huggingface": ["2 ranks trained 20 steps: loss"],
+    "11-lightning": ["rank 0 of 2: loss 0.0", "rank 1 of 2: loss 0.0"],
+    "12-notebook": ["step 20/20 loss: 0.0", "rank 0 of 2 is done", "rank 1 of 2 is done"],
 }
+#: Examples that need more than torch; they take long to import, so they run once.
+PACKAGES = {"10-huggingface": ("transformers", "accelerate"), "11-lightning": ("lightning",)}
 WITHOUT_TORCH = ("04-depends-on", "05-sidecar", "07-policies", "09-from-kubeflow")
 
 
@@ -75,11 +81,45 @@ def test_it_does_what_it_promises(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", [name for name in NUMBERED if name not in WITHOUT_TORCH])
+@pytest.mark.parametrize("name", [name for name in NUMBERED if name not in (*WITHOUT_TORCH, *PACKAGES)])
 @pytest.mark.parametrize("words", [[], ["--warm"]], ids=["plain", "warm"])
 def test_it_does_what_it_promises_with_torch(name: str, words: list[str], tmp_path: Path) -> None:
     output = run_example(name, tmp_path, *words)
     assert [promise for promise in PROMISES[name] if promise not in output] == [], output
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PACKAGES)
+def test_it_does_what_it_promises_with_its_packages(name: str, tmp_path: Path) -> None:
+    for package in PACKAGES[name]:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} of requirements/examples.txt is not installed")
+    output = run_example(name, tmp_path)
+    assert [promise for promise in PROMISES[name] if promise not in output] == [], output
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_notebook_runs_its_function_and_shows_the_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nbclient = pytest.importorskip(
+        "nbclient", reason="the packages of requirements/pages.txt are not installed"
+    )
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    folder = EXAMPLES / "12-notebook"
+    notebook = nbformat.read(folder / "train.ipynb", 4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=240, resources=resources).execute()
+    assert (tmp_path / "job.yaml").read_text() == (folder / "job.yaml").read_text()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    tables = [output["data"]["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert len(tables) == 1, "one table is updated"
+    assert "<b>notebook: Completed</b>\n0 notebook-master-0 Succeeded" in tables[0]
+    printed = "".join(output.get("text", "") for output in outputs)
+    assert [promise for promise in PROMISES["12-notebook"] if promise not in printed] == [], printed
 
 
 @pytest.mark.torch

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import vcjob
-from vcjob.sdk.authoring import scripting as module
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +96,3 @@ def test_the_name_of_the_job_is_valid_whatever_the_script_is_called(program: str
     job = vcjob.script_job(program, on="cluster", image="a")
     assert job["metadata"]["name"] == name
     assert vcjob.validate(job) == []
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(module).failed == 0

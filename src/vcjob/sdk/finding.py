@@ -21,6 +21,12 @@ def find(
     """The newest run of the job of that name; on this machine also the run of that uid.
 
     on: the backend, "local" or "cluster". context, kubeconfig: which cluster, as kubectl takes them.
+
+    >>> from vcjob import pytorch_job, run
+    >>> run(pytorch_job("found", command="true", workers=0)).wait(60)
+    'Completed'
+    >>> find("found").phase
+    'Completed'
     """
     return open_backend(on, context, kubeconfig).find(name, namespace)
 
@@ -36,5 +42,8 @@ def jobs(
     """Every job, oldest first; on this machine the newest run of each.
 
     Without a namespace: on this machine those of all namespaces, on a cluster those of the context's own.
+
+    >>> [handle.name for handle in jobs() if handle.phase == "Running"]
+    []
     """
     return list(open_backend(on, context, kubeconfig).list(namespace, all_namespaces=all_namespaces))

@@ -96,6 +96,9 @@ def load(
 
     With `allow_unknown`, fields that the schema does not know pass. `backend`: where it will run.
     `overrides`: changes to the Jobs before they are checked.
+
+    >>> load("job.yaml").job.name
+    'hello'
     """
     loaded = Loaded(source, allow_unknown=allow_unknown, backend=backend, overrides=overrides)
     if has_errors(loaded.problems):
@@ -107,6 +110,12 @@ def validate(source: Source, *, allow_unknown: bool = False) -> list[Problem]:
     """Every problem of a source, errors and warnings; none at all means that it can be run.
 
     Only what cannot be read as text at all is raised, as SourceError.
+
+    >>> from vcjob import pytorch_job
+    >>> job = pytorch_job("hello", script="train.py")
+    >>> job["spec"]["minAvailable"] = 5
+    >>> [problem.path for problem in validate(job)]
+    ['spec.minAvailable']
     """
     loaded = Loaded(source, allow_unknown=allow_unknown)
     return [*loaded.problems, *_local_warnings(loaded)]

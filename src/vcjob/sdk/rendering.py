@@ -24,6 +24,9 @@ def render(
 
     gang: how pods are grouped for the scheduler. uid: the Job's uid, all zeros where there is none.
     namespace: for Jobs that name none.
+
+    >>> [pod["metadata"]["name"] for pod in render("job.yaml") if pod["kind"] == "Pod"]
+    ['hello-master-0']
     """
     jobs = load(source, allow_unknown=allow_unknown).jobs
     return [obj for plan in plans(jobs, gang=gang, uid=uid, namespace=namespace) for obj in plan.render()]

@@ -37,6 +37,13 @@ def run(
     On this machine only: image_commands: what to run for an image without a command, as `IMAGE=COMMAND`;
     env, cwd: what ranks inherit instead of this program's own environment and folder; warm: fork the ranks
     from one process that has imported torch.
+
+    >>> from vcjob import pytorch_job
+    >>> handle = run(pytorch_job("greeting", command="echo hello", workers=0))
+    >>> handle.wait(60)
+    'Completed'
+    >>> [line.text for line in handle.logs()]
+    ['hello']
     """
     backend = open_backend(on, context, kubeconfig)
     backend.check_local_options({"image_commands": image_commands, "env": env, "cwd": cwd, "warm": warm})

@@ -25,6 +25,11 @@ def watch(handle: Handle, timeout: float | None = None) -> str:
     """Show a job until it is over, and return its phase; WaitTimeout after `timeout` seconds.
 
     In a notebook the same table is updated: phase, progress, one row for each rank, and the cause of a failure.
+
+    >>> from vcjob import pytorch_job, run
+    >>> watch(run(pytorch_job("watched", command="true", workers=0)), 60)  # doctest: +ELLIPSIS
+    watched: ...
+    'Completed'
     """
     show = _notebook() or _print
     deadline = None if timeout is None else time.monotonic() + timeout

@@ -36,7 +36,16 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(document: Any) -> str:
-    """One document, keys in their own order."""
+    """One document as text for a file, keys in their own order: `Path("job.yaml").write_text(to_yaml(job))`.
+
+    >>> print(to_yaml({"command": ["python", "-c", "a = 1\\nprint(a)\\n"]}), end="")
+    command:
+    - python
+    - -c
+    - |
+      a = 1
+      print(a)
+    """
     return yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=_WIDTH
     )
