@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from vcjob.admission import admit, defaults
-from vcjob.cluster.controller.offload import LARGE_PODS, LARGE_SPEC_BYTES
+from vcjob.cluster.controller.offload import LARGE_METADATA, LARGE_PODS, LARGE_SPEC_BYTES, LARGE_TASKS
 from vcjob.errors import VcjobError
 from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
 from vcjob.lifecycle.status import Status
@@ -33,7 +33,14 @@ def is_large(document: dict[str, Any], spec_bytes: int) -> bool:
     tasks = (document.get("spec") or {}).get("tasks") or ()
     counts = [task.get("replicas") for task in tasks if isinstance(task, dict)]
     pods = sum(count for count in counts if isinstance(count, int))
-    return spec_bytes >= LARGE_SPEC_BYTES or pods >= LARGE_PODS
+    metadata = document.get("metadata") or {}
+    marks = len(metadata.get("labels") or ()) + len(metadata.get("annotations") or ())
+    return (
+        spec_bytes >= LARGE_SPEC_BYTES
+        or pods >= LARGE_PODS
+        or len(tasks) >= LARGE_TASKS
+        or marks >= LARGE_METADATA
+    )
 
 
 def admit_job(document: dict[str, Any], known: Job | None, status: Status) -> Job:

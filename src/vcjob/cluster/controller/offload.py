@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-#: A Job is large if its spec has this many bytes, or if it has this many pods or tasks. Below, admission, planning and
-#: one decision take a few milliseconds each.
-LARGE_SPEC_BYTES, LARGE_PODS, LARGE_TASKS = 16 * 1024, 5_000, 100
+#: A Job is large if its spec has this many bytes, or if it has this many pods, tasks, or labels and annotations. Below,
+#: admission, planning and one decision take a few milliseconds each, and at most 40 for the most expensive Jobs.
+LARGE_SPEC_BYTES, LARGE_PODS, LARGE_TASKS, LARGE_METADATA = 16 * 1024, 5_000, 100, 1_000
 LARGE_STATUS_BYTES = 256 * 1024
 #: Threads in use at once: more would only compete for the interpreter.
 _THREADS = 2
