@@ -248,7 +248,7 @@ def test_a_missing_volume_is_the_jobs_reason(ground: ControllerCluster, serve: S
     serve()
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     ground.create(job("stored", task("a", 1), volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
-    assert "PersistentVolumeClaim" in ground.wait_reason("stored", "Unschedulable")
+    assert "PersistentVolumeClaim" in ground.wait_reason("stored", "Volume")
     (made,) = ground.api.list(f"{ground.core}/persistentvolumeclaims")
     assert made["metadata"]["ownerReferences"][0]["name"] == "stored"
     (pod,) = ground.pods()
