@@ -133,3 +133,29 @@ def test_any_recorded_times_give_ordered_spans_and_valid_documents(
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in trace["traceEvents"] if event["ph"] == "X")
     assert len({len(line) > 0 for line in timeline.to_text(80)}) <= 2
     assert timeline.summary
+
+
+def test_a_pod_of_a_cluster_waits_for_a_node_and_pulls_its_image_before_it_starts() -> None:
+    main = ContainerState(
+        "main", "main", started_at=130.0, ended=Ended(0, "Completed", 150.0, started_at=130.0)
+    )
+    pod = PodState(
+        "a", 0, "j-a-0", "u", phase="Succeeded", created_at=101.0, scheduled_at=105.0, pulling_at=107.0,
+        pulled_at=127.0, finished_at=150.0, containers=[main],
+    )  # fmt: skip
+    found = timeline_of("j", 100.0, 150.0, [pod], 200.0).rows[0].spans
+    kinds = [(span.kind, span.start, span.end) for span in found]
+    assert kinds == [
+        ("Waiting", 100.0, 101.0),
+        ("Scheduling", 101.0, 105.0),
+        ("Startup", 105.0, 107.0),
+        ("ImagePull", 107.0, 127.0),
+        ("Startup", 127.0, 130.0),
+        ("Running", 130.0, 150.0),
+    ]
+
+
+def test_a_pod_without_a_node_waits_for_one_until_now() -> None:
+    pod = PodState("a", 0, "j-a-0", "u", created_at=101.0, waits_for_node=True)
+    (_, waits) = timeline_of("j", 100.0, None, [pod], 160.0).rows[0].spans
+    assert (waits.kind, waits.end) == ("Scheduling", 160.0)

@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 @click.command("stacks")
 @job_argument
 @click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank (repeatable).")
+@click.option(
+    "--image",
+    help="On a cluster: an image with py-spy, for an ephemeral container in pods whose own image has none.",
+)
 @click.option("--full", is_flag=True, help="Show every frame of each group, innermost first.")
 @output_option(("text", "json"))
-def command(name: str, where: Where, ranks: tuple[int, ...], full: bool, output: str) -> None:
+def command(
+    *, name: str, where: Where, ranks: tuple[int, ...], image: str | None, full: bool, output: str
+) -> None:
     """Show where every rank is, from its Python stack; ranks at the same place are shown together.
 
-    The stacks are read with py-spy from outside; the program needs no change and continues to run.
+    The stacks are read with py-spy from outside; the program needs no change and continues to run. On a cluster py-spy
+    is run in the rank's container, with the right to create `pods/exec`.
     """
     from vcjob.sdk.finding import find
 
-    report = find(name, **where).stacks(ranks=ranks)
+    report = find(name, **where).stacks(ranks=ranks, image=image)
     if output == "json":
         from vcjob.cli.output.json_text import to_json
 

@@ -65,7 +65,7 @@ def _table(report: UsageReport) -> list[str]:
     for usage in report.ranks:
         cells = [
             "-" if usage.rank is None else str(usage.rank), usage.pod, _percent(usage.cpu_percent),
-            usage.memory_text, str(usage.processes), _percent(usage.io_wait_percent),
+            usage.memory_text, "-" if usage.processes is None else str(usage.processes), _percent(usage.io_wait_percent),
         ]  # fmt: skip
         rows.append(cells + ([_percent(usage.gpu_percent), usage.gpu_memory_text] if report.has_gpus else []))
     clean = Style(sys.stdout).clean

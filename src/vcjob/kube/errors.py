@@ -156,7 +156,7 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    pass
+    """The server failed, or a server behind it does not respond (500 and above)."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {

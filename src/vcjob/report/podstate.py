@@ -77,8 +77,12 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
     finished_at: float | None = None
     #: Since when it is being ended.
     deleted_at: float | None = None
-    #: On a cluster: since when it has a node.
+    #: On a cluster: whether it waits for a node, or since when it has one.
+    waits_for_node: bool = False
     scheduled_at: float | None = None
+    #: On a cluster: when its first image began to be pulled, and when its last one was pulled.
+    pulling_at: float | None = None
+    pulled_at: float | None = None
     #: On a cluster: why it was or is being removed (EvictionByEvictionAPI, PreemptionByScheduler, ...), and a message.
     disruption: str | None = None
     disruption_message: str | None = None

@@ -17,6 +17,8 @@ from vcjob.report.podstate import ContainerState, PodState
 #: The kinds of spans, in the order of a pod's life, each with its name for people.
 LABELS = {
     (WAITING := "Waiting"): "waiting to be created",
+    (SCHEDULING := "Scheduling"): "waiting for a node",
+    (IMAGE := "ImagePull"): "pulling images",
     (STARTING := "Startup"): "starting",
     (INIT := "Init"): "init steps",
     (MASTER := "WaitForMaster"): "waiting for the master",
@@ -148,7 +150,7 @@ def _pod(pod: PodState, end: float) -> list[Span]:
     until = end if pod.finished_at is None else pod.finished_at
     containers = [container for container in pod.containers if container.started_at is not None]
     starts = [time for each in containers for time, _, _ in _instances(each, until)]
-    spans = [Span(STARTING, pod.created_at, min(starts, default=until), pod.attempt)]
+    spans = _start(pod, min(starts, default=until))
     for container in containers:
         if container.role == "init":
             kind = MASTER if container.name == CONTAINER_NAME else INIT
@@ -162,6 +164,21 @@ def _pod(pod: PodState, end: float) -> list[Span]:
         main = max(mains, key=lambda each: sum(stop - start for start, stop, _ in _instances(each, until)))
         spans += _main(pod, main, until)
     return spans
+
+
+def _start(pod: PodState, until: float) -> list[Span]:
+    """From the creation to the first container: on a cluster with the wait for a node and the pull of images."""
+    spans: list[Span] = []
+    reached = pod.created_at
+    if pod.scheduled_at is not None or pod.waits_for_node:
+        reached = until if pod.scheduled_at is None else pod.scheduled_at
+        spans.append(Span(SCHEDULING, pod.created_at, reached, pod.attempt))
+    if pod.pulling_at is not None:
+        pulled = until if pod.pulled_at is None else pod.pulled_at
+        spans.append(Span(STARTING, reached, pod.pulling_at, pod.attempt))
+        spans.append(Span(IMAGE, pod.pulling_at, pulled, pod.attempt))
+        reached = pulled
+    return [*spans, Span(STARTING, reached, until, pod.attempt)]
 
 
 def _main(pod: PodState, main: ContainerState, until: float) -> list[Span]:

@@ -12,7 +12,7 @@ class RankUsage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
 
     pod: str
     rank: int | None
-    processes: int
+    processes: int | None
     #: Of one core: 200 means two cores.
     cpu_percent: float
     memory_bytes: int

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from vcjob.errors import BackendError, JobFailed, UserError, VcjobError
+from vcjob.errors import JobFailed, UserError, VcjobError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
@@ -180,19 +180,17 @@ class Handle(ABC):
 
         return timeline_of(self.name, self.created, self.status().finished, self.pods(), time.time())
 
-    def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
-        """Where every rank that runs is, from its Python stack; `ranks` chooses some of them."""
-        raise BackendError(
-            "the stacks of ranks on a cluster cannot be read from here",
-            hint="if the image has py-spy, run `vcjob exec JOB --on cluster --rank N -- py-spy dump --pid 1`",
-        )
+    @abstractmethod
+    def stacks(self, *, ranks: tuple[int, ...] = (), image: str | None = None) -> StackReport:
+        """Where every rank that runs is, from its Python stack; `ranks` chooses some of them.
 
+        image: on a cluster, an image with py-spy, which is run in an ephemeral container where the rank's own image
+        has none.
+        """
+
+    @abstractmethod
     def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
-        """What every rank that runs uses, measured over `seconds`."""
-        raise BackendError(
-            "what ranks on a cluster use cannot be measured from here",
-            hint=f"where metrics are served, run `kubectl top pod -l volcano.sh/job-name={self.name}`",
-        )
+        """What every rank that runs uses: here measured over `seconds`, on a cluster as its metrics API says."""
 
     def trouble(self) -> str:
         """Why the backend itself cannot work at present; empty if it can."""

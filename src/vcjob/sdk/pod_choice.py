@@ -59,4 +59,6 @@ def running_pods(job: Handle, ranks: Sequence[int] = ()) -> list[PodState]:
 
 
 def _running(pod: PodState) -> list[ContainerState]:
-    return [each for each in pod.containers if each.started_at is not None and each.ended is None]
+    return [
+        each for each in pod.containers if each.started_at is not None and not (each.ended or each.waiting)
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -17,7 +18,8 @@ from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 
 Script = Callable[[web.WebSocketResponse, web.Request], Awaitable[None]]
-Serve = Callable[[Script | int], Awaitable[JobClient]]
+#: A script, the status of a refusal, or the document that answers every request.
+Serve = Callable[[Script | int | dict[str, Any]], Awaitable[JobClient]]
 
 
 def status(**fields: object) -> bytes:
@@ -34,10 +36,12 @@ async def serve() -> AsyncIterator[Serve]:
     runners: list[web.AppRunner] = []
     clients: list[JobClient] = []
 
-    async def start(script: Script | int) -> JobClient:
+    async def start(script: Script | int | dict[str, Any]) -> JobClient:
         async def handle(request: web.Request) -> web.StreamResponse:
             if isinstance(script, int):
                 return web.json_response({"message": "no"}, status=script)
+            if isinstance(script, dict):
+                return web.json_response(script)
             socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
             await socket.prepare(request)
             await script(socket, request)

@@ -10,9 +10,10 @@ import pytest
 
 from tests.command_line import verb
 from tests.local.conftest import Start, container, eventually, job, ranks, task
+from vcjob.diagnosis.py_spy import main_thread, problem_of
 from vcjob.errors import BackendError
 from vcjob.local.live import stacks
-from vcjob.local.live.stacks import find_py_spy, main_thread, problem_of
+from vcjob.local.live.stacks import find_py_spy
 
 _PROGRAM = """\
 import os, time

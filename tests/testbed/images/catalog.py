@@ -28,6 +28,7 @@ BUSYBOX_NAMES = [BUSYBOX, "docker.io/library/busybox:latest", "docker.io/library
 SLEEPER = "docker.io/library/nginx:1.29.3-alpine"
 #: Its shell is busybox alone, whose nc has no -z: no program in it can probe a port.
 ASH = "testbed.invalid/ash:1"
+PY_SPY = "testbed.invalid/py-spy:1"
 #: How the names of layers with our wheel begin; what it needs lies in others.
 _OUR_LAYER = "vcjob-compiled-"
 
@@ -189,6 +190,15 @@ def _ash() -> Path:
     return _image("ash", [ASH], [merged_usr_layer(), layer], ["/bin/sh"])
 
 
+def _py_spy() -> Path:
+    """Python and py-spy, the one of this Python environment."""
+    program = Path(sys.executable).with_name("py-spy")
+    layer = cache_folder() / "layers" / f"py-spy-{_hash(program)}.tar"
+    if not layer.exists():
+        write_layer(layer, {"usr/bin/py-spy": program}, {}, {"usr": 0o755, "usr/bin": 0o755})
+    return _image("py-spy", [PY_SPY], [python_layer(), shell_layer(), layer], ["python3"])
+
+
 def _sleeper() -> Path:
     command = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"]
     return _image("sleeper", [SLEEPER], [merged_usr_layer(), shell_layer()], command)
@@ -228,6 +238,7 @@ IMAGES: dict[str, Callable[[], Path]] = {
     "busybox": _busybox,
     "sleeper": _sleeper,
     "ash": _ash,
+    "py-spy": _py_spy,
     "vcjob": _vcjob,
     "guide": _guide_by_sockets,
     "guide-torch": _guide_by_torch,

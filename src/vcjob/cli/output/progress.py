@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from vcjob.report.progress import Progress
     from vcjob.sdk.handle import Handle
 
-ANNOTATION = "vcjob.io/progress"
-
 
 def progress_of_job(job: Handle, status: Status) -> Progress | None:
     """The progress of a job that runs; None where it does not run or nothing certain is known."""
@@ -30,7 +28,9 @@ def with_progress(document: dict[str, Any], progress: Progress | None) -> dict[s
         return document
     import msgspec
 
+    from vcjob.wellknown.annotations import PROGRESS
+
     metadata = document["metadata"]
     text = msgspec.json.encode(progress).decode()
-    annotations = {**(metadata.get("annotations") or {}), ANNOTATION: text}
+    annotations = {**(metadata.get("annotations") or {}), PROGRESS: text}
     return {**document, "metadata": {**metadata, "annotations": annotations}}

@@ -242,6 +242,11 @@ class JobClient:
             made = await self.client.create(COMMANDS, command, key.namespace)
         return JobKey.of(made)
 
+    async def annotate(self, key: JobKey, annotation: str, value: str) -> None:
+        """Set one annotation of the Job, unless another Job has its name now."""
+        change = {"uid": key.uid, "annotations": {annotation: value}}
+        await self.client.patch(JOBS, key.name, {"metadata": change}, key.namespace)
+
     async def wait_for_command(self, command: JobKey, seconds: float) -> None:
         """Wait until the controller has recorded a Command, which it then deletes."""
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -24,6 +24,7 @@ from vcjob.kube.http.websocket import open_websocket
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PIECE = 1 << 16
+_MOST_OUTPUT = 4 << 20
 
 
 async def run_in_pod(
@@ -48,23 +49,46 @@ async def run_in_pod(
             if tty:
                 tasks.append(asyncio.create_task(_send_size(socket, size)))
             try:
-                return await _receive(socket, pod)
+                return await _receive(socket, pod, _pass_on)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _receive(socket: aiohttp.ClientWebSocketResponse, pod: str) -> int:
+async def capture_in_pod(
+    jobs: JobClient, pod: str, namespace: str, container: str, command: Sequence[str]
+) -> tuple[int, bytes]:
+    """The exit code of a command that reads nothing, and its output; of both streams together, at most 4 MiB."""
+    options = {"container": container, "stdout": "true", "stderr": "true"}
+    words = urlencode([*options.items(), *(("command", word) for word in command)], quote_via=quote)
+    target = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{words}"
+    output = bytearray()
+
+    async def keep(_: int, data: bytes) -> None:
+        output.extend(data[: _MOST_OUTPUT - len(output)])
+
+    with translate_api_errors(jobs.config, "run commands in pods", namespace):
+        async with open_websocket(jobs.config, target, _PROTOCOLS) as socket:
+            return await _receive(socket, pod, keep), bytes(output)
+
+
+async def _receive(
+    socket: aiohttp.ClientWebSocketResponse, pod: str, write: Callable[[int, bytes], Awaitable[None]]
+) -> int:
     async for message in socket:
         if message.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
             continue
         data = message.data.encode() if isinstance(message.data, str) else message.data
         if data[:1] in (b"\1", b"\2"):
-            await asyncio.to_thread(_write, data[0], data[1:])
+            await write(data[0], data[1:])
         elif data[:1] == b"\3":
             return _exit_code(data[1:], pod)
     raise BackendError(f"the connection to pod {pod!r} was closed before the command ended")
+
+
+async def _pass_on(descriptor: int, data: bytes) -> None:
+    await asyncio.to_thread(_write, descriptor, data)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -12,11 +12,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import msgspec
-
-from vcjob.diagnosis.observation import Frame
+from vcjob.diagnosis.py_spy import NOT_PYTHON, main_thread, problem_of
 from vcjob.diagnosis.stacks import RankStack, StackReport
 from vcjob.errors import BackendError
 from vcjob.local.live.rank_process import main_container, python_processes
@@ -24,29 +21,6 @@ from vcjob.report.podstate import PodState
 
 _SECONDS = 10.0
 _AT_ONCE = 4
-_DEEPEST = 200
-
-_NOT_PYTHON = "its process is not Python"
-_NOT_PERMITTED = (
-    "this user may not attach to its process: run `vcjob stacks` as root, "
-    "or allow it with `sysctl kernel.yama.ptrace_scope=0`"
-)
-_NO_PTRACE = "this container may not attach to processes: it lacks the capability SYS_PTRACE"
-
-
-class _PySpyFrame(msgspec.Struct):
-    name: str
-    filename: str
-    line: int
-
-
-class _PySpyThread(msgspec.Struct):
-    os_thread_id: int | None
-    frames: list[_PySpyFrame]
-    thread_name: str | None = None
-
-
-_THREADS = msgspec.json.Decoder(list[_PySpyThread])
 
 
 def read_stacks(pods: Sequence[PodState]) -> StackReport:
@@ -74,7 +48,7 @@ def find_py_spy() -> str | None:
 def _stacks_of_pod(pod: PodState, py_spy: str) -> list[RankStack]:
     processes = python_processes(pod)
     if not processes:
-        problem = _NOT_PYTHON if main_container(pod) is not None else "its container is not running"
+        problem = NOT_PYTHON if main_container(pod) is not None else "its container is not running"
         return [RankStack(pod.name, pod.rank, problem=problem)]
     return [_dump(pod.name, rank, pid, py_spy) for rank, pid in processes]
 
@@ -95,28 +69,3 @@ def _dump(pod: str, rank: int | None, pid: int, py_spy: str) -> RankStack:
     if frames is None:
         return RankStack(pod, rank, pid, problem="the output of py-spy cannot be understood")
     return RankStack(pod, rank, pid, frames)
-
-
-def main_thread(output: bytes, pid: int) -> tuple[Frame, ...] | None:
-    """The frames of the main thread in py-spy's JSON, innermost first; None where it cannot be understood."""
-    try:
-        threads: list[Any] = _THREADS.decode(output)
-    except msgspec.MsgspecError:
-        return None
-    for thread in threads:
-        if thread.os_thread_id == pid or thread.thread_name == "MainThread":
-            return tuple(Frame(each.name, each.filename, each.line) for each in thread.frames[:_DEEPEST])
-    return ()
-
-
-def problem_of(error: str) -> str:
-    """Why py-spy failed, from its standard error, as one sentence."""
-    lowered = error.lower()
-    if "python version" in lowered:
-        return _NOT_PYTHON
-    if "permission denied" in lowered or "operation not permitted" in lowered:
-        return _NO_PTRACE if os.geteuid() == 0 else _NOT_PERMITTED
-    if "check that the process is running" in lowered or "no such process" in lowered:
-        return "its process has ended"
-    first = next((line for line in error.splitlines() if line.strip()), "py-spy failed without a message")
-    return f"py-spy: {first.removeprefix('Error: ').strip()[:200]}"

@@ -18,6 +18,7 @@ from vcjob.errors import JobFailed
 from vcjob.report.logs import Chunk
 from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster.pods import pod_state
+from vcjob.sdk.cluster.progress import ProgressWriter
 from vcjob.sdk.cluster.status import is_note, status_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ClusterFollower:
         sink: Sink,
         notes: list[str],
         pods: dict[str, PodState],
+        progress: ProgressWriter,
     ) -> None:
         """`notes` and `pods` (by uid) belong to the handle and are filled here."""
         job = handle.to_dict()
@@ -48,6 +50,7 @@ class ClusterFollower:
         self._job = job
         self._notes = notes
         self._by_uid = pods
+        self._progress = progress
         self._shown_events: set[str] = set()
         self._running = loop.start(follower.run())
 
@@ -65,6 +68,7 @@ class ClusterFollower:
             self.pods = list(self._by_uid.values())
         self._take_notes(events)
         chunks = list(self._sink.take())
+        self._progress.feed(chunks)
         if over and not chunks:
             self.ended = True
             self._running.result()

@@ -23,13 +23,18 @@ from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster.connection import ClusterConnection
 from vcjob.sdk.cluster.follower import ClusterFollower
 from vcjob.sdk.cluster.pods import pod_state
+from vcjob.sdk.cluster.progress import ProgressWriter
 from vcjob.sdk.cluster.status import created_at, is_note, status_of
 from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
-from vcjob.sdk.pod_choice import choose_container
+from vcjob.sdk.pod_choice import choose_container, running_pods
 from vcjob.spec.job import Job
 
 if TYPE_CHECKING:
     from vcjob.diagnosis.observation import Observation
+    from vcjob.diagnosis.stacks import StackReport
+    from vcjob.report.progress import Progress
+    from vcjob.report.timeline import Timeline
+    from vcjob.report.usage import UsageReport
 
 _PAUSE = 0.05
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -50,6 +55,7 @@ class ClusterHandle(Handle):
         self._notes: list[str] | None = None
         self._followed: dict[str, PodState] = {}
         self._fresh_until = time.monotonic() + _FRESH_SECONDS
+        self._usage_due = 0.0
         self.name, self.namespace, self.uid = self._key.name, self._key.namespace, self._key.uid
 
     def __repr__(self) -> str:
@@ -127,6 +133,35 @@ class ClusterHandle(Handle):
         text = (self.to_dict()["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
         return None if text is None else str(text)
 
+    def progress(self) -> Progress | None:
+        from vcjob.sdk.cluster.progress import written_progress
+
+        return written_progress(self._job, time.time())
+
+    def timeline(self) -> Timeline:
+        from vcjob.report.timeline import timeline_of
+        from vcjob.sdk.cluster.observation import add_image_pulls
+
+        pods = self.pods()
+        add_image_pulls(pods, self.events())
+        return timeline_of(self.name, self.created, self.status().finished, pods, time.time())
+
+    def stacks(self, *, ranks: tuple[int, ...] = (), image: str | None = None) -> StackReport:
+        from vcjob.cluster.client.pod_stacks import read_stacks
+
+        pods = running_pods(self, ranks)
+        return self._connection.loop.call(read_stacks(self._connection.jobs, pods, self.namespace, image))
+
+    def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
+        from vcjob.cluster.client.pod_metrics import read_usage
+
+        pods = running_pods(self, ranks)
+        time.sleep(
+            max(0.0, self._usage_due - time.monotonic())
+        )  # a cluster measures every few seconds at most
+        self._usage_due = time.monotonic() + seconds
+        return self._connection.loop.call(read_usage(self._connection.jobs, self._key, pods))
+
     # Logs
 
     def log_chunks(
@@ -152,10 +187,13 @@ class ClusterHandle(Handle):
         else:
             work = LogReader(self._connection.jobs, self._key, chosen, sink, since=start, tail=tail)
         running = self._connection.loop.start(work.run())
+        progress = ProgressWriter(self._connection, self._key) if follow else None
         try:
             while True:
                 over = running.done()
                 chunks = list(sink.take())
+                if progress is not None:
+                    progress.feed(chunks)
                 for note in sink.take_notes():
                     if on_note is not None:
                         on_note(note)
@@ -175,7 +213,13 @@ class ClusterHandle(Handle):
         self._notes = []
         self._followed = {}
         return ClusterFollower(
-            self, follower, loop=self._connection.loop, sink=sink, notes=self._notes, pods=self._followed
+            self,
+            follower,
+            loop=self._connection.loop,
+            sink=sink,
+            notes=self._notes,
+            pods=self._followed,
+            progress=ProgressWriter(self._connection, self._key),
         )
 
     # Waiting

@@ -14,6 +14,7 @@ from typing import Any
 from vcjob.diagnosis.observation import EventObservation, Observation, PodObservation
 from vcjob.errors import VcjobError
 from vcjob.report.logs import Chunk, LogFilter
+from vcjob.report.podstate import PodState
 from vcjob.sdk.handle import LogSteps
 
 MOST_LOGS = 16
@@ -33,6 +34,20 @@ def event_observation(event: dict[str, Any]) -> EventObservation:
         about.get("name") or "",
         datetime.fromisoformat(moment).timestamp() if moment else None,
     )
+
+
+def add_image_pulls(pods: list[PodState], events: list[dict[str, Any]]) -> None:
+    """When the images of each pod were pulled, as its events say; images that were on the node already cost nothing."""
+    by_uid = {pod.uid: pod for pod in pods}
+    for event in events:
+        pod = by_uid.get((event.get("involvedObject") or {}).get("uid") or "")
+        found = event_observation(event)
+        if pod is None or found.at is None:
+            continue
+        if found.reason == "Pulling":
+            pod.pulling_at = min(found.at, pod.pulling_at or found.at)
+        elif found.reason == "Pulled" and pod.pulling_at is not None:
+            pod.pulled_at = max(found.at, pod.pulled_at or found.at)
 
 
 def add_output(observation: Observation, read: ReadLogs) -> None:

@@ -41,6 +41,7 @@ def pod_state(pod: PodView) -> PodState:
         started_at=fact.started if fact else None,
         finished_at=fact.finished if fact else None,
         deleted_at=epoch(deletion),
+        waits_for_node=not pod.spec.node_name,
         scheduled_at=epoch(scheduled.last_transition_time) if scheduled else None,
         disruption=disruption.reason or None if disruption else None,
         disruption_message=disruption.message or None if disruption else None,
@@ -51,10 +52,11 @@ def pod_state(pod: PodView) -> PodState:
 
 def _container(status: ContainerStatus, role: Role) -> ContainerState:
     state, waiting = status.state, status.state.waiting
+    begun = state.running or state.terminated or status.last_state.terminated
     return ContainerState(
         name=status.name,
         role=role,
-        started_at=epoch(state.running.started_at) if state.running else None,
+        started_at=epoch(begun.started_at) if begun else None,
         waiting=waiting.reason or None if waiting else None,
         waiting_message=waiting.message or None if waiting else None,
         started=state.running is not None,

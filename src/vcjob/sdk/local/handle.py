@@ -127,9 +127,13 @@ class LocalHandle(Handle):
     def source_text(self) -> str | None:
         return self._run.source_text()
 
-    def stacks(self, *, ranks: tuple[int, ...] = ()) -> StackReport:
+    def stacks(self, *, ranks: tuple[int, ...] = (), image: str | None = None) -> StackReport:
         from vcjob.local.live.stacks import read_stacks
 
+        if image is not None:
+            raise UserError(
+                "an image for the stacks is for ranks on a cluster; on this machine py-spy is run directly"
+            )
         return read_stacks(running_pods(self, ranks))
 
     def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
