@@ -77,7 +77,34 @@ def test_a_signal_of_vcjobs_own_is_never_a_cause() -> None:
 
 def test_torchruns_table_is_not_the_reason() -> None:
     finding = diagnose(job(rank(0, stderr=tuple(TORCHRUN))))[0]
-    assert finding.message == "rank 0 raised KeyError: 'label' (/app/train.py:7 in <module>)"
+    assert (
+        finding.message
+        == "rank 0 (local rank 1, global rank 3) raised KeyError: 'label' (/app/train.py:7 in <module>)"
+    )
+
+
+def test_below_torchrun_the_worker_that_raised_is_named_although_a_victim_ended_first() -> None:
+    """Two workers of one pod: rank 2 raises and exits slowly, rank 3 loses its connection; their lines interleave."""
+    raised = [f"[rank2]: {line}" for line in NAN]
+    lost = [
+        f"[rank3]: {line}"
+        for line in (*NAN[:2], "RuntimeError: [gloo/pair.cc:534] Connection closed by peer")
+    ]
+    mixed = [line for pair in zip(raised, lost, strict=True) for line in pair]
+    finding = diagnose(job(rank(1, stderr=(*mixed, *TORCHRUN[6:]))))[0]
+    assert finding.cause == "Exception"
+    assert (
+        finding.message == "rank 1 (global rank 2) raised ValueError: loss is NaN (train.py:41 in <module>)"
+    )
+
+
+def test_below_torchrun_the_worker_that_a_signal_ended_is_named() -> None:
+    table = [line.replace("exitcode  : 1", "exitcode  : -11") for line in TORCHRUN[5:]]
+    finding = diagnose(job(rank(0, stderr=tuple(table))))[0]
+    assert (finding.cause, finding.message) == (
+        "SegmentationFault",
+        "rank 0 (local rank 1, global rank 3) crashed in native code (SIGSEGV)",
+    )
 
 
 @pytest.mark.parametrize(

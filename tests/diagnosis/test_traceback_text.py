@@ -103,7 +103,7 @@ def test_the_library_is_not_the_users_code() -> None:
 
 
 def test_the_table_of_torchrun_names_the_rank_and_is_no_exception_of_the_program() -> None:
-    assert torchrun_root_cause(TORCHRUN) == (1, 1)
+    assert torchrun_root_cause(TORCHRUN) == (3, 1, 1)
     assert [each.type for each in tracebacks(TORCHRUN)] == ["KeyError", "ChildFailedError"]
     assert torchrun_root_cause(PREFIXED) is None
 

@@ -12,7 +12,16 @@ from functools import cached_property
 
 from vcjob.diagnosis.finding import Evidence
 from vcjob.diagnosis.observation import End, Observation, PodObservation
-from vcjob.diagnosis.traceback_text import LAUNCHER_ERRORS, Traceback, last_line, last_lines, last_traceback
+from vcjob.diagnosis.traceback_text import (
+    LAUNCHER_ERRORS,
+    Traceback,
+    before_last_traceback,
+    last_line,
+    last_lines,
+    last_traceback,
+    lines_by_rank,
+    torchrun_root_cause,
+)
 
 #: What torch's communication says when another rank has gone. The words alone prove nothing: a program may use the
 #: network itself, so they count only where torch raised the error or no traceback shows who did.
@@ -41,11 +50,42 @@ class Suspect:
         return self.pod.stderr or self.pod.stdout
 
     @cached_property
+    def _torchrun(self) -> tuple[str, Traceback | None]:
+        """Below torchrun: which of its workers failed first, and that worker's traceback."""
+        root = torchrun_root_cause(self.lines)
+        if root is None:
+            return "", None
+        by_rank = lines_by_rank(self.lines)
+        found = {rank: last for rank, lines in by_rank.items() if (last := last_traceback(lines)) is not None}
+        # A worker that raised before the process group existed has no prefix.
+        rank = root.rank if root.rank in found else None
+        if rank not in found or _complains(found[rank]):
+            # torchrun saw a victim first: another worker raised an error of its own and was slower to exit.
+            rank = next((each for each, last in found.items() if not _complains(last)), rank)
+        if rank is None or rank == root.rank:
+            return f"local rank {root.local_rank}, global rank {root.rank}", found.get(rank)
+        return f"global rank {rank}", found[rank]
+
+    @property
+    def worker(self) -> str:
+        """Below torchrun, the worker in the pod that failed: "local rank 1, global rank 3"; else empty."""
+        return self._torchrun[0]
+
+    @property
+    def worker_signal(self) -> int | None:
+        """The signal that ended that worker, where torchrun reports one."""
+        root = torchrun_root_cause(self.lines)
+        return -root.exit_code if root is not None and root.exit_code < 0 else None
+
+    @cached_property
     def traceback(self) -> Traceback | None:
-        return last_traceback(self.lines)
+        found = self._torchrun[1] or last_traceback(self.lines)
+        return None if self.worker and found is not None and found.type in LAUNCHER_ERRORS else found
 
     @cached_property
     def last_line(self) -> str:
+        if self.worker and self.traceback is None:
+            return last_line(before_last_traceback(self.lines))  # what its worker said, not torchrun's table
         return last_line(self.lines)
 
     @property
@@ -59,10 +99,7 @@ class Suspect:
         found = self.traceback
         if found is None:
             return _PEER.search(self.last_line) is not None and _TORCH.search(self.last_line) is not None
-        if not _PEER.search(found.text):
-            return False
-        # The operating system's errors have types of their own; only torch says such things in a RuntimeError.
-        return found.type == "RuntimeError" or found.in_distributed or _TORCH.search(found.text) is not None
+        return _complains(found)
 
     @property
     def is_about_communication(self) -> bool:
@@ -103,6 +140,13 @@ class Suspect:
             return False
         stopped_at, error_at = self.end.stopped_at, self.pod.error_at
         return stopped_at is None or error_at is None or error_at <= stopped_at
+
+
+def _complains(found: Traceback) -> bool:
+    if not _PEER.search(found.text):
+        return False
+    # The operating system's errors have types of their own; only torch says such things in a RuntimeError.
+    return found.type == "RuntimeError" or found.in_distributed or _TORCH.search(found.text) is not None
 
 
 def suspects(observation: Observation) -> list[Suspect]:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 _PREFIX = re.compile(r"^\[(?:rank\d+|default\d+)\]: ?")
+_RANK = re.compile(r"^\[rank(\d+)\]: ?")
+_ROOT_CAUSE = re.compile(
+    r"Root Cause \(first observed failure\):.*?rank\s*: (\d+) \(local_rank: (\d+)\).*?exitcode\s*: (-?\d+)",
+    re.DOTALL,
+)
 _HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
@@ -133,12 +139,30 @@ def reason_line(lines: Sequence[str]) -> str:
     return found.exception if found else last_line(lines)
 
 
-def torchrun_root_cause(lines: Sequence[str]) -> tuple[int | None, int] | None:
-    """(local rank, exit code) from torchrun's table of failures; None where there is no table."""
-    text = "\n".join(map(plain, lines))
-    match = re.search(
-        r"Root Cause \(first observed failure\):.*?rank\s*: \d+ \(local_rank: (\d+)\).*?exitcode\s*: (-?\d+)",
-        text,
-        re.DOTALL,
-    )
-    return (int(match[1]), int(match[2])) if match else None
+class TorchrunFailure(NamedTuple):
+    """The worker that failed first, as torchrun observed it."""
+
+    rank: int
+    local_rank: int
+    exit_code: int
+
+
+def torchrun_root_cause(lines: Sequence[str]) -> TorchrunFailure | None:
+    """The worker that torchrun's table of failures names; None where there is no table."""
+    match = _ROOT_CAUSE.search("\n".join(map(plain, lines)))
+    return TorchrunFailure(int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def before_last_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """The lines above the last traceback; all of them where there is none."""
+    heads = [place for place, line in enumerate(lines) if plain(line).lstrip().startswith(_HEAD)]
+    return lines[: heads[-1]] if heads else lines
+
+
+def lines_by_rank(lines: Iterable[str]) -> dict[int | None, list[str]]:
+    """The lines of each worker below torchrun, by torch's prefix `[rank1]: `; None: those without one."""
+    found: dict[int | None, list[str]] = {}
+    for line in lines:
+        match = _RANK.match(line)
+        found.setdefault(int(match[1]) if match else None, []).append(line)
+    return found

@@ -78,3 +78,4 @@ def test_the_exception_below_torchrun_is_the_cause(start: Start) -> None:
     assert handle.wait(PATIENCE * 4) == "Failed"
     finding = handle.why()[0]
     assert finding.cause == "Exception" and "KeyError: 'label'" in finding.message, finding
+    assert "(local rank 1, global rank 1)" in finding.message, finding

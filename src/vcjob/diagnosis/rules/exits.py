@@ -106,8 +106,10 @@ def probe(suspect: Suspect) -> Verdict | None:
 
 def crash(suspect: Suspect) -> Verdict | None:
     """Signals. vcjob's own never reach this rule, because they are no failure of the rank."""
-    number = suspect.end.signal or (
-        suspect.end.exit_code - 128 if 128 < suspect.end.exit_code < 160 else None
+    number = (
+        suspect.end.signal
+        or suspect.worker_signal
+        or (suspect.end.exit_code - 128 if 128 < suspect.end.exit_code < 160 else None)
     )
     if number is None:
         return None

@@ -63,7 +63,8 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     names = tuple(dict.fromkeys(each.pod.name for each in same))
     named = frozenset(names)
     victims = tuple(pod.name for pod in observation.pods if pod.name not in named and _is_victim(pod))
-    message = f"{names[0]} {verdict.what}"
+    worker = f" ({first.worker})" if first.worker else ""
+    message = f"{names[0]}{worker} {verdict.what}"
     if len(names) > 1:
         message += f"; {joined(names[1:])} failed with the same error"
     yield Finding(
