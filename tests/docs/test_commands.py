@@ -6,47 +6,21 @@ The Chinese pages have the same commands as the English ones (tests/docs/test_pa
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, Block, Command, blocks, name_of, spans
+from tests.docs.pages import PAGES, ROOT, Command, blocks, name_of, spans
+from tests.docs.shell import PLACEHOLDERS, Shell
 from vcjob.cli.main import VERBS, cli
 
-#: What stands for a name or a number of the reader's own.
-PLACEHOLDERS = {"JOB": "example", "NAME": "example", "N": "1", "POD": "pod"}
 #: The job that `JOB` means in a page: it runs until it is stopped.
 EXAMPLE = """\
 import time
 print("step 120/5000 loss 0.31", flush=True)
 time.sleep(600)
-"""
-#: The reader's own script, where a page has none: the ranks meet at the master's port, as those of torch do.
-TRAIN = """\
-import os, socket, time
-rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-if os.environ["LOCAL_WORLD_SIZE"] == "1" and rank == 0:
-    with socket.create_server(address) as server:
-        joined = set()
-        while len(joined) < world - 1:
-            with server.accept()[0] as connection:
-                joined.add(connection.recv(9))
-            joined.discard(b"")  # a probe of wait-for-master
-elif os.environ["LOCAL_WORLD_SIZE"] == "1":
-    while True:
-        try:
-            with socket.create_connection(address) as connection:
-                connection.sendall(str(rank).encode())
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.05)
-print(f"rank {rank} of {world}")
 """
 KINDS = {"console", "json", "python", "text", "toml", "yaml"}
 #: Blocks that no test runs; each says why in its page.
@@ -127,87 +101,6 @@ def test_the_blocks_that_are_not_run_say_why() -> None:
     assert {name: len(reasons) for name, reasons in marked.items() if reasons} == NOT_RUN
 
 
-class Shell:
-    """A reader's shell in an empty folder: it runs the blocks of a page from top to bottom."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        for name in ("train.py", "package/train.py"):
-            self._write(name, TRAIN)
-        self._write("pytorchjob.yaml", (ROOT / "examples/09-from-kubeflow/pytorchjob.yaml").read_text())
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self._packages = folder / "site-packages"
-        self._environment = {
-            **os.environ,
-            "PATH": path,
-            "PYTHONPATH": str(self._packages),
-            "VCJOB_HOME": str(folder / "store"),
-        }
-        self._output = ""
-
-    def follow(self, page: Path) -> None:
-        if "$ vcjob init" not in page.read_text(encoding="utf-8"):
-            self._write("job.yaml", blocks(ROOT / "docs/pytorch-plugin.md", "yaml")[0].text)
-        for block in blocks(page):
-            if "not run" not in block.markers:
-                self._do(block)
-
-    def _do(self, block: Block) -> None:
-        if "file" in block.markers:
-            self._write(block.markers["file"], block.text)
-        elif block.kind == "python":
-            self.call([sys.executable, "-c", block.text])
-        elif block.kind == "console":
-            for command in block.commands():
-                if command.text.startswith("pip install ."):
-                    self._install()
-                elif parsed_only(command) is None:
-                    text = re.sub(
-                        r"\b[A-Z]+\b", lambda name: PLACEHOLDERS.get(name[0], name[0]), command.text
-                    )
-                    self.call(["bash", "-c", text], command.exit_code)
-                    self._compare(() if "sample output" in block.markers else command.output)
-        elif "output" in block.markers:
-            self._compare(block.text.splitlines())
-
-    def _write(self, name: str, text: str) -> None:
-        (self._folder / name).parent.mkdir(exist_ok=True)
-        (self._folder / name).write_text(text, encoding="utf-8")
-
-    def _install(self) -> None:
-        """`pip install .` for a package of the page; elsewhere it means vcjob itself, which is installed."""
-        if (self._folder / "pyproject.toml").exists():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-            self.call([*pip, "--target", str(self._packages), "."])
-
-    def call(self, command: list[str], code: int = 0) -> str:
-        """Its output; another exit code than `code` fails the test."""
-        done = subprocess.run(
-            command,
-            cwd=self._folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=200,
-        )
-        self._output = done.stdout.replace(f"{self._folder}/", "")
-        assert done.returncode == code, f"{command[-1]}\n{self._output}"
-        return self._output
-
-    def _compare(self, lines: list[str] | tuple[str, ...]) -> None:
-        for line in lines:
-            if line.strip():
-                assert re.search(_pattern(line), self._output, re.MULTILINE), f"{line}\n--\n{self._output}"
-
-
-def _pattern(line: str) -> str:
-    """A line of output with any number in place of a number, any space in place of a space, and `...` for anything."""
-    text = re.escape(" ".join(line.split())).replace(r"\.\.\.", ".*").replace(r"\ ", r"\s+")
-    return re.sub(r"\d+(\\\.\d+)?", lambda _: r"\d+(?:\.\d+)?", text)
-
-
 def runs_here(page: Path) -> bool:
     return any(
         parsed_only(command) is None
@@ -222,7 +115,7 @@ def runs_here(page: Path) -> bool:
 def test_the_commands_of_a_page_run_as_shown(page: Path, tmp_path: Path) -> None:
     if "<!-- needs: torch -->" in page.read_text(encoding="utf-8"):
         pytest.importorskip("torch", reason="the commands of this page need torch")
-    shell = Shell(tmp_path)
+    shell = Shell(tmp_path, parsed_only)
     commands = [command.text for block in blocks(page, "console") for command in block.commands()]
     try:
         if any(re.search(r"\bJOB\b", text) for text in commands):

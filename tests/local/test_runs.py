@@ -197,8 +197,9 @@ def test_jobs_are_listed_by_namespace(finish: Start) -> None:
     finish(job(task("a", "true"), name="two"), namespace="team")
     assert [handle.name for handle in vcjob.jobs()] == ["one", "two"]
     assert [handle.name for handle in vcjob.jobs("team")] == ["two"]
-    with pytest.raises(vcjob.NoSuchJob, match="it exists in team"):
+    with pytest.raises(vcjob.NoSuchJob, match="it exists in team") as raised:
         vcjob.find("two")
+    assert raised.value.hint == "add `-n team`"
 
 
 def test_a_deleted_job_leaves_no_file_and_no_process(start: Start) -> None:

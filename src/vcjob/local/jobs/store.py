@@ -92,7 +92,7 @@ class Store:
         """The newest run of that name, or NoSuchJob."""
         run = self._current(self._job_folder(namespace, name))
         if run is None:
-            raise NoSuchJob(self._unknown(name, namespace), hint="`vcjob list` shows the jobs that exist")
+            raise self._no_such_job(name, namespace)
         return run
 
     def older(self, name: str, namespace: str = "default") -> list[RunDir]:
@@ -221,11 +221,12 @@ class Store:
             finally:
                 os.close(descriptor)
 
-    def _unknown(self, name: str, namespace: str) -> str:
+    def _no_such_job(self, name: str, namespace: str) -> NoSuchJob:
         elsewhere = sorted(space for space, known in self._names() if known == name and space != namespace)
         if elsewhere:
-            return f"no job {name!r} in the namespace {namespace!r} (it exists in {', '.join(elsewhere)})"
-        return f"no job {name!r} here"
+            message = f"no job {name!r} in the namespace {namespace!r} (it exists in {', '.join(elsewhere)})"
+            return NoSuchJob(message, hint=f"add `-n {elsewhere[0]}`")
+        return NoSuchJob(f"no job {name!r} here", hint="`vcjob list` shows the jobs that exist")
 
 
 def _outlived(status: Status, ttl: int) -> bool:
