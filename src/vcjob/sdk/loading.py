@@ -6,15 +6,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from copy import copy
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vcjob.admission import admit
 from vcjob.errors import InvalidJob, UserError
-from vcjob.sdk.authoring.overrides import Overrides
 from vcjob.spec import bundle
 from vcjob.spec.document import Document
 from vcjob.spec.job import BackendName, Job
 from vcjob.spec.problem import Problem, has_errors, warning
+
+if TYPE_CHECKING:
+    from vcjob.sdk.authoring.overrides import Overrides
 
 #: A path (`-` is standard input), YAML or JSON text, a Job as a dictionary, or a Job that was loaded before.
 Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Job

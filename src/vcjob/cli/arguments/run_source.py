@@ -42,12 +42,15 @@ class RunSource(NamedTuple):
         return bool(self.is_script or self.sets or self.env or self.arguments)
 
     def load(self, backend: Backend) -> Loaded:
-        from vcjob.sdk.authoring.overrides import Overrides, parse_env
         from vcjob.sdk.loading import load
 
-        env = parse_env(self.env)
+        overrides = None
+        if self.sets or self.env or self.arguments:
+            from vcjob.sdk.authoring.overrides import Overrides, parse_env
+
+            to_program = () if self.is_script else self.arguments
+            overrides = Overrides(self.sets, parse_env(self.env), to_program, self.job)
         if self.is_script:
-            overrides = Overrides(self.sets, env, (), self.job)
             return load(self._script_job(backend), backend=backend.name, overrides=overrides)
         if self.script.given():
             raise UserError(
@@ -58,7 +61,7 @@ class RunSource(NamedTuple):
             path_of(self.target),
             allow_unknown=self.allow_unknown,
             backend=backend.name,
-            overrides=Overrides(self.sets, env, self.arguments, self.job),
+            overrides=overrides,
         )
 
     def _script_job(self, backend: Backend) -> dict[str, Any]:
