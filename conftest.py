@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 
 import pytest
@@ -14,6 +15,17 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]  # a busy machine dra
 settings.register_profile("few", max_examples=10, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("many", max_examples=150, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("VCJOB_EXAMPLES", "few"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests are objects that live to the end: the garbage collector need not visit them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
