@@ -84,11 +84,12 @@ conformance: $(VENV)/.dev  ## Volcano's own end-to-end specs about Jobs: AGAINST
 	@scripts/test-packages
 	$(BIN)/python -m tests.conformance
 
-check: $(VENV)/.dev  ## format, lint, types, layers
+check: $(VENV)/.dev  ## format, lint, types (those of the web page too), layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/python scripts/check-page-types $(VENV)
 
 format: $(VENV)/.dev  ## format and fix what can be fixed
 	$(BIN)/ruff format .

@@ -1,4 +1,7 @@
-"""The web UI with 1,000 ranks and 200 log lines per second: no task of the page may take longer than 100 ms.
+"""The web UI in Chromium: the first paint, and one minute of 1,000 ranks with 200 log lines per second.
+
+After the first 20 seconds no task of the page's main thread may take longer than 100 ms and its memory may not grow;
+the first paint must follow the server's answer within 300 ms.
 
 python -m bench.ui_load     (needs Chromium and the packages of requirements/pages.txt; run it on an idle machine)
 """
@@ -9,12 +12,13 @@ import os
 import subprocess
 import sys
 
-LONGEST_TASK_MS = "100"
+LIMITS = {"VCJOB_UI_SECONDS": "60", "VCJOB_UI_LONG_TASK_MS": "100", "VCJOB_UI_PAINT_MS": "300"}
 
 
 def main() -> int:
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "tests/ui/test_browser_load.py"]
-    return subprocess.call(command, env={**os.environ, "VCJOB_UI_LONG_TASK_MS": LONGEST_TASK_MS})
+    tests = ["tests/ui/test_browser_paint.py", "tests/ui/test_browser_load.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", *tests]
+    return subprocess.call(command, env={**os.environ, **LIMITS})
 
 
 if __name__ == "__main__":

@@ -136,12 +136,3 @@ def test_axe_finds_no_violation(page: Page) -> None:
     page.get_by_role("button", name="Keyboard shortcuts").click()
     found["help"] = violations(page)
     assert {view: wrong for view, wrong in found.items() if wrong} == {}
-
-
-def test_the_whole_page_is_less_than_300_kb_and_paints_at_once(page: Page) -> None:
-    sizes = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.transferSize)")
-    assert len(sizes) > 8
-    assert sum(sizes) + page.evaluate("performance.getEntriesByType('navigation')[0].transferSize") < 300_000
-    assert page.evaluate(
-        "performance.getEntriesByType('resource').every(entry => entry.name.startsWith(location.origin))"
-    )

@@ -99,7 +99,8 @@ export function rankGrid(root, choose) {
 
   function order() {
     const sorted = [...newest.values()].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : 1));
-    list.append(...sorted.flatMap((pod) => squares.get(pod.uid)?.parentElement ?? []));
+    const items = sorted.flatMap((pod) => squares.get(pod.uid)?.parentElement ?? []);
+    if (items.some((item, place) => item !== list.children[place])) list.append(...items);
   }
 
   return {

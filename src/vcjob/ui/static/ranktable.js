@@ -6,7 +6,7 @@ import { chip } from "./phases.js";
 import { restarts } from "./ranks.js";
 import { bytes, gpu, percent, step } from "./usage.js";
 
-const SHOWN = 200;
+const SHOWN = 100;
 
 /** @typedef {import("./usage.js").Usage} Usage */
 /** @type {[string, (pod: any, use: Usage) => any, ((pod: any, use: Usage) => any)?][]} title, value to sort by, text */
