@@ -44,21 +44,26 @@ class Guard:
         self._token = token
         self._read_only = read_only
         self.port = 0
-        #: The timers that close connections; a connection's first whole request cancels its timer.
-        self.silent: dict[object, asyncio.TimerHandle] = {}
+        #: The timers that close connections, oldest first; a request with the token cancels that of its connection.
+        self.unproven: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
     def middleware(self) -> Middleware:
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-            timer = self.silent.pop(request.protocol, None)
-            if timer:
-                timer.cancel()
             reason = self._objection(request)
             if reason:
                 return web.json_response({"error": {"message": reason}}, status=403, headers=HEADERS)
+            if self._proves(request):
+                timer = self.unproven.pop(request.protocol, None)
+                if timer:
+                    timer.cancel()
             return await handler(request)
 
         return guarded
+
+    def _proves(self, request: web.Request) -> bool:
+        """Whether a request that was not rejected shows that its sender has the token."""
+        return request.path.startswith("/api/")
 
     def _objection(self, request: web.Request) -> str:
         """Why a request is rejected; empty if it is not."""

@@ -19,8 +19,10 @@ from vcjob.ui.security import Guard, add_headers, new_token
 
 STATIC = Path(__file__).with_name("static")
 ADDRESS = "127.0.0.1"
-#: A connection that has sent no whole request after this time is closed: it may be one of thousands that hold room.
+#: A connection without a request that passed the checks is closed after this time, or when there are more than so many:
+#: it may be one of thousands that hold room.
 REQUEST_SECONDS = 30.0
+MAX_UNPROVEN = 256
 
 
 def build(api: Api | UserApis, guard: Guard) -> web.Application:
@@ -77,11 +79,13 @@ async def _listen(runner: web.AppRunner, guard: Guard, port: int) -> asyncio.Ser
     def connected() -> asyncio.Protocol:
         assert runner.server is not None
         connection = runner.server()
-        guard.silent[connection] = loop.call_later(REQUEST_SECONDS, close, connection)
+        guard.unproven[connection] = loop.call_later(REQUEST_SECONDS, close, connection)
+        if len(guard.unproven) > MAX_UNPROVEN:
+            close(next(iter(guard.unproven)))  # the oldest
         return connection
 
     def close(connection: web.RequestHandler) -> None:
-        del guard.silent[connection]
+        guard.unproven.pop(connection).cancel()
         connection.force_close()
 
     try:
