@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 
-from vcjob.cluster.client.pod_stacks import stacks_in
-from vcjob.report.podstate import PodState
+import pytest
+from aiohttp import web
 
-POD = PodState("worker", 0, "train-worker-0", "u", rank=1)
+from tests.cluster.client.test_pod_exec import Serve, exited, serve, status
+from vcjob.cluster.client.pod_stacks import read_stacks, stacks_in
+from vcjob.errors import BackendError
+from vcjob.report.podstate import ContainerState, PodState
+
+__all__ = ["serve"]
+MAIN = ContainerState("main", "main", started_at=1.0)
+POD = PodState("worker", 0, "train-worker-0", "u", rank=1, containers=[MAIN])
 
 
 def dump(function: str, pid: int) -> str:
@@ -48,3 +55,24 @@ def test_each_thing_that_prevents_a_stack_is_one_sentence() -> None:
         stacks_in(section(7, "-", "-", "").encode(), POD)[0].problem
         == "py-spy: py-spy failed without a message"
     )
+
+
+async def test_without_the_right_to_exec_it_says_which_right_is_missing(serve: Serve) -> None:
+    with pytest.raises(BackendError, match="you may not run commands in pods in the namespace 'team'"):
+        await read_stacks(await serve(403), [POD], "team", None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        exited(127),
+        status(status="Failure", message='exec: "sh": executable file not found in $PATH'),
+    ],
+    ids=["no py-spy", "no shell"],
+)
+async def test_an_image_that_cannot_dump_is_the_problem_of_its_rank(serve: Serve, answer: bytes) -> None:
+    async def script(socket: web.WebSocketResponse, request: web.Request) -> None:
+        await socket.send_bytes(answer)
+
+    (stack,) = (await read_stacks(await serve(script), [POD], "team", None)).stacks
+    assert stack.problem == "its image has no py-spy; add it, or name an image that has it with --image"

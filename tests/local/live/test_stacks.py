@@ -66,6 +66,8 @@ def test_an_unknown_rank_and_a_job_that_is_over_are_errors(start: Start) -> None
     handle.wait(30)
     over = verb("stacks", "job")
     assert over.returncode == 2 and "no pod of the job 'job' is running: it is Terminated" in over.stderr
+    image = verb("stacks", "job", "--image", "py-spy:1")
+    assert image.returncode == 2 and "is for ranks on a cluster" in image.stderr
     missing = verb("stacks", "nosuch")
     assert missing.returncode == 2 and "Traceback" not in missing.stderr
 
