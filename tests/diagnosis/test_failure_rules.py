@@ -208,3 +208,79 @@ def test_a_pending_job_has_its_reason_and_a_hint() -> None:
         "QuotaExceeded",
         "high",
     ) and "ResourceQuota" in finding.hint
+
+
+def waited(code: int, said: str, **fields: Any) -> PodObservation:
+    text = f"wait-for-master: waiting\nwait-for-master: error: {said}"
+    return rank(1, code=code, container="wait-for-master", message=text, **fields)
+
+
+@pytest.mark.parametrize(
+    ("pod", "cause", "message"),
+    [
+        (
+            waited(91, "m:1 did not answer within 3 s: refused (by nc)"),
+            "MasterNotListening",
+            "nothing listened",
+        ),
+        (
+            waited(91, "m:1 did not answer within 3 s: no answer (by nc)"),
+            "MasterUnreachable",
+            "did not answer",
+        ),
+        (
+            waited(91, "m:1 did not answer within 3 s: refused (by nc)", blocked_by=("deny",)),
+            "MasterUnreachable",
+            "to which the NetworkPolicy deny allows no connection",
+        ),
+        (
+            waited(92, "the image has no tool to probe m:1"),
+            "NoProbeTool",
+            "the image has no tool to probe m:1",
+        ),
+    ],
+    ids=["refused", "no answer", "policy", "no tool"],
+)
+def test_a_wait_for_the_master_says_what_kept_it_from_the_master(
+    pod: PodObservation, cause: str, message: str
+) -> None:
+    """Also without logs: the kubelet keeps the last lines of this container in its status."""
+    finding = diagnose(job(pod))[0]
+    assert finding.cause == cause and message in finding.message, finding
+
+
+def test_a_pod_that_its_own_deadline_ended_was_not_killed_by_somebody() -> None:
+    said = "Pod was active on the node longer than the specified deadline"
+    reported, marked = rank(0, code=137, signal=9, message=said), rank(0, code=137, signal=9)
+    marked.reason = "DeadlineExceeded"
+    assert [diagnose(job(pod))[0].cause for pod in (reported, marked)] == ["ActiveDeadlineExceeded"] * 2
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Restarting", "Terminated", "Aborted"])
+def test_an_evicted_pod_is_the_cause_of_an_end_or_a_restart(phase: str) -> None:
+    evicted = PodObservation("job-worker-0", "worker", 0, 1, phase="Running", node="n1")
+    evicted.reason, evicted.message = "EvictionByEvictionAPI", "Eviction API: evicting"
+    finding = diagnose(job(evicted, phase=phase))[0]
+    assert (finding.cause, finding.ranks.first) == ("Evicted", ("rank 1",))
+    assert diagnose(job(evicted, phase="Running")) == [], "it is replaced"
+
+
+def test_a_lost_node_is_named_with_its_ranks() -> None:
+    pods = [
+        PodObservation(f"job-worker-{n}", "worker", n, n, phase="Running", node=f"n{n % 2}", node_lost=n > 0)
+        for n in range(3)
+    ]
+    finding = diagnose(job(*pods, phase="Running"))[0]
+    assert finding.cause == "NodeLost" and finding.ranks.first == ("rank 1", "rank 2")
+    assert finding.message == "the nodes n0 and n1 of rank 1 and rank 2 do not respond"
+
+
+def test_what_was_found_when_it_happened_counts_where_the_logs_are_gone() -> None:
+    """The rank that raised was running when the job failed, so its pod is deleted; a victim's log is left."""
+    culprit = rank(1, stopped=True)
+    observation = job(culprit, rank(2, stderr=tuple(PREFIXED)))
+    observation.recorded = ("worker", 1)
+    observation.recorded_finding = ("Exception", "rank 1 raised ValueError: loss is NaN")
+    finding = diagnose(observation)[0]
+    assert (finding.cause, finding.message) == ("Exception", "rank 1 raised ValueError: loss is NaN")
+    assert (finding.ranks.first, finding.ranks.victims) == (("rank 1",), ("rank 2",))

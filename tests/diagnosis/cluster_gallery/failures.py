@@ -127,6 +127,17 @@ def pod(each: Object, **fields: Any) -> Object:
 
 
 SLEEP = container("sleep 600")
+#: Jobs without a problem: the phase that each reaches. They run next to the failing ones and must have no finding.
+HEALTHY = {
+    "waits": (ranks(container("sleep 600")), "Running"),
+    "slow-start": (job(task("master", SLEEP, initContainers=[{**SLEEP, "name": "fetch"}])), "Pending"),
+    "completes": (ranks(container("echo Warning: connection refused, retrying; sleep 1")), "Completed"),
+    "retries": (
+        job(task("master", container("[ -e /d/x ] && exit 0; touch /d/x; exit 3", volumeMounts=[
+            {"name": "d", "mountPath": "/d"}]), restartPolicy="OnFailure", volumes=[{"name": "d", "emptyDir": {}}])),
+        "Completed",
+    ),
+}  # fmt: skip
 _MOUNT = [{"name": "data", "mountPath": "/data"}]
 
 FAILURES = [

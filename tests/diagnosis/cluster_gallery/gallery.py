@@ -17,6 +17,7 @@ from vcjob.sdk.handle import Handle
 
 from .failures import (
     FAILURES,
+    HEALTHY,
     ISOLATED,
     LOST_NODE,
     PLAIN,
@@ -117,7 +118,7 @@ def gallery(cluster: Cluster, failures: list[Failure] = FAILURES) -> Iterator[Ga
     names = tuple(found.namespaces.values())
     controller = Controller(cluster.kubeconfig, names[0], namespaces=names)
     try:
-        for failure in failures:
+        for failure in (*failures, *(Failure(name, job, "") for name, (job, _) in HEALTHY.items())):
             found.create(failure)
         yield found
     finally:

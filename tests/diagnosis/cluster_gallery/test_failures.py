@@ -12,7 +12,7 @@ from tests.testbed.parts.node import Node
 from tests.testbed.parts.part import Part
 from vcjob.diagnosis.finding import Finding
 
-from .failures import FAILURES, Failure
+from .failures import FAILURES, HEALTHY, Failure
 from .gallery import Gallery, eventually, gallery
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -54,3 +54,13 @@ def test_the_cause_is_ranked_first_and_stands_on_the_job(failure: Failure, jobs:
     # The finding stays the same once the Job is over and its running pods are deleted.
     if handle.done:
         assert is_right(handle.why()), handle.why()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", list(HEALTHY))
+def test_a_healthy_job_has_no_finding_of_failure(name: str, jobs: Gallery) -> None:
+    job, phase = HEALTHY[name]
+    handle = jobs.handle(Failure(name, job, ""))
+    assert eventually(lambda: handle.phase, lambda seen: seen == phase) == phase
+    # That a pending job waits for an init step is no failure.
+    assert [finding for finding in handle.why() if finding.cause != "InitStep"] == []

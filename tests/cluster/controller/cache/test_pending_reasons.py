@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.cluster.controller.pods import EPOCH, at, ended, pod, waiting
 from vcjob.cluster.controller.cache.pending_reasons import (
     SLOW_SECONDS,
@@ -26,6 +28,29 @@ def test_the_schedulers_own_message_is_reported() -> None:
     cause = cause_of(pod(conditions=[UNSCHEDULABLE]))
     assert cause is not None
     assert (cause.reason, cause.message) == ("Unschedulable", "0/3 nodes")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+        '0/3 nodes are available: persistentvolumeclaim "data" not found. not found',
+    ],
+)
+def test_a_claim_that_is_missing_or_not_bound_is_a_volume_and_no_lack_of_nodes(message: str) -> None:
+    assert cause_of(pod(conditions=[{**UNSCHEDULABLE, "message": message}])) == Blocked("Volume", message)
+
+
+def test_a_node_that_does_not_respond_is_named_also_while_its_pod_is_being_deleted() -> None:
+    """The control plane alone changes Ready then; a failing readiness probe changes ContainersReady too."""
+    lost = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
+    expected = Blocked("NodeLost", "its node n1 does not respond")
+    assert cause_of(pod("Running", spec=PLACED, conditions=lost)) == expected
+    deleted = {"deletionTimestamp": at(5), "deletionGracePeriodSeconds": 30}
+    assert cause_of(pod("Running", spec=PLACED, conditions=lost, metadata=deleted)) == expected
+    probe = [lost[0], {**lost[1], "status": "False"}]
+    gate = [{**lost[0], "reason": "ReadinessGatesNotReady"}, lost[1]]
+    assert [cause_of(pod("Running", spec=PLACED, conditions=each)) for each in (probe, gate)] == [None, None]
 
 
 def test_an_image_that_cannot_be_pulled() -> None:
