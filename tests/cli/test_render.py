@@ -193,7 +193,17 @@ def test_warnings_go_to_the_error_stream(vcjob: Vcjob, bad: Path) -> None:
             None,
         ),
         (["--nonsense"], "No such option '--nonsense'", None),
-        (["second.yaml"], "Got unexpected extra argument (second.yaml)", None),
+        (["second.yaml"], "unexpected argument 'second.yaml': arguments for the program follow `--`", None),
+        (
+            ["--workers", "2"],
+            "--workers is for a Python script, and tests/guides/",
+            "change a field of the Job with --set, such as --set spec.tasks[1].replicas=4",
+        ),
+        (
+            ["--image", "a"],
+            "--image is for a Python script, and tests/guides/",
+            "change the image in the file, or with --set",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(
@@ -225,3 +235,49 @@ def test_a_job_without_pods_is_an_empty_list_of_pods(vcjob: Vcjob, tmp_path: Pat
         "items": [],
     }
     assert vcjob("render", file, "--task", "none").out == ""
+
+
+def test_a_script_is_rendered_as_the_job_that_run_starts(
+    vcjob: Vcjob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('trained')\n")
+    words = ("--workers", 1, "--env", "A=1", "train.py", "--epochs", "3")
+    rendered = vcjob("render", "--defaulted", "-o", "json", *words).json
+    assert [task["replicas"] for task in rendered["spec"]["tasks"]] == [1, 1]
+    container = rendered["spec"]["tasks"][1]["template"]["spec"]["containers"][0]
+    assert container["command"][1:] == ["train.py", "--epochs", "3"]
+    assert container["env"] == [{"name": "A", "value": "1"}]
+    missing = vcjob("render", "--on", "cluster", "train.py")
+    assert (missing.code, "no image is named" in missing.err) == (2, True)
+    on_cluster = vcjob("render", "--on", "cluster", "--image", "a:1", "-o", "json", "train.py").json["items"]
+    assert on_cluster[-1]["spec"]["containers"][0]["image"] == "a:1"
+
+
+def test_the_stored_job_of_a_script_is_what_render_showed_before(
+    vcjob: Vcjob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('trained')\n")
+    assert vcjob("run", "--workers", 1, "train.py").code == 0
+    before = vcjob("render", "-n", "default", "--workers", 1, "-o", "json", "train.py").out
+    uid = vcjob("status", "train", "-o", "json").json["metadata"]["uid"]
+    after = vcjob("render", "train", "-o", "json").out
+    assert after == before.replace(NO_UID, uid)
+    assert vcjob("render", uid, "-o", "json").out == after
+
+
+def test_a_name_that_is_neither_a_file_nor_a_job_is_refused(vcjob: Vcjob) -> None:
+    refused = vcjob("render", "nothing")
+    assert refused == (
+        2,
+        "",
+        "error: nothing: no such file, and no job of that name\nhint: `vcjob list` shows the jobs\n",
+    )
+
+
+def test_changes_of_a_job_file_are_rendered(vcjob: Vcjob) -> None:
+    pod = vcjob("render", GUIDE, "-o", "json", "--set", "spec.tasks[1].replicas=1", "--env", "A=1", "--", "x")
+    items = pod.json["items"]
+    assert names(items) == WHOLE[:-1]
+    assert items[-1]["spec"]["containers"][0]["args"] == ["x"]

@@ -10,7 +10,7 @@ import click
 from vcjob.cli.arguments.options import allow_unknown_option, backend_options, output_option
 from vcjob.cli.arguments.run_arguments import RunCommand
 from vcjob.cli.arguments.run_source import RunSource
-from vcjob.cli.arguments.script_options import ScriptOptions, script_options
+from vcjob.cli.arguments.script_options import ScriptOptions, change_options, script_options
 from vcjob.cli.output.job_reference import job_reference
 
 if TYPE_CHECKING:
@@ -28,20 +28,7 @@ if TYPE_CHECKING:
 @click.option("--job", metavar="NAME", help="Only this Job of the file.  [default: all of them]")
 @click.option("-d", "--detach", is_flag=True, help="Return as soon as the job is started.")
 @script_options
-@click.option(
-    "--set",
-    "sets",
-    metavar="PATH=VALUE",
-    multiple=True,
-    help="Change a field of the Job, such as spec.tasks[1].replicas=4.",
-)
-@click.option(
-    "-e",
-    "--env",
-    metavar="NAME[=VALUE]",
-    multiple=True,
-    help="Set an environment variable in every container.",
-)
+@change_options
 @click.option(
     "--image",
     "images",
@@ -97,7 +84,7 @@ def command(
     if dry_run:
         from vcjob.cli.output.objects import write_objects
 
-        loaded = source.load(backend)
+        loaded = source.load(backend.name)
         write_objects([each.given[0] for each in loaded.select(job)], "yaml" if output == "table" else output)
         return
     # Before anything else is loaded: a local supervisor loads at the same time.
@@ -105,7 +92,7 @@ def command(
         from vcjob.cli.output.follow import Interrupts, follow
         from vcjob.cli.output.problem_text import show_problems
 
-        loaded = source.load(backend)
+        loaded = source.load(backend.name)
         show_problems(loaded.warnings, sys.stderr)
         options = RunOptions(
             namespace=where["namespace"],

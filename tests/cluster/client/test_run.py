@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
+import vcjob
 from tests.cli.conftest import Result
-from tests.cluster.client.conftest import Shell, container, finish, job, next_line, task
+from tests.cluster.client.conftest import PATIENCE, Shell, container, finish, job, next_line, task
 from tests.cluster.controller.conftest import ControllerCluster
+from tests.testbed.images.catalog import VCJOB as PYTHON_IMAGE
 from tests.testbed.parts.node import Node
 from tests.testbed.paths import REPOSITORY
 
@@ -191,3 +194,31 @@ def test_an_api_server_that_dies_costs_no_line_and_repeats_none(shell: Shell) ->
     for index in (0, 1):
         own = [line for line in lines if line.startswith(f"[- a-{index}]")]
         assert own == [f"[- a-{index}] line {number}" for number in range(1, 61)]
+
+
+def test_a_script_runs_on_the_cluster_and_its_stored_job_can_be_rendered(shell: Shell, node: Node) -> None:
+    node.load_image("vcjob")
+    place = ("--on", "cluster", "-n", shell.ground.namespace)
+    python3 = "spec.tasks[0].template.spec.containers[0].command[0]=python3"  # Debian has no `python`
+    script = ("--image", PYTHON_IMAGE, "--name", "script", "--set", python3, "-m", "vcjob", "--version")
+    ran = finish(shell.start_exact("run", *place, *script))
+    assert ran.code == 0, ran
+    assert f"[0 master-0] vcjob {vcjob.__version__}" in ran.out
+    before = finish(shell.start_exact("render", "--gang", "none", *place, "-o", "json", *script))
+    after = shell("render", "script", "--gang", "none", "-o", "json")
+    pods = [[obj for obj in shown.json["items"] if obj["kind"] == "Pod"] for shown in (before, after)]
+    assert pods[0][0]["spec"] == pods[1][0]["spec"]
+
+
+def say_rank() -> None:
+    print(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}", flush=True)
+
+
+def test_a_function_is_shipped_to_the_cluster(shell: Shell, node: Node) -> None:
+    node.load_image("vcjob")
+    job = vcjob.pytorch_job(say_rank, workers=1, image=PYTHON_IMAGE, namespace=shell.ground.namespace)
+    for each in job["spec"]["tasks"]:
+        each["template"]["spec"]["containers"][0]["command"][0] = "python3"
+    handle = vcjob.run(job, on="cluster", kubeconfig=str(shell.ground.cluster.kubeconfig))
+    assert handle.wait(PATIENCE) == "Completed", handle.why()
+    assert sorted(line.text for line in handle.logs()) == ["rank 0 of 2", "rank 1 of 2"]

@@ -19,7 +19,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 allow_unknown_option = click.option(
     "--allow-unknown", is_flag=True, help="Accept fields that the schema does not know."
 )
-namespace_option = click.option("-n", "--namespace", help="The namespace for Jobs that name none.")
 
 
 def backend_options(namespace_help: str) -> Callable[[Function], Function]:

@@ -1,4 +1,4 @@
-"""How the command line of `vcjob run` is divided: its own options, the file or script, the program's arguments.
+"""How the command line of `vcjob run` and `vcjob render` is divided: its own options, the file or script, the program's arguments.
 
 As with `python` and `torchrun`, everything after a script belongs to the script. After a Job file more options may
 follow, and the arguments for the program begin after `--`.
@@ -28,8 +28,8 @@ class RunCommand(click.Command):
         rest = list(rest) if isinstance(rest, list | tuple) else []
         if program in _LAUNCHERS:
             raise UserError(
-                f"`vcjob run` takes the script, and starts {program} where it is needed",
-                hint="for example `vcjob run --nproc 4 train.py`",
+                f"`vcjob {ctx.info_name}` takes the script, and starts {program} where it is needed",
+                hint=f"for example `vcjob {ctx.info_name} --nproc 4 train.py`",
             )
         if options.get("module") is True or program.endswith(".py"):
             own = args[: len(args) - len(rest) - 1]

@@ -1,4 +1,4 @@
-"""What `vcjob run` starts: the Jobs of a file with the changes that the user typed, or the Job of a script."""
+"""What `vcjob run` starts and `vcjob render` shows: the Jobs of a file with the changes that the user typed, or the Job of a script."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from vcjob.cli.arguments.options import path_of
 from vcjob.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vcjob.cli.arguments.script_options import ScriptOptions
-    from vcjob.sdk.backend import Backend
     from vcjob.sdk.loading import Loaded
+    from vcjob.spec.job import BackendName
 
 
 class RunSource(NamedTuple):
-    """The command line of `run`, as far as it says what to run."""
+    """The command line of `run` or `render`, as far as it says what to run."""
 
     target: str
     arguments: Sequence[str]
@@ -41,7 +41,8 @@ class RunSource(NamedTuple):
         """Whether the Job is not the one in the file."""
         return bool(self.is_script or self.sets or self.env or self.arguments)
 
-    def load(self, backend: Backend) -> Loaded:
+    def load(self, on: BackendName | None, stored: Mapping[str, Any] | None = None) -> Loaded:
+        """The Jobs, checked for that backend; `stored` is a Job in place of the file."""
         from vcjob.sdk.loading import load
 
         overrides = None
@@ -51,20 +52,20 @@ class RunSource(NamedTuple):
             to_program = () if self.is_script else self.arguments
             overrides = Overrides(self.sets, parse_env(self.env), to_program, self.job)
         if self.is_script:
-            return load(self._script_job(backend), backend=backend.name, overrides=overrides)
+            return load(self._script_job(on), backend=on, overrides=overrides)
         if self.script.given():
             raise UserError(
                 f"{self.script.given()[0]} is for a Python script, and {self.target} is a Job file",
                 hint="change a field of the Job with --set, such as --set spec.tasks[1].replicas=4",
             )
         return load(
-            path_of(self.target),
+            stored or path_of(self.target),
             allow_unknown=self.allow_unknown,
-            backend=backend.name,
+            backend=on,
             overrides=overrides,
         )
 
-    def _script_job(self, backend: Backend) -> dict[str, Any]:
+    def _script_job(self, on: BackendName | None) -> dict[str, Any]:
         from vcjob.sdk.authoring.scripting import script_job
 
         if len(self.images) > 1 or any("=" in image for image in self.images):
@@ -78,6 +79,6 @@ class RunSource(NamedTuple):
             module=self.target if module else None,
             args=self.arguments,
             image=self.images[0] if self.images else None,
-            on=backend.name,
+            on=on,
             **self.script.arguments(),
         )

@@ -134,6 +134,24 @@ def script_options(function: Function) -> Function:
     return cast(Function, decorated)
 
 
+def change_options(function: Function) -> Function:
+    """What the user changes in a Job without editing its file, passed to the verb as `sets` and `env`."""
+    env = click.option(
+        "-e",
+        "--env",
+        metavar="NAME[=VALUE]",
+        multiple=True,
+        help="Set an environment variable in every container.",
+    )
+    return click.option(
+        "--set",
+        "sets",
+        metavar="PATH=VALUE",
+        multiple=True,
+        help="Change a field of the Job, such as spec.tasks[1].replicas=4.",
+    )(env(function))
+
+
 def _workers(workers: int | None, nnodes: str | None, standalone: bool) -> int | None:
     if nnodes is None:
         if standalone and workers:
