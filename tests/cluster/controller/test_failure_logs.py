@@ -163,3 +163,21 @@ async def test_a_restart_by_a_policy_keeps_what_the_rank_said() -> None:
     fail(harness, "j-worker-0")
     await reconcile(harness)
     assert "ValueError: loss is NaN" in harness.state.status.history[-1].message  # type: ignore[union-attr]
+
+
+async def test_where_logs_never_come_in_time_jobs_stop_waiting_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when the API server cannot reach any kubelet: every failure would cost seconds."""
+    monkeypatch.setattr(failure_logs, "SECONDS", 0.01)
+    harness = await started(policies=[{"event": "PodFailed", "action": "RestartPod"}], maxRetry=9)
+    harness.api.may_read.clear()
+    for _ in range(failure_logs.MOST_TIMEOUTS + 3):
+        failed = harness.next_sight("j-worker-0", "Failed", containerStatuses=[ended("main", 1, 3)])
+        harness.jobs.pod_changed(failed)
+        await reconcile(harness)
+        harness.jobs.pod_gone(failed)  # deleted for its restart
+        await reconcile(harness)
+        harness.show("j-worker-0", "Running")
+        await reconcile(harness)
+    assert harness.api.requests["get", "pods/log"] == failure_logs.MOST_TIMEOUTS

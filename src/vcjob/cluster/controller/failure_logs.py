@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
@@ -43,6 +44,8 @@ TAIL_LINES, TAIL_BYTES = 100, 512 * 1024
 _LINE_LENGTH = 2000
 #: How long a Job waits for its logs; logs that are read at the same time; Jobs that wait at the same time.
 SECONDS, AT_ONCE, MOST_JOBS = 3.0, 8, 200
+#: After so many Jobs in a row whose logs did not come in time, no log is read for a while.
+MOST_TIMEOUTS, PAUSE_SECONDS = 3, 60.0
 _TRACEBACK = "Traceback (most recent call last):"
 _EXPLAINED = (POD_FAILED, TASK_FAILED)
 
@@ -56,6 +59,8 @@ class FailureLogs:
         self._enabled = enabled
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._reading: dict[QueueKey, asyncio.Task[None]] = {}
+        self._timeouts = 0
+        self._paused_until = 0.0
 
     def reading(self, state: JobState) -> bool:
         """Whether the Job's decision should wait because its logs are being read. Starts reading where it is due."""
@@ -68,7 +73,7 @@ class FailureLogs:
             return False
         live = {fact.uid for fact in state.observed.pods.values()}
         state.log_tails = {uid: tail for uid, tail in state.log_tails.items() if uid in live}
-        if len(self._reading) >= MOST_JOBS:
+        if len(self._reading) >= MOST_JOBS or time.monotonic() < self._paused_until:
             state.log_tails |= {fact.uid: LogTail() for fact in wanted}
             return False
         self._reading[state.key] = asyncio.create_task(self._read(state, wanted))
@@ -86,6 +91,9 @@ class FailureLogs:
                     others = (fact for fact in state.observed.pods.values() if _is_other_rank(state, fact))
                     await self._read_tails(state, list(islice(others, MOST_OTHERS)))
         except TimeoutError:
+            self._timeouts += 1
+            if self._timeouts >= MOST_TIMEOUTS:
+                self._paused_until = time.monotonic() + PAUSE_SECONDS
             log.debug("%s/%s: the logs of failed pods were not read in time", state.namespace, state.name)
         finally:
             for fact in wanted:
@@ -127,6 +135,7 @@ class FailureLogs:
                 kept.append(_shown(text))
                 if _TRACEBACK in text:
                     error_at = _moment(stamp)
+        self._timeouts = 0
         return LogTail(tuple(kept), error_at)
 
     def explain(self, state: JobState, decision: Decision, now: float) -> Decision:
