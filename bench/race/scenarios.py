@@ -231,7 +231,8 @@ async def _ready(arena: Arena, who: Contestant, *, collected: bool = False) -> M
     await sight.until(lambda: sight.jobs.get("first") == "Completed", 60, f"{who.name}: its first Job")
     await arena.client.delete(JOBS, "first", NAMESPACE)
     if not collected:
-        await arena.client.delete_collection(PODS, NAMESPACE, labels="volcano.sh/job-name=first")
+        for pod in await arena.client.list(PODS, NAMESPACE, labels="volcano.sh/job-name=first"):
+            await arena.client.delete(PODS, pod["metadata"]["name"], NAMESPACE)
     # A new cluster's garbage collector looks for new kinds only every half a minute.
     await sight.until(lambda: not sight.jobs and not sight.pods, 90, f"{who.name}: its first Job gone")
     await asyncio.sleep(2.0)  # what the removal stirred up has settled, and the audit log is written

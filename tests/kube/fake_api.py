@@ -214,13 +214,6 @@ class FakeApi:
             if (plural, namespace, name) in self.objects:
                 return refuse(409, "AlreadyExists", f'{plural} "{name}" already exists')
             return web.json_response(await self._store(plural, namespace, name, body), status=201)
-        if method == "DELETE" and name is None:
-            wanted = dict(pair.split("=") for pair in request.query["labelSelector"].split(","))
-            for key in [k for k in self.objects if k[0] == plural and k[1] == namespace]:
-                labels = self.objects[key]["metadata"].get("labels", {})
-                if all(labels.get(k) == v for k, v in wanted.items()):
-                    await self.drop(plural, key[2], namespace)
-            return web.json_response({"kind": "Status", "status": "Success"})
         assert name is not None
         old = self.objects.get((plural, namespace, name))
         applies = request.content_type == "application/apply-patch+yaml"

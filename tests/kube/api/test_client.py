@@ -108,15 +108,6 @@ async def test_an_object_with_another_uid_is_not_deleted(api: FakeApi, client: C
     assert ("pods", "default", "a") in api.objects
 
 
-async def test_delete_collection_needs_a_selector_and_honours_it(api: FakeApi, client: Client) -> None:
-    await api.put("pods", "a", metadata={"labels": {"x": "1"}})
-    await api.put("pods", "b")
-    with pytest.raises(ValueError, match="selector"):
-        await client.delete_collection(PODS, "default")
-    await client.delete_collection(PODS, "default", labels="x=1")
-    assert [found["metadata"]["name"] for found in await client.list(PODS)] == ["b"]
-
-
 async def test_log_lines_are_complete_for_any_chunks(api: FakeApi, client: Client) -> None:
     api.logs["a"] = [b"one\ntw", b"o\n", b"x" * 300_000, b"\nlast without end"]
     lines = [line async for line in client.logs("a", "default", follow=True, tail=3)]

@@ -253,28 +253,21 @@ class Client:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         path = resource.path(namespace, name)
+        request = Request(
+            method="DELETE",
+            target=path,
+            path=path,
+            verb="delete",
+            resource=resource.plural,
+            body=encode(options),
+            content_type=JSON,
+            guard=self._guard,
+        )
         try:
-            await self.transport.send(self._delete("delete", resource, path, options))
+            await self.transport.send(request)
         except NotFound as error:
             return error.retried  # an earlier attempt, whose response was lost, may have deleted it
         return True
-
-    async def delete_collection(
-        self,
-        resource: Resource[Any],
-        namespace: str | None = None,
-        *,
-        labels: str | None = None,
-        fields: str | None = None,
-        propagation: Propagation = "Background",
-    ) -> None:
-        """Delete all matching objects. A selector is required, so that nothing is deleted by mistake."""
-        if not labels and not fields:
-            raise ValueError("delete_collection needs a label or field selector")
-        path = resource.path(namespace)
-        request = self._delete("deletecollection", resource, path, {"propagationPolicy": propagation})
-        request.target = path + query(labelSelector=labels, fieldSelector=fields)
-        await self.transport.send(request)
 
     async def logs(
         self,
@@ -344,18 +337,6 @@ class Client:
     async def _get(self, path: str, plural: str, **options: Unpack[RequestOptions]) -> bytes:
         return await self.transport.send(
             Request(method="GET", target=path, path=path, verb="get", resource=plural, **options)
-        )
-
-    def _delete(self, verb: str, resource: Resource[Any], path: str, options: Document) -> Request:
-        return Request(
-            method="DELETE",
-            target=path,
-            path=path,
-            verb=verb,
-            resource=resource.plural,
-            body=encode(options),
-            content_type=JSON,
-            guard=self._guard,
         )
 
     def _write(

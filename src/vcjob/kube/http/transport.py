@@ -32,7 +32,7 @@ _BACKOFF = Backoff(0.1, 5.0, spread=0.5)
 class Request(HttpRequest, kw_only=True):
     """One request to the API server, with how it may be sent."""
 
-    verb: str  # as the API names it: get, list, create, update, patch, delete, deletecollection, watch
+    verb: str  # as the API names it: get, list, create, update, patch, delete, watch
     resource: str = ""
     path: str = ""  # for messages: without the query
     idempotent: bool = True
