@@ -99,6 +99,25 @@ def test_ranks_that_wait_in_different_groups_wait_for_each_other() -> None:
     )
 
 
+_TORCH = "/venv/lib/python3.11/site-packages/torch/distributed"
+_IN_ALL_REDUCE = (Frame("all_reduce", f"{_TORCH}/distributed_c10d.py", 3018), *_OWN)
+
+
+def test_without_the_recorder_the_stacks_name_the_rank_that_is_not_in_the_collective() -> None:
+    stacks = [_IN_ALL_REDUCE, _IN_ALL_REDUCE, _OWN]
+    states = [RankState(rank, stack=stack, idle_since=NOW - 25) for rank, stack in enumerate(stacks)]
+    (finding,) = found(*states)
+    assert finding.message == "rank 2 is not in all_reduce; all others have waited in it for 25 s"
+    assert (finding.ranks.first, finding.confidence) == (("rank 2",), "medium")
+
+
+def test_without_the_recorder_a_rank_that_works_or_cannot_be_read_makes_no_hang() -> None:
+    waits = [RankState(rank, stack=_IN_ALL_REDUCE, idle_since=NOW - 25) for rank in (0, 1)]
+    assert found(*waits, RankState(2, stack=_OWN)) == []
+    assert found(*waits, RankState(2, idle_since=NOW - 25)) == []
+    assert found(*waits) == []
+
+
 def test_another_collective_at_the_same_place_is_a_mismatch() -> None:
     other = RankState(1, calls(12, waits_since=NOW - 30, name="all_gather"), _GROUPS)
     (finding,) = found(waiting(0, 12), other, waiting(2, 12))

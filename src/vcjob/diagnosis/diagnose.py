@@ -28,6 +28,7 @@ RULES: Sequence[Rule] = (
 LIVE_RULES: Sequence[Rule] = (
     hang.different_collectives,
     hang.rank_behind,
+    hang.not_in_the_collective,
     rendezvous.not_connected,
     straggler.straggler,
 )

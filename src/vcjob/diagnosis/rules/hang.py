@@ -21,6 +21,8 @@ from vcjob.wellknown import causes
 _STUCK = 0.6
 #: With so many newer collectives in its report, a group that is missing there may have been overwritten.
 _OVERWRITTEN = 50
+#: What `RankStack.waits_in` may say of a rank that waits for no other rank, or still joins.
+_NOT_COLLECTIVE = frozenset({"", "DataLoader", "synchronize", "init_process_group", "rendezvous"})
 _ON_HANG = "with `--on-hang restart` or `fail` a hung job is restarted or ended"
 
 
@@ -41,6 +43,31 @@ def rank_behind(observation: Observation) -> Iterator[Finding]:
         if found is not None:
             yield found
             return
+
+
+def not_in_the_collective(observation: Observation) -> Iterator[Finding]:
+    """Without the flight recorder: no rank does anything, and the stacks of some show a collective and others do not."""
+    states = observation.rank_states
+    if observation.phase != "Running" or len(states) < 2 or any(state.collectives for state in states):
+        return
+    if not all(state.stack and _is_stuck(state, observation) for state in states):
+        return
+    waits = {state.rank: _stack(state).waits_in for state in states}
+    waiting = [rank for rank, name in waits.items() if name not in _NOT_COLLECTIVE]
+    names = {waits[rank] for rank in waiting}
+    behind = [rank for rank, name in waits.items() if name in _NOT_COLLECTIVE]
+    since = max(state.idle_since or observation.now for state in states)
+    if len(names) != 1 or not behind or observation.now - since < observation.hang_after:
+        return
+    yield Finding(
+        causes.RANK_BEHIND,
+        f"{_names(behind)} {'is' if len(behind) == 1 else 'are'} not in {names.pop()}; "
+        f"{_others(waiting, _Group('0', tuple(waits), {}), behind)} waited in it for {observation.now - since:.0f} s",
+        _ranks(behind, waiting),
+        _evidence({state.rank: state for state in states}, [*behind[:4], *waiting[:1]]),
+        _hint(next(state for state in states if state.rank == behind[0]), looping=False),
+        "medium",
+    )
 
 
 def different_collectives(observation: Observation) -> Iterator[Finding]:
@@ -83,12 +110,15 @@ def _behind(observation: Observation, group: _Group) -> Finding | None:
         return None
     left = [rank for rank in behind if rank in gone]
     elsewhere = [rank for rank in behind if rank in states and _blocked(states[rank], observation)]
+    alone = frozenset(behind) - gone - frozenset(elsewhere)
+    # Before its first collective a busy rank prepares: it loads or compiles.
     stuck = [
         rank
         for rank in behind
-        if rank not in elsewhere and rank not in gone and _is_stuck(states.get(rank), observation, first)
+        if rank in alone and _is_stuck(states.get(rank), observation, loops=first.sequence > 1)
     ]
-    others = [rank for rank in group.members if rank not in behind]
+    missing = frozenset(behind)
+    others = [rank for rank in group.members if rank not in missing]
     seconds = observation.now - max(call.issued_at for call in pending if call.sequence == first.sequence)
     waits = f"{_others(others, group, behind)} waited in it for {seconds:.0f} s"
     place = f"{first.name} #{first.sequence}{_of(group)}"
@@ -205,13 +235,11 @@ def _blocked(state: RankState, observation: Observation) -> bool:
     return any(_waits(call, observation, _STUCK) for call in state.collectives)
 
 
-def _is_stuck(state: RankState | None, observation: Observation, first: Collective) -> bool:
-    if state is None:
+def _is_stuck(state: RankState | None, observation: Observation, *, loops: bool = False) -> bool:
+    if state is None or state.paused:
         return False
     since = state.idle_since
-    if (
-        since is None and first.sequence > 1
-    ):  # before its first collective a busy rank prepares: it loads or compiles
+    if since is None and loops:
         since = state.looping_since
     return since is not None and observation.now - since >= observation.hang_after * _STUCK
 
