@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
 import pytest
 
-from tests.local.conftest import PATIENCE, Start, eventually, job, python, ranks
+from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks
 from vcjob.diagnosis.finding import Finding
+from vcjob.local.live.stacks import find_py_spy
 from vcjob.sdk.local.handle import LocalHandle
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(240)]
@@ -104,6 +106,18 @@ def test_the_rank_is_named_while_the_job_runs(program: str, cause: str, part: st
         assert any(part in note for note in handle.notes())
     if program is _DATA_LOADER:
         assert "DataLoader" in finding.hint and any("DataLoader" in each.text for each in finding.evidence)
+    handle.stop(now=True)
+
+
+def test_without_the_agent_the_stacks_name_the_rank(start: Start) -> None:
+    """-E: Python ignores PYTHONPATH, so that the agent is not loaded."""
+    if find_py_spy() is None:
+        pytest.skip("py-spy is not installed")
+    program = container([sys.executable, "-E", "-c", _SLEEPS])
+    handle = start(job(*ranks(program)), env={**os.environ, "VCJOB_HANG_AFTER": str(SECONDS)})
+    (finding,) = eventually(lambda: findings(handle), _STARTED, "the finding")
+    assert (finding.cause, finding.ranks.first) == ("RankBehind", ("rank 1",))
+    assert "rank 1 is not in all_reduce; all others have waited in it for" in finding.message
     handle.stop(now=True)
 
 

@@ -19,6 +19,7 @@ _WAKEUPS = 8.0
 _BYTES = 4096.0
 _PAGES = 256.0
 _PAUSED = frozenset("Tt")
+_RUNNABLE = frozenset("RD")
 #: Threads of torch that wake up all the time, whatever the program does.
 _OF_TORCH = ("gloo_", "pt_", "cuda")
 
@@ -34,12 +35,15 @@ class ActivitySample(NamedTuple):
     pages: int
     printed: int
     paused: bool
+    #: One of them waits for a core or a disk at this moment, and so does something, however little CPU it gets.
+    runnable: bool
 
     def is_idle_since(self, before: ActivitySample) -> bool:
         """Whether nothing happened between the two samples."""
         seconds = max(self.at - before.at, 1e-3)
         return (
-            self.cpu_seconds - before.cpu_seconds <= _CPU * seconds + _RESOLUTION
+            not self.runnable
+            and self.cpu_seconds - before.cpu_seconds <= _CPU * seconds + _RESOLUTION
             and abs(self.wakeups - before.wakeups) / seconds < _WAKEUPS
             and self.has_no_effect_since(before)
         )
@@ -61,10 +65,12 @@ def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
     if own is None:
         return None
     cpu = children = wakeups = moved = pages = 0
+    states = set()
     for each in process_tree(pid):
         read = own if each == pid else read_process(each)
         if read is None:
             continue
+        states.add(_state(each))
         cpu += read.cpu
         children += read.cpu if each != pid else 0
         pages += read.pages
@@ -72,7 +78,15 @@ def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
         moved += _moved_bytes(each)
     ticks = os.sysconf("SC_CLK_TCK")
     return ActivitySample(
-        now, cpu / ticks, children / ticks, wakeups, moved, pages, printed, _state(pid) in _PAUSED
+        at=now,
+        cpu_seconds=cpu / ticks,
+        children_cpu_seconds=children / ticks,
+        wakeups=wakeups,
+        moved_bytes=moved,
+        pages=pages,
+        printed=printed,
+        paused=_state(pid) in _PAUSED,
+        runnable=not states.isdisjoint(_RUNNABLE),
     )
 
 

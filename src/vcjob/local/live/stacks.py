@@ -13,10 +13,14 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
+
+from vcjob.diagnosis.collect import newest_attempts
 from vcjob.diagnosis.py_spy import NOT_PYTHON, main_thread, problem_of
 from vcjob.diagnosis.stacks import RankStack, StackReport
 from vcjob.errors import BackendError
 from vcjob.local.live.rank_process import main_container, python_processes
+from vcjob.local.run.run_dir import RunDir
 from vcjob.report.podstate import PodState
 
 _SECONDS = 10.0
@@ -69,3 +73,16 @@ def _dump(pod: str, rank: int | None, pid: int, py_spy: str) -> RankStack:
     if frames is None:
         return RankStack(pod, rank, pid, problem="the output of py-spy cannot be understood")
     return RankStack(pod, rank, pid, frames)
+
+
+def main(folder: str) -> None:
+    """For the supervisor, which must not wait for py-spy: print the stacks of a run's ranks as JSON."""
+    try:
+        found = read_stacks([pod for pod in newest_attempts(RunDir(folder).pods()) if pod.phase == "Running"])
+    except BackendError as error:
+        sys.exit(error.message)
+    sys.stdout.buffer.write(msgspec.json.encode(found.stacks))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from vcjob.diagnosis.collect import newest_attempts
 from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
@@ -23,27 +23,18 @@ from vcjob.local.live.activity import ActivitySample, sample
 from vcjob.local.live.rank_process import main_container
 from vcjob.local.logs.observation import observe_running
 from vcjob.local.logs.rank_reports import RankReport, read_reports
+from vcjob.local.run.hang_settings import DEFAULT_SECONDS, hang_seconds
 from vcjob.local.run.run_dir import RunDir
+from vcjob.local.supervisor.stack_reader import StackReader
 from vcjob.report.podstate import PodState
 from vcjob.wellknown import causes, reasons
-from vcjob.wellknown.environment import HANG_AFTER, HANG_DETECTION
 
-DEFAULT_SECONDS = 20.0
 _CHECKS = 8
+_IDLE_BEFORE_STACKS = 0.25
 #: Findings that mean that the job makes no progress; a straggler does.
 HANGS = frozenset(
     {causes.RANK_BEHIND, causes.COLLECTIVE_MISMATCH, causes.RANK_NOT_CONNECTED, causes.RANK_EXITED_EARLY}
 )
-
-
-def seconds_of(env: Mapping[str, str]) -> float | None:
-    """After how long a job counts as hung; None where hangs are not to be detected."""
-    if env.get(HANG_DETECTION) == "off":
-        return None
-    try:
-        return max(0.5, float(env.get(HANG_AFTER) or DEFAULT_SECONDS))
-    except ValueError:
-        return DEFAULT_SECONDS
 
 
 class HangMonitor:
@@ -55,7 +46,7 @@ class HangMonitor:
 
     def __init__(self, run: RunDir, record_event: Callable[[str, str, str], None]) -> None:
         self._run = run
-        seconds = seconds_of(run.config().env)
+        seconds = hang_seconds(run.config().env)
         self.off = seconds is None
         self._watch = HangWatch(run, seconds or DEFAULT_SECONDS)
         self._record_event = record_event
@@ -110,6 +101,7 @@ class HangWatch:
         self._samples: dict[tuple[str, int], ActivitySample] = {}
         self._idle_since: dict[tuple[str, int], float] = {}
         self._quiet_since: dict[tuple[str, int], float] = {}
+        self._stacks = StackReader(run)
 
     def check(self, status: Status, pods: Sequence[PodState]) -> list[Finding]:
         """The findings about the ranks as they are now."""
@@ -122,7 +114,19 @@ class HangWatch:
         observation.rank_states = sorted(
             (state for pod in pods for state in self._states(pod, now)), key=lambda state: state.rank
         )
+        self._add_stacks(observation.rank_states, now)
         return diagnose(observation, LIVE_RULES)
+
+    def _add_stacks(self, states: Sequence[RankState], now: float) -> None:
+        """Add the stacks of ranks without an agent, once all ranks have been idle for a while."""
+        without = [state for state in states if not state.stack]
+        long_ago = now - self._seconds * _IDLE_BEFORE_STACKS
+        if not without or not all(state.idle_since and state.idle_since < long_ago for state in states):
+            return
+        self._stacks.poll(now)
+        for state in without:
+            stack, since = self._stacks.stacks.get(state.rank, ((), now))
+            state.stack, state.idle_since = stack, _latest(state.idle_since, since)
 
     def _states(self, pod: PodState, now: float) -> list[RankState]:
         """The state of each rank in a pod: what its agent reports, and what its process does."""

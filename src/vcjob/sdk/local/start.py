@@ -19,6 +19,7 @@ from vcjob.local.logs import retention
 from vcjob.local.machine import gpus
 from vcjob.local.pod import images
 from vcjob.local.run.caller import caller_environment
+from vcjob.local.run.hang_settings import hang_seconds
 from vcjob.local.run.run_dir import RunConfig
 from vcjob.local.supervisor.prestart import PrestartedSupervisor, start_supervisor
 from vcjob.sdk.loading import Loaded
@@ -47,6 +48,7 @@ def start(loaded: Loaded, options: RunOptions, prestarted: PrestartedSupervisor 
         images.check_torch(job, config.images)
     check_gpus(job, config.env)
     retention.limit_of(config.env)  # refused now rather than by a supervisor that nobody watches
+    hang_seconds(config.env)
     doc = _created(job, options.namespace, prestarted.uid if prestarted else str(uuid.uuid4()))
     made, lock = store.create(doc, config, options.text if options.text is not None else to_yaml(job.doc))
     try:

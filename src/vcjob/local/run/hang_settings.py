@@ -1,0 +1,28 @@
+"""After how long a job counts as hung, from the environment of the shell that started it.
+
+`vcjob run` reads it to reject a value that is no number; the supervisor reads it for its watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vcjob.errors import UserError
+from vcjob.wellknown.environment import HANG_AFTER, HANG_DETECTION
+
+DEFAULT_SECONDS = 20.0
+_SHORTEST = 0.5
+
+
+def hang_seconds(env: Mapping[str, str]) -> float | None:
+    """None where hangs are not to be detected; UserError where the value is no number of seconds."""
+    text = env.get(HANG_AFTER) or str(DEFAULT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not _SHORTEST <= seconds < float("inf"):
+        raise UserError(
+            f"{HANG_AFTER} is {text!r}, which is no number of seconds", hint=f"for example {HANG_AFTER}=60"
+        )
+    return None if env.get(HANG_DETECTION) == "off" else seconds

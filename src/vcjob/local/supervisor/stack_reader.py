@@ -1,0 +1,60 @@
+"""Stacks of ranks that have no agent, for the supervisor's watch for hangs: read with py-spy by another process.
+
+py-spy stops a rank for milliseconds, so stacks are read only when every rank has been idle for a while. Where py-spy is
+missing or may not attach there are no stacks, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import msgspec
+
+from vcjob.diagnosis.observation import Frame
+from vcjob.diagnosis.stacks import RankStack
+from vcjob.local.run.run_dir import RunDir
+
+_STACKS = msgspec.json.Decoder(list[RankStack])
+
+
+class StackReader:
+    """The stacks of one run, by rank, each with the time since when it has been the same. Never blocks."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._reading: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
+        self.stacks: dict[int, tuple[tuple[Frame, ...], float]] = {}
+
+    def poll(self, now: float) -> None:
+        """Take over what has been read, and read again."""
+        if self._reading is None:
+            self._start(now)
+        elif self._reading.poll() is not None:
+            self._finish(self._reading)
+            self._reading = None
+
+    def _start(self, now: float) -> None:
+        command = [sys.executable, "-P", "-m", "vcjob.local.live.stacks", self._run.folder]
+        try:
+            self._reading = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            self._began = now
+        except OSError:
+            self._reading = None
+
+    def _finish(self, reading: subprocess.Popen[bytes]) -> None:
+        assert reading.stdout is not None
+        with reading.stdout as output:
+            try:
+                found = _STACKS.decode(output.read())
+            except msgspec.MsgspecError:
+                found = []
+        before, self.stacks = self.stacks, {}
+        for stack in found:
+            if stack.rank is not None and stack.frames:
+                known = before.get(stack.rank)
+                same = known is not None and known[0] == stack.frames
+                self.stacks[stack.rank] = known if known and same else (stack.frames, self._began)
