@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import vcjob
 from tests.local.conftest import PATIENCE, Start, eventually, job, python, task, texts
+from vcjob.local.logs import retention
 from vcjob.local.logs.merger import Cursor, LogFile, LogMerger
 from vcjob.local.logs.reader import read_all, tail_offset
 from vcjob.local.logs.retention import LogRetention, limit_of, next_data, punch_hole
@@ -93,6 +95,23 @@ def test_the_longest_logs_give_way_until_there_is_room(tmp_path: Path) -> None:
     assert quiet.st_blocks * 512 >= 1 << 20
     assert mine.read_bytes() == b"z" * (9 << 20)
     assert "VCJOB_LOG_LIMIT" in said[0]
+
+
+def test_a_removal_that_takes_long_does_not_delay_the_next_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a program that prints quickly gets further above the limit with every check."""
+    folder = tmp_path / "noisy" / "0"
+    folder.mkdir(parents=True)
+    (folder / "main.0.out").write_bytes(b"y" * (6 << 20))
+
+    def remove_slowly(path: str, used: int) -> int:
+        time.sleep(0.1)
+        return used // 2
+
+    monkeypatch.setattr(retention, "_remove_older_half", remove_slowly)
+    due = LogRetention(str(tmp_path), 4 << 20, lambda _: None).check()
+    assert due is not None and due < 5
 
 
 def test_within_the_limit_nothing_is_touched(tmp_path: Path) -> None:

@@ -54,13 +54,14 @@ class LogRetention:
         or None when no further check is needed."""
         if not self._limit:
             return None
-        began = time.monotonic()
+        # Listing thousands of files takes a while, and must never take a noticeable part of a core. The time of the
+        # removal does not count: the further above the limit the logs are, the longer it takes, and the sooner the
+        # next check must come. And logs that are far below the limit need a while to reach it.
+        began = time.thread_time()
         used = dict(_logs(self._folder))
+        cost = time.thread_time() - began
         if sum(used.values()) > self._limit:
             self._make_room(used)
-        # Listing thousands of files takes a while, and must never take a noticeable part of a core. And logs that
-        # are far below the limit need a while to reach it.
-        cost = time.monotonic() - began
         return max(_EVERY, 100 * cost, (self._limit - sum(used.values())) / _FASTEST_GROWTH)
 
     def _make_room(self, used: dict[str, int]) -> None:
