@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from bench.soak.curve import Curve
 from bench.soak.inside import ask
@@ -19,6 +20,7 @@ from tests.testbed.cluster import Cluster
 from tests.testbed.parts.part import Part
 from vcjob.cluster.install.objects.crds import definitions
 
+ROOT = Path(__file__).parents[2]
 WAVE = 250
 EVERY = 1000
 #: The controller's own batches (counters, events, orphans) have ended after this time.
@@ -54,7 +56,7 @@ def _start(cluster: Cluster) -> Part:
         "--no-webhook", "--lease-namespace=kube-system", f"--health-port={HEALTH_PORT}", "--gang=none",
         "--log-level=warning",
     ]  # fmt: skip
-    part = Part(cluster.cell, "vcjob-controller", command).start()
+    part = Part(cluster.cell, "vcjob-controller", command, {"PYTHONPATH": str(ROOT)}).start()
     part.wait_until(lambda: part.answers(HEALTH_PORT, "/readyz"), "ready", 60)
     return part
 

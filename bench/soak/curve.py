@@ -11,9 +11,10 @@ import gc
 import os
 from pathlib import Path
 
-#: How far the end may be above the early level: a share, and a number that counts for small values.
+#: How far the end may be above the early level: a share, and a number that counts for small values. Logs are
+#: checked every second, and may grow by a GiB in between.
 SHARE = 0.10
-SLACK = {"resident MiB": 4.0, "descriptors": 4, "tasks": 4, "timers": 8}
+SLACK = {"resident MiB": 4.0, "descriptors": 4, "tasks": 4, "timers": 8, "log MiB on disk": 1024.0}
 _BARS = "▁▂▃▄▅▆▇█"
 
 Sample = dict[str, float]
