@@ -80,7 +80,7 @@ def job_of(number: int, after: str = "100ms") -> Object:
         document = trio(name, after=after)
     elif number % 10 == 1:
         policies = [{"event": "PodFailed", "action": "RestartJob"}]
-        document = job(name, task("worker", 1, after=after, code=1), policies=policies, maxRetry=1)
+        document = job(name, task("worker", 1, after=after, code=1), policies=policies, maxRetry=2)
     else:
         document = job(name, task("worker", 1, after=after))
     document["spec"]["activeDeadlineSeconds"] = 86_400
