@@ -222,3 +222,9 @@ def test_a_function_is_shipped_to_the_cluster(shell: Shell, node: Node) -> None:
     handle = vcjob.run(job, on="cluster", kubeconfig=str(shell.ground.cluster.kubeconfig))
     assert handle.wait(PATIENCE) == "Completed", handle.why()
     assert sorted(line.text for line in handle.logs()) == ["rank 0 of 2", "rank 1 of 2"]
+
+
+def test_the_example_from_kubeflow_runs_on_the_cluster(shell: Shell) -> None:
+    ran = shell("run", str(REPOSITORY / "examples/09-from-kubeflow/job.yaml"))
+    assert ran.code == 0, ran
+    assert "[0 master-0] the master is rank 0 of 3" in ran.out
