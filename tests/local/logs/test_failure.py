@@ -47,7 +47,8 @@ def test_a_rank_that_is_slow_to_end_is_still_the_one_that_began_it(finish: Start
     assert (report.cause, report.message) == (finding.cause, finding.message)
     last = handle.events()[-1]
     assert (last["reason"], last["message"]) == (finding.cause, finding.message)
-    assert handle.status().state.message == "rank 1 (worker-0) failed: ValueError: the loss is NaN"
+    said = "rank 1 (worker-0) failed: ValueError: the loss is NaN (<string>:24 in <module>)"
+    assert handle.status().state.message == said
 
 
 def test_a_killed_rank_is_named_with_its_signal(start: Start) -> None:
