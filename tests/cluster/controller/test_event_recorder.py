@@ -52,7 +52,7 @@ def unschedulable(message: str) -> Callable[[Harness], None]:
         (refuse_pods(SECURITY), None, "PodSecurity", SECURITY),
         (take_the_name, None, "NameConflict", "pod j-a-0 exists and does not belong to this Job"),
         (None, unschedulable("no node fits"), "Unschedulable", "no node fits"),
-        (None, unschedulable(UNBOUND), "Unschedulable", "unbound immediate PersistentVolumeClaims"),
+        (None, unschedulable(UNBOUND), "Volume", "unbound immediate PersistentVolumeClaims"),
     ],
 )
 async def test_a_pending_reason_becomes_one_event(
