@@ -419,3 +419,7 @@ def test_a_status_that_somebody_edited_is_read_or_rejected_with_a_value_error(
 def test_a_time_that_kubernetes_cannot_express_makes_a_status_unreadable() -> None:
     with pytest.raises(ValueError):
         Status.from_kube({"controlledResources": {LIFECYCLE: '{"since": 1e300}'}})
+
+
+def test_an_empty_document_is_the_status_of_a_new_job() -> None:
+    assert Status.from_kube({}) == Status.from_kube({"state": {}}) == Status()

@@ -20,6 +20,7 @@ _MUTABLE_TASK_FIELDS = ("replicas", "minAvailable")
 # Values that the API server writes into a Job because its schema has them as defaults.
 _SERVER_DEFAULTS = {"protocol": "TCP", "mode": "hard", "minPartitions": 0, "creationTimestamp": None}
 _AMOUNTS = frozenset({"limits", "requests", "overhead"})
+_AMOUNT_FIELDS = frozenset({"sizeLimit", "divisor"})
 _MUTABLE = "minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend"
 _HINT = "delete the Job and create it again"
 _MAX_PROBLEMS = 20
@@ -34,17 +35,21 @@ def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem
 def frozen_spec(doc: Mapping[str, Any]) -> dict[str, Any]:
     """The part of the spec that may not change, in one form for all documents between which `check_update` finds
     no difference."""
-    form: dict[str, Any] = _canonical(_comparable(doc), ("spec",))
+    form: dict[str, Any] = _canonical(_comparable(doc), "spec", in_amounts=False)
     return form
 
 
-def _canonical(value: Any, where: Path) -> Any:
+def _canonical(value: Any, key: str, *, in_amounts: bool) -> Any:
+    """`in_amounts`: all numbers inside are amounts of a resource."""
     if isinstance(value, dict):
-        kept = ((key, _meaningful(key, item)) for key, item in value.items())
-        return {key: _canonical(item, (*where, key)) for key, item in kept if item is not None}
+        return {
+            name: _canonical(meant, name, in_amounts=in_amounts or name in _AMOUNTS)
+            for name, item in value.items()
+            if (meant := _meaningful(name, item)) is not None
+        }
     if isinstance(value, list):
-        return [_canonical(item, (*where, number)) for number, item in enumerate(value)]
-    if _is_amount(where):
+        return [_canonical(item, "", in_amounts=in_amounts) for item in value]
+    if in_amounts or key in _AMOUNT_FIELDS:
         try:
             return f"{quantity.parse(value).nano}n"
         except ValueError:
@@ -135,4 +140,4 @@ def _same(old: Any, new: Any, where: Path) -> bool:
 
 
 def _is_amount(where: Path) -> bool:
-    return bool(_AMOUNTS & set(where)) or where[-1] in ("sizeLimit", "divisor")
+    return not _AMOUNTS.isdisjoint(where) or where[-1] in _AMOUNT_FIELDS

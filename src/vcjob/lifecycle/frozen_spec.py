@@ -27,6 +27,11 @@ FORMAT = "1"
 _known: WeakKeyDictionary[Job, tuple[str, str]] = WeakKeyDictionary()
 
 
+def note_admitted(job: Job) -> None:
+    """Record that the Job is within the limits, as `admit` has found, so that nobody checks them again."""
+    _known[job] = _digest(job.doc), ""
+
+
 def spec_digest(job: Job) -> str:
     """The digest of what may not change in an admitted Job; the same for documents that mean the same."""
     return _examined(job)[0]

@@ -151,6 +151,8 @@ def to_kube(status: Status) -> dict[str, Any]:
 
 
 def from_kube(document: dict[str, Any]) -> Status:
+    if not document:  # a new Job
+        return Status()
     public = msgspec.convert(document, _Public)
     resources = dict(public.controlled_resources or {})
     own = _OWN.decode(resources.pop(LIFECYCLE, "{}"))

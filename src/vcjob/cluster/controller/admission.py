@@ -10,9 +10,10 @@ from typing import Any
 from vcjob.admission import admit, defaults
 from vcjob.cluster.controller.offload import LARGE_METADATA, LARGE_PODS, LARGE_SPEC_BYTES, LARGE_TASKS
 from vcjob.errors import VcjobError
-from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
+from vcjob.lifecycle.frozen_spec import note_admitted, spec_digest, spec_problem
 from vcjob.lifecycle.status import Status
 from vcjob.plugins.registry import open_plugins
+from vcjob.spec.document import Document
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Problem
 
@@ -58,9 +59,12 @@ def _admitted(document: dict[str, Any], known: Job | None, status: Status) -> Jo
         known = None  # it is paused because of a change; only the digest in the status says what it was
     if not status.shape or known is not None:
         old = known.doc if status.shape and known is not None else None
-        admission = admit(document, allow_unknown=True, backend="cluster", old=old)
+        # The document is plain JSON, just decoded, and nobody else's: it needs no copy.
+        admission = admit(Document(document), allow_unknown=True, backend="cluster", old=old)
         if admission.job is None:
             raise Rejected(rejection_message(admission.problems))
+        if old is None:
+            note_admitted(admission.job)
         return admission.job
     try:
         return _with_defaults(document)
