@@ -39,7 +39,7 @@ $(VENV)/.release: $(VENV)/.dev requirements/release.txt
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.run
-	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing PyTorch (about 3 GB, once) ...'; $(PIP) install -q torch numpy; }
+	@scripts/install-torch $(BIN)/python
 	@touch $@
 
 $(VENV)/.examples: $(VENV)/.torch requirements/examples.txt

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,27 @@ def test_debian_packages_that_cannot_be_installed_fail_where_nothing_may_be_skip
     environment = {**without_packages, "VCJOB_TESTBED": "require"}
     done = subprocess.run([ROOT / "scripts/test-packages"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the registry's only build is the CPU build")
+@pytest.mark.parametrize("reachable", [True, False])
+def test_without_a_gpu_the_cpu_build_of_torch_is_preferred(tmp_path: Path, reachable: bool) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        f'echo "$*" >>{tmp_path}/calls\n'
+        'case "$*" in\n'
+        "*'import torch, numpy'*) exit 1;;\n"
+        f"*--index-url*) exit {int(not reachable)};;\n"
+        "*requires*) echo sympy; exit 0;;\n"
+        "esac\n"
+    )
+    python.chmod(0o755)
+    for name in ("uname", "sh", "cat"):  # and no nvidia-smi
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    subprocess.run([ROOT / "scripts/install-torch", python], env={"PATH": str(tmp_path)}, check=True)
+    installed = [line.partition("install -q ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert "https://download.pytorch.org/whl/cpu torch" in installed[1]
+    assert [line for line in installed[2:] if line] == (
+        ["numpy"] if reachable else ["--no-deps torch", "--no-warn-conflicts -r /dev/stdin numpy"]
+    )
