@@ -5,6 +5,7 @@ The Chinese pages have the same commands as the English ones (tests/docs/test_pa
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -126,3 +127,17 @@ def test_the_commands_of_a_page_run_as_shown(page: Path, tmp_path: Path) -> None
     finally:
         for job in json.loads(shell.call(["vcjob", "list", "--running", "-o", "json"]))["items"]:
             shell.call(["vcjob", "delete", job["metadata"]["name"]])
+
+
+@pytest.mark.slow
+def test_the_recording_in_the_readme_shows_what_vcjob_prints_now(tmp_path: Path) -> None:
+    """It shows the quick start's script: a run that fails, and `vcjob why`. scripts/record-run makes it."""
+    shell = Shell(tmp_path, parsed_only)
+    (tmp_path / "train.py").write_text(blocks(ROOT / "docs/quick-start.md", "python")[0].text)
+    drawing = html.unescape(
+        re.sub(r"<[^>]+>", "", (ROOT / "docs/images/run.svg").read_text(encoding="utf-8"))
+    )
+    shown = re.sub(r"\s", "", drawing)
+    shell.call(["vcjob", "run", "--workers", "2", "train.py", "--fail"], code=1)
+    for line in shell.call(["vcjob", "why", "train"]).splitlines()[:-1]:  # the last one names the victims
+        assert re.sub(r"\s", "", line.replace("train.py:", "/demo/train.py:")) in shown, line
