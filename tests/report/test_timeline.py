@@ -149,7 +149,7 @@ def test_a_pod_of_a_cluster_waits_for_a_node_and_pulls_its_image_before_it_start
         ("Waiting", 100.0, 101.0),
         ("Scheduling", 101.0, 105.0),
         ("Startup", 105.0, 107.0),
-        ("ImagePull", 107.0, 127.0),
+        ("Pulling", 107.0, 127.0),
         ("Startup", 127.0, 130.0),
         ("Running", 130.0, 150.0),
     ]

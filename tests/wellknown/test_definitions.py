@@ -13,7 +13,7 @@ from vcjob.wellknown.exit_codes import EXIT_CODES
 from vcjob.wellknown.reasons import REASONS
 
 #: Words that Kubernetes, Volcano or Python use for something else, too: an error class, a pod's phase.
-SHARED = {"Succeeded", "NotFound", "Forbidden", "InvalidJob", "DeadlineExceeded"}
+SHARED = {"Succeeded", "NotFound", "Forbidden", "InvalidJob", "DeadlineExceeded", "NodeLost"}
 
 
 def test_no_module_spells_a_reason_on_its_own() -> None:

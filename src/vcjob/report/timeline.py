@@ -18,7 +18,7 @@ from vcjob.report.podstate import ContainerState, PodState
 LABELS = {
     (WAITING := "Waiting"): "waiting to be created",
     (SCHEDULING := "Scheduling"): "waiting for a node",
-    (IMAGE := "ImagePull"): "pulling images",
+    (IMAGE := "Pulling"): "pulling images",
     (STARTING := "Startup"): "starting",
     (INIT := "Init"): "init steps",
     (MASTER := "WaitForMaster"): "waiting for the master",
