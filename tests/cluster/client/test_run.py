@@ -203,7 +203,7 @@ def test_a_script_runs_on_the_cluster_and_its_stored_job_can_be_rendered(shell: 
     script = ("--image", PYTHON_IMAGE, "--name", "script", "--set", python3, "-m", "vcjob", "--version")
     ran = finish(shell.start_exact("run", *place, *script))
     assert ran.code == 0, ran
-    assert f"[0 master-0] vcjob {vcjob.__version__}" in ran.out
+    assert f"[0 master-0] vcjob, version {vcjob.__version__}" in ran.out
     before = finish(shell.start_exact("render", "--gang", "none", *place, "-o", "json", *script))
     after = shell("render", "script", "--gang", "none", "-o", "json")
     pods = [[obj for obj in shown.json["items"] if obj["kind"] == "Pod"] for shown in (before, after)]
