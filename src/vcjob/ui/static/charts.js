@@ -20,7 +20,7 @@ export function progressCharts(root) {
       if (loss !== null) losses.push([last, loss]);
     }
     return [
-      chart(t("Step"), steps, (time) => duration(time - steps[0][0])),
+      chart(t("Step"), steps, (time) => elapsed(time - steps[0][0])),
       chart(t("Loss"), losses, (step) => `${t("Step")} ${step}`),
     ];
   });
@@ -51,6 +51,11 @@ function chart(title, points, text) {
     drawing,
     h("p", { class: "dim ends" }, h("span", null, text(left)), h("span", null, text(right))),
   );
+}
+
+/** @param {number} seconds */
+function elapsed(seconds) {
+  return seconds < 10 ? `${Number(seconds.toFixed(1))}s` : duration(seconds);
 }
 
 /** @param {number[]} values @returns {[number, number]} */
