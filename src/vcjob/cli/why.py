@@ -42,15 +42,17 @@ def command(name: str, where: Where, output: str) -> None:
         said = job.status().state.message
         sys.stdout.write(f"{job.name} is {job.phase}; no problem was found{f': {said}' if said else ''}\n")
     for number, finding in enumerate(findings):
-        sys.stdout.write("\n" * (number > 0) + "\n".join(_lines(finding, style)) + "\n")
+        lines = _lines(finding, style, running=job.phase == "Running")
+        sys.stdout.write("\n" * (number > 0) + "\n".join(lines) + "\n")
 
 
-def _lines(finding: Finding, style: Style) -> list[str]:
+def _lines(finding: Finding, style: Style, *, running: bool) -> list[str]:
     clean = style.clean
     lines = [f"{style(finding.cause, 'bold', 'red')}: {clean(finding.message)}"]
     lines += [f"  {clean(each.source)}: {clean(each.text)}" for each in finding.evidence]
     if finding.ranks.victims:
-        lines.append(f"  ended because of it: {', '.join(finding.ranks.victims)}")
+        effect = "waiting because of it" if running else "ended because of it"
+        lines.append(f"  {effect}: {', '.join(finding.ranks.victims)}")
     if finding.hint:
         lines.append(f"  hint: {clean(finding.hint)}")
     if finding.confidence != "high":
