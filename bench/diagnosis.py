@@ -138,7 +138,7 @@ def run(launcher: str, folder: Path, tools: Path) -> str:
     elif launcher == "torchrun":
         command = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
     else:
-        command = [python, "-m", "vcjob", "run", "train.py", "--name", "train", "--workers", "1"]
+        command = [python, "-m", "vcjob", "run", "--name", "train", "--workers", "1", "train.py"]
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,

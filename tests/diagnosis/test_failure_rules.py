@@ -284,3 +284,11 @@ def test_what_was_found_when_it_happened_counts_where_the_logs_are_gone() -> Non
     finding = diagnose(observation)[0]
     assert (finding.cause, finding.message) == ("Exception", "rank 1 raised ValueError: loss is NaN")
     assert (finding.ranks.first, finding.ranks.victims) == (("rank 1",), ("rank 2",))
+
+
+def test_a_crash_without_output_keeps_its_hint_although_it_was_recorded() -> None:
+    observation = job(rank(1, code=139, signal=11))
+    observation.recorded = ("worker", 1)
+    observation.recorded_finding = ("SegmentationFault", "rank 1 crashed in native code (SIGSEGV)")
+    finding = diagnose(observation)[0]
+    assert finding.cause == "SegmentationFault" and "PYTHONFAULTHANDLER" in finding.hint

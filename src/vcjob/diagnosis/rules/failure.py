@@ -52,7 +52,9 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     if mismatch is not None:
         yield mismatch
         return
-    if observation.recorded_finding is not None and (first.is_complaint or not first.lines):
+    if observation.recorded_finding is not None and (
+        first.is_complaint or (not first.lines and _verdict(first).cause == causes.NON_ZERO_EXIT)
+    ):
         yield _recorded(observation, *observation.recorded_finding)
         return
     if first.is_complaint and (left := _left_early(observation, first)) is not None:
