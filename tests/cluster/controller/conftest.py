@@ -8,6 +8,8 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -145,21 +147,31 @@ class ControllerCluster:
 
 
 class Births:
-    """Every pod that was ever created in a namespace, from a watch of its own."""
+    """Every pod that was ever created in a namespace, from a watch on a thread of its own.
+
+    It watches from the beginning: a server keeps old changes for a minute or so.
+    """
 
     def __init__(self, ground: ControllerCluster) -> None:
         self._ground = ground
-        listing = ground.api.get(f"{ground.core}/pods")
-        self._version = listing["metadata"]["resourceVersion"]
+        self._births: Counter[tuple[str, ...]] = Counter()
+        self._seen: set[str] = set()
+        version = ground.api.get(f"{ground.core}/pods")["metadata"]["resourceVersion"]
+        threading.Thread(target=self._watch, args=(version,), daemon=True).start()
+
+    def _watch(self, version: str) -> None:
+        with suppress(OSError, HTTPException):  # the cluster has ended
+            for event in self._ground.api.watch(f"{self._ground.core}/pods", version, seconds=1200):
+                if event["type"] == "ADDED":
+                    meta = event["object"]["metadata"]
+                    owner = meta["ownerReferences"][0]["uid"]
+                    self._births[owner, meta["name"], meta["labels"]["vcjob.io/attempt"]] += 1
+                    self._seen.add(meta["uid"])
 
     def counted(self) -> Counter[tuple[str, ...]]:
         """By Job, pod name and attempt."""
-        seen: Counter[tuple[str, ...]] = Counter()
-        for event in self._ground.api.watch(f"{self._ground.core}/pods", self._version, seconds=2):
-            if event["type"] == "ADDED":
-                meta = event["object"]["metadata"]
-                seen[meta["ownerReferences"][0]["uid"], meta["name"], meta["labels"]["vcjob.io/attempt"]] += 1
-        return seen
+        self._ground.wait_pods(lambda pods: {pod["metadata"]["uid"] for pod in pods} <= self._seen)
+        return self._births.copy()
 
 
 @pytest.fixture(scope="session")
