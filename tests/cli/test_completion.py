@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -66,9 +67,16 @@ def test_a_cluster_that_does_not_answer_offers_nothing(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("vcjob.sdk.finding.jobs", unreachable)
     assert offered("status", "--on", "cluster", "t") == []
-    monkeypatch.setattr("vcjob.sdk.finding.jobs", lambda **_: time.sleep(SECONDS))
+    released = Event()
+
+    def slow(**_: object) -> list[sdk.Handle]:
+        released.wait(SECONDS)
+        return []
+
+    monkeypatch.setattr("vcjob.sdk.finding.jobs", slow)
     monkeypatch.setattr(completing, "_SECONDS", 0.01)
     assert offered("status", "--on", "cluster", "t") == []
+    released.set()
 
 
 @pytest.fixture

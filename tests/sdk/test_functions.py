@@ -143,3 +143,15 @@ def test_watch_prints_every_change_and_returns_the_phase(capsys: pytest.CaptureF
     with pytest.raises(vcjob.WaitTimeout, match="after 0 s"):
         vcjob.watch(slow, 0)
     slow.delete()
+
+
+def say_local_rank() -> None:
+    print(f"process {os.environ['LOCAL_RANK']} is rank {os.environ['RANK']}", flush=True)
+
+
+@pytest.mark.torch
+def test_torchrun_calls_the_function_in_every_process() -> None:
+    handle = vcjob.run(vcjob.pytorch_job(say_local_rank, workers=0, nproc_per_node=2))
+    assert handle.wait(240) == "Completed", [*map(str, handle.logs())]
+    said = sorted(line.text for line in handle.logs() if line.text.startswith("process"))
+    assert said == ["process 0 is rank 0", "process 1 is rank 1"]
