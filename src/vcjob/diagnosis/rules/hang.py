@@ -88,7 +88,7 @@ def recorded(observation: Observation) -> Iterator[Finding]:
     """What the supervisor found while the job ran; of a failed job only where no rank failed on its own."""
     if observation.phase == "Running":
         yield from observation.hang_findings
-    elif observation.phase == "Failed":
+    elif observation.phase == "Failed" and observation.hang_findings:
         failed = suspects(observation)
         if not failed or failed[0].is_about_communication:
             yield from (each for each in observation.hang_findings if each.cause != causes.STRAGGLER)
