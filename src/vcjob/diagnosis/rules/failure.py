@@ -52,15 +52,14 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     if mismatch is not None:
         yield mismatch
         return
-    if observation.recorded_finding is not None and (
-        first.is_complaint or (not first.lines and _verdict(first).cause == causes.NON_ZERO_EXIT)
-    ):
-        yield _recorded(observation, *observation.recorded_finding)
-        return
-    if first.is_complaint and (left := _left_early(observation, first)) is not None:
+    verdict, recorded = _verdict(first), observation.recorded_finding
+    left = _left_early(observation, first) if first.is_complaint else None
+    if left is not None and (recorded is None or recorded[0] == left.cause):
         yield left
         return
-    verdict = _verdict(first)
+    if recorded and (first.is_complaint or (not first.lines and verdict.cause == causes.NON_ZERO_EXIT)):
+        yield _recorded(observation, *recorded)
+        return
     same = [each for each in found if each.reason == first.reason and not each.is_complaint] or [first]
     names = tuple(dict.fromkeys(each.pod.name for each in same))
     named = frozenset(names)
