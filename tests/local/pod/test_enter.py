@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 PROGRAM = """
-import ctypes, os
+import ctypes, os, sys
+from vcjob.errors import BackendError
 from vcjob.local.pod.storage import mounts
 from vcjob.local.pod.enter import run_in_container
 from vcjob.report.podstate import ContainerState, PodState
@@ -27,7 +29,7 @@ if rank == 0:
         os._exit(0)
     os.chdir("/usr")
     os.set_inheritable(writer, True)
-    environment = {"VCJOB_POD_UID": "uid", "RANK": "1", "PATH": "/usr/bin:/bin"}
+    environment = {"VCJOB_POD_UID": "uid", "RANK": "1", "PATH": f"{sys.argv[2]}:/usr/bin:/bin"}
     os.execve("/bin/sh", ["sh", "-c", f"echo up >&{writer}; exec sleep 60"], environment)
 os.close(writer)
 answer = os.read(reader, 200).decode()
@@ -39,17 +41,36 @@ with open(f"/proc/{rank}/stat") as file:
 pod = PodState(task="a", index=0, name="pod", uid="uid")
 container = ContainerState(name="main", role="main", pid=rank, pid_start=started)
 script = f"echo $RANK $PWD; [ $(readlink /proc/self/ns/mnt) = $(readlink /proc/{rank}/ns/mnt) ] && exit 5"
-code = run_in_container(pod, container, ["sh", "-c", script])
+try:
+    code = run_in_container(pod, container, ["no-such-command"] if sys.argv[1] == "unknown" else ["sh", "-c", script])
+except BackendError as error:
+    print(error)
+    code = 3
 os.kill(rank, 9)
 raise SystemExit(code)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
-def test_a_user_who_is_not_root_enters_the_namespaces_of_a_rank() -> None:
+def run(which: str, folder: str) -> tuple[int, str, str]:
     ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", PROGRAM, which, folder],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     if ran.returncode == 77:
         pytest.skip(ran.stdout.strip())
-    assert (ran.returncode, ran.stdout, ran.stderr) == (5, "1 /usr\n", "")
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
+def test_a_user_who_is_not_root_enters_the_namespaces_of_a_rank() -> None:
+    assert run("known", "/bin") == (5, "1 /usr\n", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
+def test_an_unknown_command_is_not_found_even_if_a_folder_on_the_path_may_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir(mode=0o000)
+    message = "command 'no-such-command': not found in pod\n"
+    assert run("unknown", str(tmp_path / "private")) == (3, message, "")

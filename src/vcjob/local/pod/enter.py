@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from vcjob.errors import BackendError
 from vcjob.local.machine import process
+from vcjob.local.pod.launch import is_on_path
 from vcjob.local.pod.storage.mounts import checked, libc
 from vcjob.report.podstate import ContainerState, PodState
 from vcjob.wellknown import environment
@@ -57,9 +58,9 @@ def run_in_container(pod: PodState, container: ContainerState, command: Sequence
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command
     try:
         code = subprocess.call(list(command), env=env, preexec_fn=enter)
-    except FileNotFoundError as error:
-        raise BackendError(f"command {command[0]!r}: not found in {pod.name}") from error
     except (OSError, subprocess.SubprocessError) as error:
+        if isinstance(error, FileNotFoundError) or not is_on_path(command[0], env):
+            raise BackendError(f"command {command[0]!r}: not found in {pod.name}") from error
         raise BackendError(f"command {command[0]!r} cannot be run in {pod.name}: {error}") from error
     finally:
         signal.signal(signal.SIGINT, before)

@@ -197,7 +197,7 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         os.execvpe(request.argv[0], request.argv, {**request.env, **chosen, **_agent(request.env)})  # noqa: S606 - this is what a launcher does
     except OSError as error:
         code = error.errno or errno.EINVAL
-        if step.startswith("command") and not _exists(request):
+        if step.startswith("command") and not is_on_path(request.argv[0], request.env):
             code = errno.ENOENT
         if code == errno.ENOENT and step.startswith("command") and _is_script(request.argv[0]):
             reason = "the interpreter in its first line does not exist on this machine"
@@ -216,12 +216,11 @@ def _agent(env: Mapping[str, str]) -> dict[str, str]:
     return {"PYTHONPATH": f"{_AGENT}:{env['PYTHONPATH']}" if env.get("PYTHONPATH") else _AGENT}
 
 
-def _exists(request: LaunchRequest) -> bool:
+def is_on_path(command: str, env: Mapping[str, str]) -> bool:
     """Whether the command is anywhere on its PATH. A folder there that may not be read is no reason to say that the
     command may not be run."""
-    command = request.argv[0]
     return os.sep in command or any(
-        os.path.lexists(os.path.join(folder, command)) for folder in os.get_exec_path(request.env)
+        os.path.lexists(os.path.join(folder, command)) for folder in os.get_exec_path(env)
     )
 
 
