@@ -153,7 +153,10 @@ def test_what_a_garbage_collector_forgot_is_deleted(
     ground.wait_phase("again", "Completed", patience=90)
     ground.wait_pods(lambda pods: {p["metadata"]["ownerReferences"][0]["uid"] for p in pods} - {old})
     ground.wait_pods(lambda pods: all(p["metadata"]["ownerReferences"][0]["uid"] != old for p in pods))
-    assert controller.writes()["delete", "services"] == 1
+    service = ground.api.get(f"{ground.core}/services/again")
+    assert service["metadata"]["ownerReferences"][0]["uid"] != old
+    # The collector of Kubernetes 1.36 notices the deletion itself and can be faster.
+    assert controller.writes()["delete", "services"] <= 1
     controller.stop()
 
 
