@@ -5,7 +5,7 @@
 Each failure is a small program of two ranks that really fails. A launcher gets a minute; then it is ended. Its answer is
 what it printed itself at the end (torchrun's table, TorchX's summary, vcjob's summary or `vcjob why`), not what the
 ranks printed before. TorchX is installed from PyPI into a temporary folder. Results are kept per launcher in
-docs/performance/diagnosis.json, and the table in docs/diagnosis.md is written from them.
+docs/performance/diagnosis.json; where docs/diagnosis.md has the marks of the comparison, the table between them is written.
 """
 
 from __future__ import annotations
@@ -229,6 +229,8 @@ def write_table(page: Path, results: dict[str, dict[str, dict[str, object]]]) ->
         cells = [_cell(results[name][case.name]) for name in names]
         rows.append(f"| {case.name} | {' | '.join(cells)} |")
     text = page.read_text()
+    if "<!-- comparison -->" not in text:
+        return
     head, _, rest = text.partition("<!-- comparison -->\n")
     _, _, tail = rest.partition("<!-- /comparison -->")
     page.write_text(f"{head}<!-- comparison -->\n" + "\n".join(rows) + f"\n<!-- /comparison -->{tail}")
