@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import vcjob
-from tests.command_line import verb
+from tests.command_line import background, verb
 from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
 from tests.local.jobs.test_store import create
 from vcjob.errors import JobExists, NoSuchJob
@@ -101,12 +101,14 @@ def test_run_reports_its_result_with_a_ttl_of_zero_while_others_list(tmp_path: P
     thread = threading.Thread(target=listing)
     thread.start()
     try:
-        results = [verb("run", str(tmp_path / "job.yaml")) for _ in range(3)]
+        for _ in range(3):
+            with background(tmp_path, "run", "job.yaml") as command:
+                output, _ = command.communicate(timeout=PATIENCE)
+            assert command.returncode == 1, output
+            assert "exit code 7" in output
     finally:
         stop.set()
         thread.join()
-    assert [result.returncode for result in results] == [1, 1, 1], results
-    assert all("exit code 7" in result.stdout for result in results)
 
 
 def test_a_job_that_another_shell_deleted_is_no_damaged_store(finish: Start) -> None:
