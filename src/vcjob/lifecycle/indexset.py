@@ -85,19 +85,21 @@ class IndexSet:
     def below(self, stop: int) -> IndexSet:
         return IndexSet(self.mask & ((1 << stop) - 1))
 
-    # Most sets of a Job are empty: an operand is returned where it is the result.
+    # Most sets of a Job are empty, or the same object: an operand is returned where it is the result.
 
     def __or__(self, other: IndexSet) -> IndexSet:
-        if not other.mask:
+        if not other.mask or self is other:
             return self
         return IndexSet(self.mask | other.mask) if self.mask else other
 
     def __and__(self, other: IndexSet) -> IndexSet:
-        if not other.mask:
+        if not other.mask or self is other:
             return other
         return IndexSet(self.mask & other.mask) if self.mask else self
 
     def __sub__(self, other: IndexSet) -> IndexSet:
+        if self is other:
+            return EMPTY
         return IndexSet(self.mask & ~other.mask) if self.mask and other.mask else self
 
     def __contains__(self, index: int) -> bool:
