@@ -49,7 +49,6 @@ spec:
 """
 #: Rank 0 listens on the master's port, rank 1 connects to it, and rank 2 never does.
 NEVER_JOINS = f"""\
-if [ $RANK = 2 ]; then sleep 600; fi
 exec {sys.executable} -c '
 import os, socket, time
 address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
