@@ -131,10 +131,10 @@ PY
 
     step "Failures that need a GPU are named"
     cat > "$work/failing.py" <<'PY'
-import datetime, os, sys
+import datetime, os, sys, time
 kind, rank = sys.argv[1], os.environ["RANK"]
 os.environ["CUDA_VISIBLE_DEVICES"] = "0"
-if kind == "mismatch":  # nccl takes the ranks for two hosts, and so lets them share the GPU
+if kind in ("hang", "mismatch"):  # nccl takes the ranks for two hosts, and so lets them share the GPU
     os.environ.update(NCCL_HOSTID=f"host{rank}", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1", TORCH_NCCL_DUMP_ON_TIMEOUT="0")
 import torch
 import torch.distributed as dist
@@ -143,10 +143,13 @@ if kind == "memory":
     kept = []
     while True:
         kept.append(torch.empty(8 << 30, dtype=torch.uint8, device="cuda"))
-dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=15))
+dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=300 if kind == "hang" else 15))
 dist.all_reduce(torch.ones(4, device="cuda"))
 torch.cuda.synchronize()
-if rank == "0":
+if kind == "hang":
+    time.sleep(300 * (rank == "1"))
+    dist.all_reduce(torch.ones(4, device="cuda"))
+elif rank == "0":
     dist.all_reduce(torch.ones(4, device="cuda"))
 else:
     dist.broadcast(torch.ones(1 << 20, device="cuda"), src=1)
@@ -161,6 +164,8 @@ PY
     failure memory 1 1 CudaOutOfMemory
     failure shared 2 0 GpuShared
     failure mismatch 2 0 CollectiveMismatch
+    job hang 2 0 "$PYTHON" "$work/failing.py" hang; run hang --on-hang fail | tail -15
+    expect "a hang with nccl ends with the rank that is behind" "rank 1 never reached all_reduce #2; rank 0 has waited" "$work/hang.out"
 
     step "Two ranks without GPUs on gloo, beside it"
     job gloo 2 0 "${allreduce[@]}"; run gloo --warm
