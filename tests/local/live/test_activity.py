@@ -20,9 +20,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 @contextmanager
 def process(program: str) -> Iterator[int]:
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as started:
-        yield started.pid
-        started.kill()
+    """Runs a program; it and its children end with the block, also when an assertion fails."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.DEVNULL, start_new_session=True
+    ) as started:
+        try:
+            yield started.pid
+        finally:
+            os.killpg(started.pid, signal.SIGKILL)
 
 
 def between(pid: int, printed: int = 0) -> tuple[ActivitySample, ActivitySample]:
