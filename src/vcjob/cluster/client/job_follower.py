@@ -90,6 +90,7 @@ class JobFollower:
         watches: list[asyncio.Task[None]] = [
             asyncio.create_task(work()) for work in (self._watch_job, self._watch_pods, self._watch_events)
         ]
+        news: asyncio.Task[None] | None = None
         try:
             while not self._ended():
                 self._news.clear()
@@ -105,9 +106,10 @@ class JobFollower:
                     if task in watches:
                         watches.remove(task)
         finally:
-            for task in (*watches, *self._readers):
+            tasks = [*watches, *self._readers, *([news] if news else [])]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*watches, *self._readers, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._sink.wake()
 
     async def _wait_for_news(self) -> None:
