@@ -32,7 +32,8 @@ async def open_websocket(
             socket = await session.ws_connect(
                 URL(config.server + target, encoded=True),
                 protocols=protocols,
-                headers=CIMultiDict(identity.headers("")),
+                # Kubernetes 1.36 responds with 406 to a socket that accepts JSON only.
+                headers=CIMultiDict(identity.headers("", accept="*/*")),
                 ssl=identity.tls or True,
                 server_hostname=config.server_name,
                 proxy=config.proxy,
