@@ -162,6 +162,11 @@ def test_numbers_that_do_not_fit_are_refused_on_update_too(old: dict[str, Any]) 
     assert [problem.path for problem in result.problems] == ["spec.tasks[1].minAvailable"]
 
 
+@pytest.mark.parametrize("metadata", [1, "name", ["name"], None])
+def test_metadata_that_is_no_mapping_is_refused_on_update_too(old: dict[str, Any], metadata: object) -> None:
+    assert not admit({**old, "metadata": metadata}, old=old).valid
+
+
 def test_what_was_wrong_before_does_not_block_an_update() -> None:
     old = job(queue="q", policies=[{"event": "Nonsense", "action": "AbortJob"}])
     assert not admit(old).valid

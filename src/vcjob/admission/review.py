@@ -79,7 +79,7 @@ def admit(
     review = _Review(document, allow_unknown, backend, queues, update=old is not None)
     if old is None:
         review.run()
-    elif (review.data.get("metadata") or {}).get("deletionTimestamp"):
+    elif review.is_being_deleted:
         review.read()
         review.findings = Findings()  # finalizers must come off a Job whatever its state
     else:
@@ -113,6 +113,11 @@ class _Review:
         self.findings = Findings()
         self.unreadable = Unreadable({})
         self.job: Job | None = None
+
+    @property
+    def is_being_deleted(self) -> bool:
+        metadata = self.data.get("metadata")
+        return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
 
     def run(self, accepted: Collection[_Identity] = ()) -> None:
         """All checks. Where a hard limit is exceeded, no other check runs.
