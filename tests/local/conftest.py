@@ -9,12 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import documents
+from vcjob.errors import UserError
 from vcjob.local.jobs.requests import supervisor_of
 from vcjob.local.machine import process
 from vcjob.local.pod.environment import HostContext
@@ -127,7 +129,8 @@ def nothing_runs_on(own_home: None) -> Iterator[None]:
     yield
     for handle in jobs():
         if isinstance(handle, LocalHandle) and handle.supervised:
-            handle.stop(now=True)
+            with suppress(UserError):  # it has ended, and its supervisor is about to
+                handle.stop(now=True)
             handle.wait(PATIENCE)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vcjob.sdk.backend import Where
-    from vcjob.sdk.handle import Chunk, Handle
+    from vcjob.sdk.handle import Chunk
 
 
 @click.command("logs")
@@ -79,9 +79,14 @@ def command(
     from vcjob.sdk.log_choice import check_choice
 
     job = find(name, **where)
-    chosen = LogFilter(ranks, tasks, containers, attempt, previous)
+    if stderr and job.backend == "cluster":
+        raise UserError(
+            "--stderr is for jobs on this machine: a cluster keeps both streams of a container as one",
+            hint="use --grep to choose lines",
+        )
+    chosen = LogFilter(ranks, tasks, containers, attempt, previous, stderr=stderr)
     check_choice(job, chosen, follow=follow)
-    keep = _line_filter(job, grep, stderr)
+    keep = _line_filter(grep)
     style = Style(sys.stdout)
     sys.stdout.flush()
     out = sys.stdout.buffer
@@ -107,21 +112,14 @@ def command(
             out.flush()
 
 
-def _line_filter(job: Handle, grep: str | None, stderr: bool) -> Callable[[Chunk], Chunk]:
-    """What the options leave of a chunk."""
-    if stderr and job.backend == "cluster":
-        raise UserError(
-            "--stderr is for jobs on this machine: a cluster keeps both streams of a container as one",
-            hint="use --grep to choose lines",
-        )
+def _line_filter(grep: str | None) -> Callable[[Chunk], Chunk]:
+    """What `--grep` leaves of a chunk."""
     try:
         pattern = re.compile(grep.encode()) if grep is not None else None
     except re.error as error:
         raise UserError(f"`{grep}` is no regular expression: {error}") from error
 
     def keep(chunk: Chunk) -> Chunk:
-        if stderr and chunk.origin.stream != "err":
-            return chunk._replace(data=b"")
         if pattern is None:
             return chunk
         lines = chunk.data.split(b"\n")[:-1]

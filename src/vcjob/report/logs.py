@@ -63,6 +63,8 @@ class LogFilter(NamedTuple):
     every_try: bool = False
     #: Only the pod with this index in its task.
     pod_index: int | None = None
+    #: Only standard error, where the backend keeps the streams apart.
+    stderr: bool = False
 
     def takes(self, pod: _Pod) -> bool:
         if self.ranks and pod.rank not in self.ranks:

@@ -49,7 +49,10 @@ def summary(job: Handle) -> dict[str, Any]:
 
 def pods(job: Handle) -> list[dict[str, Any]]:
     """Every pod: its rank, state, restarts and containers."""
-    found: list[dict[str, Any]] = [msgspec.to_builtins(pod) for pod in job.pods()]
+    found: list[dict[str, Any]] = [
+        {**msgspec.to_builtins(pod), "phase": pod.phase}  # also where it is the default
+        for pod in job.pods()
+    ]
     return sorted(found, key=lambda pod: (pod.get("rank") is None, pod.get("rank") or 0, pod["name"]))
 
 

@@ -35,6 +35,11 @@ def test_logs_of_what_does_not_exist_are_an_error_that_lists_what_does(
     assert verb("logs", "job", "-f", option, value).returncode == (0 if option == "--attempt" else 2)
 
 
+def test_the_last_line_of_stderr_is_found_below_later_output(file: Any) -> None:
+    verb("run", file(job(task("a", "echo err >&2; sleep 0.3; echo out"))))
+    assert verb("logs", "job", "--stderr", "--tail", "1", "--no-prefix").stdout == "err\n"
+
+
 def test_logs_are_chosen_by_pattern_and_by_stream(file: Any) -> None:
     verb("run", file(job(task("a", "echo loss 1; echo step 2; echo loss 3 >&2"))))
     assert verb("logs", "job", "--grep", "loss [0-9]").stdout.count("loss") == 2

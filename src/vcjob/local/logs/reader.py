@@ -42,7 +42,8 @@ def find_files(
     for each in tries.values():
         last = len(each) - 1 if chosen.previous else len(each)
         for pair in each[0 if chosen.every_try else max(0, last - 1) : last]:
-            found += [file for file in pair if file.path not in known and os.path.exists(file.path)]
+            wanted = [file for file in pair if file.stream == "err" or not chosen.stderr]
+            found += [file for file in wanted if file.path not in known and os.path.exists(file.path)]
     return found
 
 
