@@ -1,11 +1,11 @@
 """The same ten failures under torchrun, TorchX (local) and vcjob: what each says within one minute.
 
-    python -m bench.diagnosis [LAUNCHER ...]     torchrun, torchx, vcjob; default: all
+    python -m bench.diagnosis [LAUNCHER ...]     torchrun, torchx, vcjob; default: all; none: only write the tables
 
 Each failure is a small program of two ranks that really fails. A launcher gets a minute; then it is ended. Its answer is
 what it printed itself at the end (torchrun's table, TorchX's summary, vcjob's summary or `vcjob why`), not what the
 ranks printed before. TorchX is installed from PyPI into a temporary folder. Results are kept per launcher in
-docs/performance/diagnosis.json; where docs/diagnosis.md has the marks of the comparison, the table between them is written.
+docs/performance/diagnosis.json; the table in docs/diagnosis.md, between two marks, is written from them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "performance" / "diagnosis.json"
 PAGES = {ROOT / "docs" / "diagnosis.md": "en", ROOT / "docs" / "zh" / "diagnosis.md": "zh"}
 TORCHX = "torchx==0.7.0"
+LAUNCHERS = ("torchrun", "torchx", "vcjob")
 MINUTE = 60.0
 #: How long a launcher may take to end its ranks once it is asked to.
 _GRACE = 10.0
+_BEGIN, _END = "<!-- comparison -->", "<!-- /comparison -->"
 _INIT = """
 import datetime, os, sys, time, torch, torch.distributed as dist
 rank = int(os.environ['RANK'])
@@ -106,6 +108,25 @@ CASES = [
         "never reached|wait",
     ),
 ]  # fmt: skip
+
+
+#: The names of the cases, and what a launcher named, in the Chinese page.
+CHINESE = {
+    "an exception on rank 1, which then takes 3 s to exit": "rank 1 抛出异常，3 秒后才退出",
+    "a missing module on every rank": "所有 rank 都缺少一个模块",
+    "a missing file on rank 1": "rank 1 缺少一个文件",
+    "SIGKILL of rank 1 from outside": "rank 1 被外部的 SIGKILL 杀死",
+    "a segmentation fault of rank 1": "rank 1 发生段错误",
+    "exit code 3 of rank 1, with a line that says why": "rank 1 打印原因后以退出码 3 结束",
+    "rank 1 exits with 0 while rank 0 works": "rank 0 仍在工作时，rank 1 以 0 退出",
+    "different shapes in one collective": "同一次集合通信中形状不同",
+    "a program that expects 3 ranks where 2 run": "程序要求 3 个 rank，实际只有 2 个",
+    "rank 1 sleeps, and rank 0 waits for it": "rank 1 睡眠，rank 0 一直等待它",
+    "rank and cause": "rank 和原因",
+    "rank": "rank",
+    "cause": "原因",
+    "neither": "都没有",
+}
 
 
 class Answer(NamedTuple):
@@ -197,7 +218,7 @@ def judged(case: Case, launcher: str, said: str, seconds: float) -> Answer:
 
 
 def main() -> int:
-    launchers = sys.argv[1:] or ["torchrun", "torchx", "vcjob"]
+    launchers = [name for name in sys.argv[1:] if name != "none"] if sys.argv[1:] else list(LAUNCHERS)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     with TemporaryDirectory(prefix="vcjob-diagnosis-") as temporary:
         tools = Path(temporary, "tools")
@@ -211,34 +232,33 @@ def main() -> int:
                 folder.mkdir()
                 (folder / "train.py").write_text(case.program)
                 began = time.monotonic()
-                said = run(launcher, folder, tools)
+                said = run(launcher, folder, tools).replace(f"{folder}/", "").replace(f"{ROOT}/", "")
                 answer = judged(case, launcher, said, time.monotonic() - began)
                 results.setdefault(launcher, {})[case.name] = answer._asdict()
                 print(launcher, case.name, answer, flush=True)
             RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    for page in PAGES:
-        write_table(page, results)
+    for page, language in PAGES.items():
+        write_table(page, CHINESE if language == "zh" else {}, results)
     return 0
 
 
-def write_table(page: Path, results: dict[str, dict[str, dict[str, object]]]) -> None:
+def write_table(
+    page: Path, translated: dict[str, str], results: dict[str, dict[str, dict[str, object]]]
+) -> None:
     """Replace the table between the two marks of a page."""
-    names = [name for name in ("torchrun", "torchx", "vcjob") if len(results.get(name, {})) == len(CASES)]
+    names = [name for name in LAUNCHERS if len(results.get(name, {})) == len(CASES)]
     rows = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for case in CASES:
-        cells = [_cell(results[name][case.name]) for name in names]
-        rows.append(f"| {case.name} | {' | '.join(cells)} |")
-    text = page.read_text()
-    if "<!-- comparison -->" not in text:
-        return
-    head, _, rest = text.partition("<!-- comparison -->\n")
-    _, _, tail = rest.partition("<!-- /comparison -->")
-    page.write_text(f"{head}<!-- comparison -->\n" + "\n".join(rows) + f"\n<!-- /comparison -->{tail}")
+        cells = [_cell(results[name][case.name], translated) for name in names]
+        rows.append(f"| {translated.get(case.name, case.name)} | {' | '.join(cells)} |")
+    head, _, rest = page.read_text().partition(f"{_BEGIN}\n")
+    _, _, tail = rest.partition(_END)
+    page.write_text(f"{head}{_BEGIN}\n" + "\n".join(rows) + f"\n{_END}{tail}")
 
 
-def _cell(answer: dict[str, object]) -> str:
-    told = [word for word in ("rank", "cause") if answer[word]]
-    return f"{' and '.join(told) or 'neither'}, {answer['seconds']:.0f} s"
+def _cell(answer: dict[str, object], translated: dict[str, str]) -> str:
+    named = " and ".join(word for word in ("rank", "cause") if answer[word]) or "neither"
+    return f"{translated.get(named, named)}, {answer['seconds']:.0f} s"
 
 
 if __name__ == "__main__":
