@@ -67,6 +67,8 @@ peer.recv(1)
 time.sleep(2)
 raise RuntimeError('[gloo/transport/tcp/pair.cc:534] Connection closed by peer')
 """
+#: A policy is enforced some time after a pod has its address; until then a connection would succeed.
+_LISTENS_LATE = "import os, socket, time\ntime.sleep(20)\nsocket.create_server(('', int(os.environ['MASTER_PORT']))).accept()"
 #: Long enough for the master's pod to have an address on a busy node: before that its name does not resolve.
 _WAIT = ["--wait-master-enabled=true", "--wait-master-timeout=60"]
 
@@ -234,7 +236,7 @@ FAILURES = [
     Failure(
         "network-policy",
         job(
-            task("master", python("import os, socket\nsocket.create_server(('', int(os.environ['MASTER_PORT']))).accept()")),
+            task("master", python(_LISTENS_LATE)),
             task("worker", SLEEP),
             plugins={"pytorch": _WAIT, "svc": ["--disable-network-policy=true"]},
         ),
