@@ -49,7 +49,7 @@ def _expected(content: bytes, start: int, end: int) -> list[str]:
     return [*before.decode().splitlines(), gap, *after.partition(b"\n")[2].decode().splitlines()]
 
 
-@given(st.integers(1, 4), st.integers(1, 20), st.integers(3000, 5000))
+@given(st.integers(1, 4), st.integers(1, 20), st.integers(3300, 5000))
 def test_a_hole_is_one_line_and_all_others_are_whole(
     tmp_path_factory: pytest.TempPathFactory, first: int, blocks: int, count: int
 ) -> None:
