@@ -109,6 +109,7 @@ class _Own(msgspec.Struct, omit_defaults=True):
 
 #: Made at import: msgspec crashes if two threads resolve the fields of a type at the same time.
 _OWN = msgspec.json.Decoder(_Own)
+msgspec.json.Decoder(_Public)
 
 
 _SHARED = (

@@ -33,6 +33,10 @@ class WrittenProgress(Progress, frozen=True, omit_defaults=True):
     at: float = 0.0
 
 
+#: Made at import: msgspec crashes if two threads resolve the fields of a type at the same time.
+_WRITTEN = msgspec.json.Decoder(WrittenProgress)
+
+
 class ProgressWriter:
     """Collects the lines of rank 0 and writes the progress that they show. Used by the follower and by `logs -f`."""
 
@@ -81,7 +85,7 @@ def written_progress(job: dict[str, Any], now: float) -> Progress | None:
     if not text:
         return None
     try:
-        written = msgspec.json.decode(text, type=WrittenProgress)
+        written = _WRITTEN.decode(text)
     except msgspec.MsgspecError:
         return None
     if not 0 <= now - written.at + 60 <= SHOWN_SECONDS + 60:
