@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +95,21 @@ class Server:
         self.process.wait(PATIENCE)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("ui"))
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Server]:
+    """A server that has ended after the block; its jobs are deleted where nothing failed."""
+    server = Server(folder, *options)
     try:
         yield server
         server.close()
     finally:
         server.kill()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("ui")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +134,19 @@ def act(page: Page, action: str) -> None:
 
 def wait_for_phase(page: Page, phase: str) -> None:
     page.locator("h1 + .chip", has_text=phase).wait_for()
+
+
+def suspend_resume_and_restart(page: Page) -> None:
+    """Cancel one action of a running job, then take those that leave it running."""
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    act(page, "Suspend")
+    wait_for_phase(page, "Aborted")
+    act(page, "Resume")
+    wait_for_phase(page, "Running")
+    act(page, "Restart")
+    page.get_by_text("Restarts: 1").wait_for()
+    wait_for_phase(page, "Running")
 
 
 def _is_error(said: ConsoleMessage) -> bool:

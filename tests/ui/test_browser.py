@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ui.conftest import JOB, Server, act, wait_for_phase
+from tests.ui.conftest import JOB, Server, act, suspend_resume_and_restart, wait_for_phase
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -150,15 +150,7 @@ def test_every_action_asks_first_and_then_acts(page: Page, server: Server) -> No
         open_job(page, name)
         wait_for_phase(page, "Running")
         if action == "Stop":
-            page.get_by_role("button", name="Stop", exact=True).click()
-            page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-            act(page, "Suspend")
-            wait_for_phase(page, "Aborted")
-            act(page, "Resume")
-            wait_for_phase(page, "Running")
-            act(page, "Restart")
-            page.get_by_text("Restarts: 1").wait_for()
-            wait_for_phase(page, "Running")
+            suspend_resume_and_restart(page)
         act(page, action)
         wait_for_phase(page, phase)
         act(page, "Delete")

@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.client.conftest import container, ground, job, task
 from tests.cluster.controller.conftest import ControllerCluster, crds
 from tests.kube.conftest import api
-from tests.ui.conftest import Server, act, wait_for_phase
+from tests.ui.conftest import Server, act, serving, suspend_resume_and_restart, wait_for_phase
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,12 +27,8 @@ TALK = f"echo prepared for training; for n in 1 2 3; do echo step $n/9 loss 0.$n
 @pytest.fixture(scope="module")
 def server(ground: ControllerCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     options = ("--kubeconfig", str(ground.cluster.kubeconfig), "-n", ground.namespace)
-    server = Server(tmp_path_factory.mktemp("ui"), *options)
-    try:
+    with serving(tmp_path_factory.mktemp("ui"), *options) as server:
         yield server
-        server.close()
-    finally:
-        server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +96,7 @@ def test_a_job_is_checked_submitted_and_every_action_asks_and_acts(page: Page) -
     page.get_by_text("The Job is valid").wait_for()
     page.get_by_role("button", name="Run", exact=True).click()
     wait_for_phase(page, "Running")
-    page.get_by_role("button", name="Stop", exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-    act(page, "Suspend")
-    wait_for_phase(page, "Aborted")
-    act(page, "Resume")
-    wait_for_phase(page, "Running")
-    act(page, "Restart")
-    page.get_by_text("Restarts: 1").wait_for()
-    wait_for_phase(page, "Running")
+    suspend_resume_and_restart(page)
     act(page, "Stop")
     wait_for_phase(page, "Terminated")
     act(page, "Delete")

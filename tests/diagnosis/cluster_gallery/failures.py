@@ -143,6 +143,12 @@ HEALTHY = {
 }  # fmt: skip
 _MOUNT = [{"name": "data", "mountPath": "/data"}]
 
+
+def with_claim(name: str) -> Object:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+    return pod(container("true", volumeMounts=_MOUNT), volumes=volumes)
+
+
 FAILURES = [
     Failure("image", one("true", image="nowhere.invalid/none:1"), "ImagePull", message="nowhere.invalid/none:1"),
     Failure("command", one(["pyhton", "train.py"]), "CommandNotFound", ("rank 0",), "pyhton"),
@@ -174,24 +180,8 @@ FAILURES = [
         "Volume",
         message='secret "token" not found',
     ),
-    Failure(
-        "claim-not-bound",
-        pod(
-            container("true", volumeMounts=_MOUNT),
-            volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "unbound"}}],
-        ),
-        "Volume",
-        message="unbound immediate PersistentVolumeClaims",
-    ),
-    Failure(
-        "claim-missing",
-        pod(
-            container("true", volumeMounts=_MOUNT),
-            volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}],
-        ),
-        "Volume",
-        message='persistentvolumeclaim "absent" not found',
-    ),
+    Failure("claim-not-bound", with_claim("unbound"), "Volume", message="unbound immediate PersistentVolumeClaims"),
+    Failure("claim-missing", with_claim("absent"), "Volume", message='persistentvolumeclaim "absent" not found'),
     Failure("pod-security", one("true"), "PodSecurity", message="violates PodSecurity", namespace=RESTRICTED),
     Failure(
         "scheduler",

@@ -1,4 +1,4 @@
-"""Every failure of the gallery happens for real on a cluster; its cause is ranked first and stands on the Job."""
+"""Every failure of the gallery happens for real on a cluster; the right cause is ranked first and shown on the Job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def jobs(api_server: Cluster, node: Node, dns: Part) -> Iterator[Gallery]:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("failure", FAILURES, ids=[failure.name for failure in FAILURES])
-def test_the_cause_is_ranked_first_and_stands_on_the_job(failure: Failure, jobs: Gallery) -> None:
+def test_the_cause_is_ranked_first_and_shown_on_the_job(failure: Failure, jobs: Gallery) -> None:
     handle = jobs.handle(failure)
 
     def is_right(findings: list[Finding]) -> bool:
