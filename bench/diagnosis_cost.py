@@ -79,6 +79,7 @@ def cost() -> bool:
 
 def why() -> bool:
     """A real failure of three ranks, its records multiplied: rank 1 raises, the others lose their connection to it."""
+    from vcjob.sdk.local.handle import LocalHandle
     from vcjob.sdk.running import run
 
     program = (
@@ -89,7 +90,8 @@ def why() -> bool:
     document["metadata"]["annotations"] = {"vcjob.io/on-rank-failure": "ignore"}
     handle = run(document)
     handle.wait(60)
-    multiply(Path(handle.folder))  # type: ignore[attr-defined]  # a local handle
+    assert isinstance(handle, LocalHandle)
+    multiply(Path(handle.folder))
     taken = []
     for _ in range(5):
         began = time.perf_counter()

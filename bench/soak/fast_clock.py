@@ -40,7 +40,7 @@ class FastClock:
     def install(self) -> None:
         for name, clock in self._clocks.items():
             setattr(time, name, lambda clock=clock: clock() + self._skipped)
-        time.sleep = self.pass_by  # type: ignore[assignment]  # nobody here sleeps for a SupportsIndex
+        time.sleep = self.pass_by  # type: ignore[assignment]  # every caller here passes a float
         files.wait_readable = self.wait_readable
 
     def pass_by(self, seconds: float) -> None:
@@ -67,11 +67,11 @@ def main(hours: str, samples: str, *arguments: str) -> int:
 
     def first_poll(follower: Follower) -> list[Chunk]:
         # The start of a job waits for other processes, which live on the real clock.
-        Follower.poll = poll  # type: ignore[method-assign]
+        Follower.poll = poll  # type: ignore[method-assign]  # the original method again
         FastClock(float(hours) * 3600, Path(samples)).install()
         return poll(follower)
 
-    Follower.poll = first_poll  # type: ignore[assignment,method-assign]
+    Follower.poll = first_poll  # type: ignore[assignment,method-assign]  # the verb makes its own Follower
     return command_line(list(arguments))
 
 

@@ -162,7 +162,8 @@ async def test_a_restart_by_a_policy_keeps_what_the_rank_said() -> None:
     harness.api.log_lines["j-worker-0"] = RAISED
     fail(harness, "j-worker-0")
     await reconcile(harness)
-    assert "ValueError: loss is NaN" in harness.state.status.history[-1].message  # type: ignore[union-attr]
+    status = harness.state.status
+    assert status is not None and "ValueError: loss is NaN" in status.history[-1].message
 
 
 async def test_where_logs_never_come_in_time_jobs_stop_waiting_for_them(

@@ -91,7 +91,7 @@ async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop
             document = {**document, "metadata": {**document["metadata"], "annotations": {}}}
         return put(plural, document)
 
-    harness.api.put = strip  # type: ignore[method-assign]
+    harness.api.put = strip  # type: ignore[method-assign]  # an API server that loses the annotations
     await harness.reconcile()
     assert harness.stored["state"]["reason"] == "PodNotRecognised"
     assert harness.api.requests["create", "pods"] == 1
