@@ -46,6 +46,16 @@ def test_names_are_completed_with_what_exists(jobs: None) -> None:
     assert offered("logs", "--task", "") == []
 
 
+def test_render_completes_jobs_and_files(jobs: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.yaml").touch()
+    Path("train-data").mkdir()
+    Path(".train").touch()
+    assert offered("render", "train") == ["train-small", "train-large", "train-data", "train.yaml"]
+    assert offered("render", "train.") == ["train."], "one item of type file: the shell completes it"
+    assert offered("render", "other", "--task", "w") == ["worker"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -99,10 +109,11 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("verb", ["status", "render"])
 @pytest.mark.parametrize("shell", ["bash"], indirect=True)
-def test_bash_completes_the_name_of_a_job(jobs: None, shell: str) -> None:
+def test_bash_completes_the_name_of_a_job(jobs: None, shell: str, verb: str) -> None:
     program = (
-        "source ./script; COMP_WORDS=(vcjob status train-l); COMP_CWORD=2; _vcjob_completion vcjob; "
+        f"source ./script; COMP_WORDS=(vcjob {verb} train-l); COMP_CWORD=2; _vcjob_completion vcjob; "
         'echo "${COMPREPLY[@]}"'
     )
     done = subprocess.run(
@@ -112,9 +123,10 @@ def test_bash_completes_the_name_of_a_job(jobs: None, shell: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("verb", ["status", "render"])
 @pytest.mark.parametrize("shell", ["fish"], indirect=True)
-def test_fish_completes_the_name_of_a_job(jobs: None, shell: str) -> None:
-    program = "source ./script; complete -C 'vcjob status train-l'"
+def test_fish_completes_the_name_of_a_job(jobs: None, shell: str, verb: str) -> None:
+    program = f"source ./script; complete -C 'vcjob {verb} train-l'"
     done = subprocess.run(
         ["fish", "-c", program], capture_output=True, text=True, check=True, timeout=SECONDS
     )
@@ -122,8 +134,9 @@ def test_fish_completes_the_name_of_a_job(jobs: None, shell: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("verb", ["status", "render"])
 @pytest.mark.parametrize("shell", ["zsh"], indirect=True)
-def test_zsh_completes_the_name_of_a_job(jobs: None, shell: str) -> None:
+def test_zsh_completes_the_name_of_a_job(jobs: None, shell: str, verb: str) -> None:
     """zsh completes in an interactive shell only, so this one has a terminal."""
     process, terminal = pty.fork()
     if process == 0:
@@ -131,7 +144,7 @@ def test_zsh_completes_the_name_of_a_job(jobs: None, shell: str) -> None:
     try:
         os.write(terminal, b"autoload -Uz compinit && compinit -u -D && source ./script && echo rea''dy\n")
         shown = _read_until(terminal, b"ready\r")
-        os.write(terminal, b"echo vcjob; vcjob status train-l\t")
+        os.write(terminal, f"echo vcjob; vcjob {verb} train-l\t".encode())
         shown = _read_until(terminal, b"train-large")
         assert b"train-large" in shown
     finally:

@@ -7,12 +7,16 @@ cluster gets a limited time to answer, and a failure means that nothing is offer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from glob import escape, glob
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vcjob.errors import VcjobError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: A cluster that takes longer to answer is not waited for.
 _SECONDS = 3.0
@@ -29,10 +33,22 @@ def complete_jobs(context: click.Context, _: click.Parameter, incomplete: str) -
     return _matching(names, incomplete)
 
 
+def complete_jobs_and_files(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The jobs, then the files of this folder: the script for bash offers its own files only where nothing else matches."""
+    from click.shell_completion import CompletionItem
+
+    names = complete_jobs(context, parameter, incomplete)
+    if not names:
+        return parameter.type.shell_complete(context, parameter, incomplete)
+    return [CompletionItem(name) for name in [*names, *sorted(glob(f"{escape(incomplete)}*"))]]
+
+
 def complete_tasks(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The tasks of the job that the command line names."""
     # In a line that ends with an option without its value, click does not assign the arguments.
-    name = context.params.get("name") or next(iter(context.args), None)
+    name = context.params.get("name") or context.params.get("target") or next(iter(context.args), None)
     if not isinstance(name, str):
         return []
 
