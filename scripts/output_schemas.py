@@ -146,7 +146,7 @@ class Output(NamedTuple):
 OUTPUTS = (
     Output(
         "job",
-        "run, status, wait, suspend, resume, restart, complete, stop, delete",
+        "run, status, wait, suspend, resume, restart, complete, stop, delete, convert",
         JobObject,
         "The Job with its status, as Kubernetes returns it. Several Jobs are a List.",
     ),
@@ -156,7 +156,12 @@ OUTPUTS = (
         StatusDetails,
         "`vcjob status` adds these fields to `status` of the Job; `failure` only where the job failed.",
     ),
-    Output("list", "list, events, render, convert, install", ObjectList, "A List of Kubernetes objects."),
+    Output(
+        "list",
+        "list, events, render, install",
+        ObjectList,
+        "A List of Kubernetes objects. `render` prints one Job (`--defaulted`) or one pod (`--index`) as it is.",
+    ),
     Output("why", "why", Findings, "The findings, the most likely one first; empty where nothing is wrong."),
     Output("logs", "logs", LogLine, "One object per line. With `--timestamps`, `time` is a text."),
     Output("validate", "validate", Validation, "Every problem of the files."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,13 @@ def test_a_job_that_runs(vcjob: Vcjob, running: sdk.Handle) -> None:
     check("job", vcjob("suspend", "on", "-o", "json").json)
     running.wait(SECONDS, until="Aborted")
     check("job", vcjob("resume", "on", "-o", "json").json)
+    running.wait(SECONDS, until="Running")
+    check("job", vcjob("restart", "on", "-o", "json").json)
+    running.wait(SECONDS, until="Running")
+    check("job", vcjob("complete", "on", "-o", "json").json)
+
+
+def test_a_job_that_is_stopped(vcjob: Vcjob, running: sdk.Handle) -> None:
     check("job", vcjob("stop", "on", "--now", "-o", "json").json)
 
 
@@ -87,17 +95,30 @@ def test_verbs_without_a_job(vcjob: Vcjob, bad: Path) -> None:
     check("warm", vcjob("warm", "status", "-o", "json").json)
     check("job", vcjob("run", GUIDE, "--dry-run", "-o", "json").json)
     check("list", vcjob("render", GUIDE, "-o", "json").json)
+    check("job", vcjob("render", GUIDE, "--defaulted", "-o", "json").json)
     check("list", vcjob("install", "-o", "json").json)
     check("error", json.loads(vcjob("render", bad, "-o", "json").err))
     check("error", json.loads(vcjob("status", "nothing", "-o", "json").err))
 
 
-def test_a_server_that_keeps_torch_loaded() -> None:
-    server = {
-        "pid": 1, "python": "python3", "modules": ["torch"], "startedAt": "2026-01-01T00:00:00Z",
-        "importSeconds": 1.5, "idleSeconds": 600, "memoryMiB": 200.5,
-    }  # fmt: skip
-    check("warm", {"servers": [server]})
+def test_converted_jobs(vcjob: Vcjob, tmp_path: Path) -> None:
+    one = Path("examples/09-from-kubeflow/pytorchjob.yaml").read_text(encoding="utf-8")
+    two = tmp_path / "two.yaml"
+    two.write_text(f"{one}\n---\n{one.replace('name: from-kubeflow', 'name: other')}")
+    check("job", vcjob("convert", "examples/09-from-kubeflow/pytorchjob.yaml", "-o", "json").json)
+    converted = vcjob("convert", two, "-o", "json").json
+    check("list", converted)
+    for item in converted["items"]:
+        check("job", item)
+
+
+def test_warm_servers(vcjob: Vcjob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vcjob.local.warm.spawn.DEFAULT_IMPORTS", ("json",))
+    check("warm", vcjob("warm", "start", "--python", sys.executable, "-o", "json").json)
+    for verb in ("status", "stop"):
+        answer = vcjob("warm", verb, "-o", "json").json
+        check("warm", answer)
+        assert [server["modules"] for server in answer["servers"]] == [["json"]]
 
 
 def test_every_verb_with_json_output_is_listed() -> None:

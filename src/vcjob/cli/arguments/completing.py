@@ -7,7 +7,7 @@ cluster gets a limited time to answer, and a failure means that nothing is offer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from glob import escape, glob
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,8 @@ def complete_jobs_and_files(
     names = complete_jobs(context, parameter, incomplete)
     if not names:
         return parameter.type.shell_complete(context, parameter, incomplete)
-    return [CompletionItem(name) for name in [*names, *sorted(glob(f"{escape(incomplete)}*"))]]
+    files = sorted(file.name for file in Path().glob(f"{incomplete}*") if file.name[0] != ".")
+    return [CompletionItem(name) for name in names + files]
 
 
 def complete_tasks(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
