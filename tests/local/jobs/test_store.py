@@ -198,10 +198,11 @@ def test_a_job_on_a_full_disk_can_be_stopped(
         assert stopped.returncode == 0, stopped.stderr
     phase = handle.wait(PATIENCE)
     assert left_behind(handle) == []
-    if reserved:
+    message = handle.status().state.message
+    if reserved or "TerminateJob was requested" in message:  # others may have freed some room
         assert phase == "Terminated"
     else:
-        assert phase in ("Terminated", "Failed") and "No space left" in handle.status().state.message
+        assert phase in ("Terminated", "Failed") and "No space left" in message
     handle.delete()
     assert vcjob.jobs() == []
 

@@ -25,9 +25,11 @@ def request(run: RunDir, action: str, by: str = "") -> None:
     except StoreError:
         number = _SIGNALS.get(action)
         supervisor = supervisor_of(run)
-        if number is None or supervisor is None:
+        if number is not None and supervisor is not None:
+            os.kill(supervisor, number)
+        elif number is None or process.marked(process.MARK_RUN, run.uid):
             raise
-        os.kill(supervisor, number)
+        # Else nothing is left to stop: the full disk has ended the supervisor too.
 
 
 def supervisor_of(run: RunDir) -> int | None:
