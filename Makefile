@@ -53,11 +53,11 @@ demo: $(VENV)/.torch  ## the user guide's job, unmodified, as three real PyTorch
 	$(BIN)/vcjob validate examples/01-guide/job.yaml
 	$(BIN)/vcjob run examples/01-guide/job.yaml
 
-test: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## real processes, real torch, and the real cluster if it is built already: minutes
+test: $(VENV)/.pages $(VENV)/.torch  ## real processes, real torch, and the real cluster if it is built already: minutes
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests local $(WORKERS)
 
-test-cluster: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## builds a real Kubernetes and Volcano (once) and runs every cluster test
+test-cluster: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## builds a real Kubernetes and Volcano (once); every test on them, and the longest of all others
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests cluster
 
@@ -66,7 +66,7 @@ test-kubernetes: $(VENV)/.dev  ## the controller's tests on another Kubernetes: 
 	@$(BIN)/python scripts/run-tests kubernetes $(or $(VERSION),1.33) $(TESTS)
 
 test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
-	$(PYTEST) -q -n $(FAST_WORKERS) -m 'not torch and not cluster and not slow'
+	$(PYTEST) -q -n $(FAST_WORKERS) -m 'not torch and not cluster and not slow and not long'
 
 test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of this machine
 	@scripts/test-every-python

@@ -82,14 +82,16 @@ def test_it_does_what_it_promises(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("name", [name for name in NUMBERED if name not in (*WITHOUT_TORCH, *PACKAGES)])
-@pytest.mark.parametrize("words", [[], ["--warm"]], ids=["plain", "warm"])
+@pytest.mark.parametrize(
+    "words", [pytest.param([], id="plain"), pytest.param(["--warm"], id="warm", marks=pytest.mark.long)]
+)
 def test_it_does_what_it_promises_with_torch(name: str, words: list[str], tmp_path: Path) -> None:
     output = run_example(name, tmp_path, *words)
     assert [promise for promise in PROMISES[name] if promise not in output] == [], output
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", PACKAGES)
 def test_it_does_what_it_promises_with_its_packages(name: str, tmp_path: Path) -> None:
     for package in PACKAGES[name]:

@@ -333,7 +333,7 @@ def with_events_of_replaced_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Semantics, "on_begin", staticmethod(handled.clear))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("take_out", "event", "message"),
     [

@@ -16,7 +16,7 @@ import pytest
 
 from scripts.release import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 VERSION = "99.1.2"
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1

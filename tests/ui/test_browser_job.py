@@ -159,6 +159,7 @@ def test_pods_without_ranks_and_their_containers_can_be_chosen(page: Page) -> No
     page.wait_for_function("() => document.querySelectorAll('.logs .line').length === 1")
 
 
+@pytest.mark.long
 def test_a_job_that_hangs_says_so_while_it_runs(page: Page) -> None:
     open_job(page, "hanging")
     panel = page.locator(".panel.wait")

@@ -25,7 +25,7 @@ from vcjob.ui.streams import Produced
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 RANKS = 1000
 LINES_PER_SECOND = 200

@@ -20,7 +20,7 @@ from tests.testbed.cluster import Cluster
 from tests.testbed.parts.part import Part
 from vcjob.cluster.install.objects.crds import definitions
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PODS = int(os.environ.get("VCJOB_SCALE_PODS", "500"))
 PODS_OF_A_SMALL_JOB = 5

@@ -19,7 +19,7 @@ from tests.cluster.controller.releases import FLAT_LAYOUT, Release, current, ear
 from tests.testbed.parts.fake_nodes import COMPLETE_AFTER, FAIL_WITH
 from vcjob.wellknown import reasons
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(600)]
 PATIENCE = 180
 EACH = 5
 RESTART = {"event": "PodFailed", "action": "RestartJob"}

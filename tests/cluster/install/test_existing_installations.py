@@ -200,7 +200,7 @@ def test_a_missing_right_is_named(cluster: InstalledCluster) -> None:
     assert "hint:" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_volcano_is_seen(bare: InstalledCluster) -> None:
     volcano = bare.cluster.start_volcano("full")
     try:

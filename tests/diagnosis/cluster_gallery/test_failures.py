@@ -15,7 +15,7 @@ from vcjob.diagnosis.finding import Finding
 from .failures import FAILURES, HEALTHY, Failure
 from .gallery import Gallery, eventually, gallery
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from vcjob.diagnosis.finding import Finding
 from vcjob.local.live.stacks import find_py_spy
 from vcjob.sdk.local.handle import LocalHandle
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(240)]
 
 SECONDS = 4.0
 _STARTED = PATIENCE * 3  # importing torch in three processes on a busy machine
@@ -83,18 +83,23 @@ def findings(handle: LocalHandle) -> list[Finding]:
     return [each for each in handle.why() if each.cause != "PodsPending"]
 
 
-@pytest.mark.parametrize(
-    ("program", "cause", "part"),
-    [
-        (_SLEEPS, "RankBehind", "rank 1 never reached all_reduce #4; all others have waited in it for "),
-        (_LOOPS, "RankBehind", "rank 1 never reached all_reduce #4"),
-        (_DATA_LOADER, "RankBehind", "rank 1 never reached all_reduce #4"),
-        (_GATHERS, "CollectiveMismatch", "rank 1 called all_gather where the others called all_reduce (#4)"),
-        (_SIZES, "CollectiveMismatch", "rank 1 called all_reduce with 5 Float where the others used 4 Float (#4)"),
-        (_STRAGGLES, "Straggler", "× slower per step than the median of the others"),
-    ],
-    ids=["sleeps", "endless-loop", "deadlocked-data-loader", "other-collective", "other-sizes", "straggler"],
-)  # fmt: skip
+_CASES = {
+    "sleeps": (_SLEEPS, "RankBehind", "rank 1 never reached all_reduce #4; all others have waited in it for "),
+    "endless-loop": (_LOOPS, "RankBehind", "rank 1 never reached all_reduce #4"),
+    "deadlocked-data-loader": (_DATA_LOADER, "RankBehind", "rank 1 never reached all_reduce #4"),
+    "other-collective": (_GATHERS, "CollectiveMismatch", "rank 1 called all_gather where the others called all_reduce (#4)"),
+    "other-sizes": (_SIZES, "CollectiveMismatch", "rank 1 called all_reduce with 5 Float where the others used 4 Float (#4)"),
+    "straggler": (_STRAGGLES, "Straggler", "× slower per step than the median of the others"),
+}  # fmt: skip
+#: `make test` runs these; the rest are for `make test-cluster`.
+_FEW = ("sleeps", "other-collective", "fail")
+
+
+def few(name: str, *values: object) -> Any:
+    return pytest.param(*values, id=name, marks=() if name in _FEW else pytest.mark.long)
+
+
+@pytest.mark.parametrize(("program", "cause", "part"), [few(name, *case) for name, case in _CASES.items()])
 def test_the_rank_is_named_while_the_job_runs(program: str, cause: str, part: str, start: Start) -> None:
     handle = hung(start, program)
     (finding,) = eventually(lambda: findings(handle), _STARTED, "the finding")
@@ -109,6 +114,7 @@ def test_the_rank_is_named_while_the_job_runs(program: str, cause: str, part: st
     handle.stop(now=True)
 
 
+@pytest.mark.long
 def test_without_the_agent_the_stacks_name_the_rank(start: Start) -> None:
     """-E: Python ignores PYTHONPATH, so that the agent is not loaded."""
     if find_py_spy() is None:
@@ -121,6 +127,7 @@ def test_without_the_agent_the_stacks_name_the_rank(start: Start) -> None:
     handle.stop(now=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", list(_WORK))
 def test_a_rank_that_works_while_the_others_wait_is_no_hang(work: str, start: Start) -> None:
     handle = hung(start, _PREPARES.format(_WORK[work]), seconds=2.0)
@@ -132,6 +139,7 @@ def test_a_rank_that_works_while_the_others_wait_is_no_hang(work: str, start: St
     handle.stop(now=True)
 
 
+@pytest.mark.long
 def test_uneven_batches_are_no_hang(start: Start) -> None:
     handle = hung(start, _UNEVEN)
     eventually(lambda: _waiting(handle), _STARTED, "a rank that waits in a collective")
@@ -142,6 +150,7 @@ def test_uneven_batches_are_no_hang(start: Start) -> None:
     handle.stop(now=True)
 
 
+@pytest.mark.long
 def test_a_rank_that_somebody_has_stopped_is_no_hang_and_neither_is_its_time_afterwards(start: Start) -> None:
     import signal
 
@@ -162,7 +171,7 @@ def test_a_rank_that_somebody_has_stopped_is_no_hang_and_neither_is_its_time_aft
     handle.stop(now=True)
 
 
-@pytest.mark.parametrize("action", ["fail", "restart"])
+@pytest.mark.parametrize("action", [few(action, action) for action in ("fail", "restart")])
 def test_on_hang_acts_instead_of_waiting_for_torchs_timeout(action: str, start: Start) -> None:
     handle = hung(start, _SLEEPS, on_hang=action)
     assert handle.wait(_STARTED * 2) == "Failed"
@@ -174,6 +183,7 @@ def test_on_hang_acts_instead_of_waiting_for_torchs_timeout(action: str, start: 
     assert (first.cause, first.ranks.first) == ("RankBehind", ("rank 1",))
 
 
+@pytest.mark.long
 def test_a_hang_is_reported_within_thirty_seconds_with_default_settings(start: Start) -> None:
     handle = start(job(*ranks(python(_SLEEPS))))
     eventually(lambda: len({line.rank for line in handle.logs()}) == 3, _STARTED, "a line of every rank")

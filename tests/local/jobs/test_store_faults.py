@@ -20,7 +20,7 @@ from vcjob.local.run.run_dir import Event, RunConfig, RunDir
 from vcjob.local.supervisor import supervisor
 from vcjob.report.podstate import PodState
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 OTHERS = ("first", "second")
 ENDED = Status(state=State(Phase.COMPLETED, "Succeeded"), succeeded=1, finished=1.0)
@@ -169,7 +169,7 @@ def _real_job(store: Store) -> RunDir:
 
 @pytest.mark.parametrize(
     "fault",
-    ["kill", pytest.param("ENOSPC", marks=pytest.mark.slow), pytest.param("EIO", marks=pytest.mark.slow)],
+    ["kill", pytest.param("ENOSPC", marks=pytest.mark.long), pytest.param("EIO", marks=pytest.mark.long)],
 )
 def test_a_fault_at_any_write_of_a_supervisor_affects_only_its_own_run(store: Store, fault: Fault) -> None:
     """After one failed write the job still runs to its end; after a kill the next verb says so. Nothing is left running."""

@@ -92,10 +92,10 @@ def test_a_kill_at_a_random_moment(start: Start, tmp_path: Path, target: str, se
     one_round(tmp_path, target, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_storm_of_kills_at_random_moments(tmp_path: Path) -> None:
-    """`make storm` runs two hundred rounds with a new seed each time, `make test` a part of them."""
+    """`make storm` runs two hundred rounds with a new seed each time, `make test-cluster` a part of them."""
     count = int(os.environ.get("VCJOB_STORM_ROUNDS", "40"))
     beginning = int(os.environ.get("VCJOB_STORM_SEED") or random.randrange(1 << 30))
     print(f"again with the same moments: VCJOB_STORM_SEED={beginning}")
@@ -324,7 +324,7 @@ def test_a_job_can_be_run_again_after_its_supervisor_was_killed(start: Start) ->
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments_with_torch(tmp_path: Path) -> None:
     """Real collectives: the ranks that hang behind a dead one are ended, not left to their timeouts."""

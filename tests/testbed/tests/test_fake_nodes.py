@@ -49,7 +49,7 @@ def test_pods_on_fake_nodes_run_end_and_fail_as_they_are_told(
     api_server.api.wait(f"{pods}/runs", lambda seen: seen is None, 30, "gone")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_thousands_of_fake_pods_run(
     fresh_cluster: Callable[..., Cluster], capsys: pytest.CaptureFixture[str]

@@ -54,7 +54,7 @@ ENDINGS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_ten_rounds_leave_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need(support.node_problem())

@@ -68,7 +68,7 @@ def test_volcano_completes_the_guides_job_and_makes_the_pods_of_the_reference(
         print(f"\n  Volcano completed the guide's job in {seconds:.1f} s", end="")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_volcano_completes_the_guides_job_with_real_torch(
     api_server: Cluster, namespace: str, node: Node, capsys: pytest.CaptureFixture[str]
