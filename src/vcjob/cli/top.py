@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,10 @@ from vcjob.errors import UserError
 if TYPE_CHECKING:
     from vcjob.report.usage import UsageReport
     from vcjob.sdk.backend import Where
+    from vcjob.sdk.handle import Handle
+
+#: Seconds without a running rank: the ranks have ended and the job is about to, or it restarts.
+_BETWEEN_ATTEMPTS = 30.0
 
 
 @click.command("top")
@@ -44,14 +49,25 @@ def command(
     sys.stdout.write("\n".join(lines) + "\n")
     while sys.stdout.isatty() and not once:
         sys.stdout.flush()
+        following = _next_report(job, ranks, interval)
+        if following is None:
+            return  # the job has ended while it was watched
+        height, lines = len(lines), _table(following)
+        sys.stdout.write(f"\033[{height}A\033[J" + "\n".join(lines) + "\n")
+
+
+def _next_report(job: Handle, ranks: tuple[int, ...], interval: float) -> UsageReport | None:
+    """The next measurement, or None when the job has ended. Raises UserError when no rank has run for a while."""
+    deadline = time.monotonic() + _BETWEEN_ATTEMPTS
+    while True:
         try:
-            report = job.usage(ranks=ranks, seconds=interval)
+            return job.usage(ranks=ranks, seconds=interval)
         except UserError:
             if job.done:
-                return  # the job has ended while it was watched
-            raise
-        height, lines = len(lines), _table(report)
-        sys.stdout.write(f"\033[{height}A\033[J" + "\n".join(lines) + "\n")
+                return None
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _table(report: UsageReport) -> list[str]:
