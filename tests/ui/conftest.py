@@ -44,6 +44,7 @@ class Server:
     """The server's process, and its JSON interface as the page uses it."""
 
     def __init__(self, home: Path, *options: str) -> None:
+        self.home = home
         self._env = {**os.environ, "VCJOB_HOME": str(home)}
         self._options = options or ("--on", "local")
         self.start()

@@ -119,6 +119,17 @@ def test_stacks_are_read_on_demand(page: Page) -> None:
     group.get_by_text("waits_here").last.wait_for()
 
 
+def test_a_read_only_server_reads_no_stacks_and_says_why(page: Page, server: Server) -> None:
+    reader = Server(server.home, "--on", "local", "--read-only")
+    try:
+        page.goto(reader.url)
+        open_job(page, "training", "Stacks")
+        assert page.get_by_role("button", name="Read the stacks").is_disabled()
+        page.get_by_text("Not on a read-only server").wait_for()
+    finally:
+        reader.kill()
+
+
 def test_the_manifest_is_shown_as_written_with_defaults_and_as_differences(page: Page) -> None:
     open_job(page, "training", "Manifest")
     text = page.locator("#panel pre")

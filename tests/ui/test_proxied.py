@@ -153,8 +153,11 @@ async def test_another_site_cannot_use_the_users_session_with_the_proxy(
 
 @pytest.mark.parametrize("server", [{"read_only": True}], indirect=True)
 async def test_a_read_only_server_changes_nothing_for_anybody(server: Server) -> None:
-    status, text = await server.request("POST", "/api/run", FROM_PROXY, ANN, body={"text": "kind: Job"})
-    assert status == 403 and "read-only" in text
+    for path in ("run", "jobs/default/a/actions/stop", "jobs/default/a/stacks"):
+        status, text = await server.request(
+            "POST", f"/api/{path}", FROM_PROXY, ANN, body={"text": "kind: Job"}
+        )
+        assert status == 403 and "read-only" in text
 
 
 async def test_the_number_of_users_with_connections_is_bounded(

@@ -86,8 +86,10 @@ async def test_only_static_files_are_served(page: Page, path: str) -> None:
 
 @pytest.mark.parametrize("page", [True], indirect=True)
 async def test_a_read_only_server_changes_nothing(page: Page) -> None:
-    status, text = await page.request("POST", "/api/run", body={"text": "kind: Job"})
-    assert status == 403 and "read-only" in text
+    for path in ("run", "jobs/default/a/actions/stop", "jobs/default/a/stacks"):
+        status, text = await page.request("POST", f"/api/{path}", body={"text": "kind: Job"})
+        assert status == 403 and "read-only" in text
+    assert (await page.get("/api/jobs/default/a/stacks"))[0] == 405
 
 
 async def test_the_name_of_a_file_is_text_and_not_read(page: Page) -> None:

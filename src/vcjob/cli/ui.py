@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: a free one]"
 )
 @click.option("--no-open", is_flag=True, help="Print the URL; do not open a browser.")
-@click.option("--read-only", is_flag=True, help="Show jobs, but start, change and delete none.")
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Show jobs, but start, change and delete none, and run nothing in their pods.",
+)
 @click.option(
     "--export", "file", type=click.Path(dir_okay=False), help="Write the page of JOB to this file and exit."
 )

@@ -58,11 +58,11 @@ class Api:
             web.get(f"{job}/stream", self.job_stream),
             web.get(f"{job}/manifest/{{form}}", self.manifest),
             web.get(f"{job}/differences", self.differences),
-            web.get(f"{job}/stacks", self.stacks),
             web.get("/api/denied/{namespace}", self.denied),
             web.get(f"{job}/logs", self.logs),
             web.get(f"{job}/logs.txt", self.download),
             web.post(f"{job}/actions/{{action}}", self.act),
+            web.post(f"{job}/stacks", self.stacks),
             web.post("/api/validate", self.validate),
             web.post("/api/run", self.run),
         ]
@@ -123,10 +123,6 @@ class Api:
     async def differences(self, request: web.Request) -> web.Response:
         return _json({"differences": await self._read_job(request, manifests.differences)})
 
-    async def stacks(self, request: web.Request) -> web.Response:
-        """Where every rank is; reading a stack stops its process for some milliseconds."""
-        return _json(await self._read_job(request, jobs.stacks))
-
     async def denied(self, request: web.Request) -> web.Response:
         """What the caller may not do in a namespace, with the reasons."""
         namespace = request.match_info["namespace"]
@@ -174,6 +170,11 @@ class Api:
 
         await self._call(act)
         return _json({"done": action})
+
+    async def stacks(self, request: web.Request) -> web.Response:
+        """Where every rank is. Not for a read-only server: this stops each process for some milliseconds, and on a
+        cluster it runs a program in the pods."""
+        return _json(await self._read_job(request, jobs.stacks))
 
     async def validate(self, request: web.Request) -> web.Response:
         text = await _text(request)

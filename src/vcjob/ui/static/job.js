@@ -124,7 +124,7 @@ export function showJob(root, which, page) {
       const shown = (logs = showLogs(body, which, page));
       drawTab = () => shown.offer(grid.all());
     } else if (tab === "Ranks") drawTab = showRankTable(body, { pods: grid.pods, usage: () => parts.usage, choose: grid.select }).draw;
-    else if (tab === "Stacks") showStacks(body, which);
+    else if (tab === "Stacks") showStacks(body, which, page.readOnly);
     else if (tab === "Manifest") showManifests(body, which);
     else if (tab === "Events") drawTab = drawn((/** @type {any} */ events) => eventTable(events), () => [parts.events ?? []]);
     else if (tab === "Timeline") drawTab = () => fill(body, timeline(grid.all(), parts.job));
