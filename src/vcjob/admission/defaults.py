@@ -53,10 +53,12 @@ def _fill(mapping: dict[str, Any], key: str, value: Any, *, empty: Any = None) -
         mapping[key] = value
 
 
-def open_forced_plugins(doc: dict[str, Any], opened: Iterable[tuple[Any, Any]]) -> None:
-    """Add the plugins that other plugins require, each with an empty list of arguments, as Volcano does."""
-    plugins = dict(doc["spec"].get("plugins") or {})
-    for plugin, _ in opened:
-        plugins.setdefault(plugin.name, [])
-    if plugins:
-        doc["spec"]["plugins"] = plugins
+def open_forced_plugins(doc: dict[str, Any], opened: Iterable[tuple[Any, Any]]) -> bool:
+    """Add the plugins that other plugins require, each with an empty list of arguments, as Volcano does.
+
+    False: the document has all of them."""
+    plugins = doc["spec"].get("plugins") or {}
+    added = {plugin.name: [] for plugin, _ in opened if plugin.name not in plugins}
+    if added:
+        doc["spec"]["plugins"] = {**plugins, **added}
+    return bool(added)

@@ -42,6 +42,8 @@ class Findings:
     def shown(self, document: Document) -> list[Problem]:
         """At most MAX_PROBLEMS with their places, in the order of the file, errors before warnings where
         not all fit; the last one then says how many more there are."""
+        if not self.errors and not self.warnings and self.complete:
+            return []
         errors, warnings = document.locate(self.errors), document.locate(self.warnings)
         kept = [*errors, *warnings][:MAX_PROBLEMS]
         more = len(errors) + len(warnings) + self.warnings_left_out - len(kept)

@@ -21,9 +21,12 @@ _MUTABLE_TASK_FIELDS = ("replicas", "minAvailable")
 _SERVER_DEFAULTS = {"protocol": "TCP", "mode": "hard", "minPartitions": 0, "creationTimestamp": None}
 _AMOUNTS = frozenset({"limits", "requests", "overhead"})
 _AMOUNT_FIELDS = frozenset({"sizeLimit", "divisor"})
+#: Fields whose text can be an amount.
+_NOT_PLAIN_TEXT = _AMOUNTS | _AMOUNT_FIELDS
 _MUTABLE = "minAvailable, tasks[*].replicas, tasks[*].minAvailable, priorityClassName and suspend"
 _HINT = "delete the Job and create it again"
 _MAX_PROBLEMS = 20
+_MEANINGLESS: tuple[Any, ...] = ({}, [], "")
 
 
 def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
@@ -40,13 +43,17 @@ def frozen_spec(doc: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _canonical(value: Any, key: str, *, in_amounts: bool) -> Any:
-    """`in_amounts`: all numbers inside are amounts of a resource."""
+    """`in_amounts`: all numbers inside are amounts of a resource. One pass: what `_meaningful` leaves out is left out."""
     if isinstance(value, dict):
-        return {
-            name: _canonical(meant, name, in_amounts=in_amounts or name in _AMOUNTS)
-            for name, item in value.items()
-            if (meant := _meaningful(name, item)) is not None
-        }
+        form = {}
+        for name, item in value.items():
+            if item is None or (name in _SERVER_DEFAULTS and item == _SERVER_DEFAULTS[name]):
+                continue
+            if type(item) is not str or in_amounts or name in _NOT_PLAIN_TEXT:
+                item = _canonical(item, name, in_amounts=in_amounts or name in _AMOUNTS)
+            if item not in _MEANINGLESS:
+                form[name] = item
+        return form
     if isinstance(value, list):
         return [_canonical(item, "", in_amounts=in_amounts) for item in value]
     if in_amounts or key in _AMOUNT_FIELDS:
@@ -121,7 +128,7 @@ def _differences(old: Any, new: Any, where: Path) -> Iterator[Path]:
 
 def _meaningful(key: str, value: Any) -> Any:
     """The value, or None where it has no meaning of its own."""
-    if value in ({}, [], "") or (key in _SERVER_DEFAULTS and value == _SERVER_DEFAULTS[key]):
+    if value in _MEANINGLESS or (key in _SERVER_DEFAULTS and value == _SERVER_DEFAULTS[key]):
         return None
     if isinstance(value, dict) and all(_meaningful(inner, item) is None for inner, item in value.items()):
         return None

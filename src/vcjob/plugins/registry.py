@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 GROUP = "vcjob.plugins"
 Opened: TypeAlias = tuple[Plugin[Any], Any]
+_Named: TypeAlias = tuple[tuple[str, tuple[str, ...] | None], ...]
 
 BUILT_IN: dict[str, Plugin[Any]] = {
     plugin.name: plugin for plugin in (PytorchPlugin(), SvcPlugin(), EnvPlugin())
@@ -98,8 +99,20 @@ def check_plugins(job: Job) -> Iterator[Problem]:
 def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
     """Open the plugins that the Job names and those that they require.
 
-    A required plugin without arguments in the Job gets those of the plugin that requires it.
+    Built-in plugins with short arguments are opened once and remembered: a Job's plugins are opened several times,
+    and most Jobs have the same ones.
     """
+    named = tuple(job.spec.plugins.items())
+    length = 0
+    for name, arguments in named:
+        length += len(name) + sum(map(len, arguments or ())) if name in BUILT_IN else _MAX_CACHED_LENGTH
+    opened, problems = _opened(named) if length < _MAX_CACHED_LENGTH else _open_named(named)
+    return [*opened], [*problems]
+
+
+def _open_named(named: _Named) -> tuple[list[Opened], list[Problem]]:
+    """A required plugin without arguments in the Job gets those of the plugin that requires it."""
+    given = dict(named)
     opened: dict[str, Opened] = {}
     problems: dict[str, list[Problem]] = {}
     forced: dict[str, Sequence[str]] = {}
@@ -110,7 +123,7 @@ def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
             problem = problem_with(name)
             problems[name] = [problem] if problem else []
             return
-        options, found = _parsed(plugin, tuple(job.spec.plugins.get(name) or forced.get(name) or ()))
+        options, found = plugin.parse(tuple(given.get(name) or forced.get(name) or ()))
         problems[name] = [structs.replace(problem, where=(*WHERE, name, *problem.where)) for problem in found]
         opened[name] = (plugin, options)
         if has_errors(problems[name]):
@@ -123,26 +136,17 @@ def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
         for other, arguments in opens.items():
             if other not in forced:
                 forced[other] = arguments
-                if other not in opened or not job.spec.plugins.get(other):
+                if other not in opened or not given.get(other):
                     read(other)
 
-    for name in job.spec.plugins:
+    for name in given:
         if name not in forced:
             read(name)
     found = [problem for name in sorted(problems) for problem in problems[name]]
     return sorted(opened.values(), key=lambda pair: (pair[0].order, pair[0].name)), found
 
 
-def _parsed(plugin: Plugin[Any], arguments: tuple[str, ...]) -> tuple[Any, list[Problem]]:
-    """Parsed arguments are cached: a Job's plugins are opened several times, mostly with the same arguments."""
-    if plugin.name in BUILT_IN and sum(map(len, arguments)) < _MAX_CACHED_LENGTH:
-        return _parsed_once(plugin.name, arguments)
-    return plugin.parse(arguments)
-
-
-@lru_cache(maxsize=256)
-def _parsed_once(name: str, arguments: tuple[str, ...]) -> tuple[Any, list[Problem]]:
-    return BUILT_IN[name].parse(arguments)
+_opened = lru_cache(maxsize=256)(_open_named)
 
 
 class _NamesOnly(PodDraft):

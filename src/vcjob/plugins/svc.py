@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -113,7 +113,7 @@ class SvcPlugin(Plugin[SvcOptions]):
 def _host_references(job: Job) -> dict[str, dict[str, Any]]:
     """The entry of each host variable, which refers to its key in the ConfigMap."""
     left_out = oversized(job)
-    names = (name for task in job.tasks for name in (hosts_variable(task), number_variable(task)))
+    names = (name for found in _host_lists(job) for name in (found.hosts, found.number))
     return {
         name: {
             "name": name,
@@ -136,14 +136,38 @@ def number_variable(task: Task) -> str:
     return f"VC_{_underscored(task).upper()}_NUM"
 
 
+class _HostList(NamedTuple):
+    """The names under which the hosts of one task are published, and how long the list is."""
+
+    file: str
+    hosts: str
+    number: str
+    count: int
+    length: int
+
+
+@lru_cache(maxsize=4)  # the checks, the pods and the ConfigMap of a Job need it
+def _host_lists(job: Job) -> tuple[_HostList, ...]:
+    return tuple(
+        _HostList(
+            f"{_underscored(task)}.host",
+            hosts_variable(task),
+            number_variable(task),
+            host_count(task),
+            _joined_length(job, task),
+        )
+        for task in job.tasks
+    )
+
+
 def host_data(job: Job) -> dict[str, str]:
     """The data of the ConfigMap. Lists that are too long for a variable are left out if the data does not fit otherwise."""
     data: dict[str, str] = {}
-    for task in job.tasks:
+    for task, names in zip(job.tasks, _host_lists(job), strict=True):
         hosts = task_hosts(job, task)
-        data[f"{_underscored(task)}.host"] = "\n".join(hosts)
-        data[hosts_variable(task)] = ",".join(hosts)
-        data[number_variable(task)] = str(len(hosts))
+        data[names.file] = "\n".join(hosts)
+        data[names.hosts] = ",".join(hosts)
+        data[names.number] = str(names.count)
     if _full_size(job) > MAX_CONFIG_MAP:
         for name in oversized(job):
             del data[name]
@@ -155,35 +179,28 @@ def _data_size(job: Job) -> int:
     size = _full_size(job)
     if size > MAX_CONFIG_MAP:
         left_out = oversized(job)
-        for task in job.tasks:
-            if (name := hosts_variable(task)) in left_out:
-                size -= len(name) + _joined_length(job, task)
+        size -= sum(len(found.hosts) + found.length for found in _host_lists(job) if found.hosts in left_out)
     return size
 
 
 def _full_size(job: Job) -> int:
     return sum(
-        len(f"{_underscored(task)}.host")
-        + len(hosts_variable(task))
-        + len(number_variable(task))
-        + 2 * _joined_length(job, task)
-        + len(str(host_count(task)))
-        for task in job.tasks
+        len(found.file) + len(found.hosts) + len(found.number) + 2 * found.length + len(str(found.count))
+        for found in _host_lists(job)
     )
 
 
 def oversized(job: Job) -> set[str]:
     """The host variables that are too long for a program to start with."""
-    found: set[str] = set()
+    left_out: set[str] = set()
     total = 0
-    for task in job.tasks:
-        name = hosts_variable(task)
-        size = len(name) + 2 + _joined_length(job, task)
+    for found in _host_lists(job):
+        size = len(found.hosts) + 2 + found.length
         if size > MAX_VARIABLE or total + size > MAX_VARIABLES:
-            found.add(name)
+            left_out.add(found.hosts)
         else:
             total += size
-    return found
+    return left_out
 
 
 def _joined_length(job: Job, task: Task) -> int:
@@ -201,7 +218,7 @@ def _underscored(task: Task) -> str:
 
 def _warn_about_oversized(job: Job) -> Iterator[Problem]:
     left_out = oversized(job)
-    for number, task in enumerate(job.tasks):
+    for number, task in enumerate(job.tasks if left_out else ()):
         name = hosts_variable(task)
         if name not in left_out:
             continue

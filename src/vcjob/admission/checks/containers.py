@@ -33,9 +33,12 @@ def check(container: dict[str, Any], volumes: Collection[str], where: Path) -> I
 
 
 def _mounts(container: dict[str, Any], volumes: Collection[str], where: Path) -> Iterator[Problem]:
+    mounts = container.get("volumeMounts")
+    if not mounts:
+        return
     paths: set[str] = set()
     known = Vocabulary(volumes)
-    for number, mount in enumerate(container.get("volumeMounts") or []):
+    for number, mount in enumerate(mounts):
         place = (*where, "volumeMounts", number)
         name, path = mount.get("name"), mount.get("mountPath")
         if name is not None and name not in volumes:
