@@ -58,7 +58,7 @@ def open_forced_plugins(doc: dict[str, Any], opened: Iterable[tuple[Any, Any]]) 
 
     False: the document has all of them."""
     plugins = doc["spec"].get("plugins") or {}
-    added = {plugin.name: [] for plugin, _ in opened if plugin.name not in plugins}
+    added: dict[str, list[str]] = {plugin.name: [] for plugin, _ in opened if plugin.name not in plugins}
     if added:
         doc["spec"]["plugins"] = {**plugins, **added}
     return bool(added)

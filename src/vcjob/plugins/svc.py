@@ -142,7 +142,7 @@ class _HostList(NamedTuple):
     file: str
     hosts: str
     number: str
-    count: int
+    total: int
     length: int
 
 
@@ -167,7 +167,7 @@ def host_data(job: Job) -> dict[str, str]:
         hosts = task_hosts(job, task)
         data[names.file] = "\n".join(hosts)
         data[names.hosts] = ",".join(hosts)
-        data[names.number] = str(names.count)
+        data[names.number] = str(names.total)
     if _full_size(job) > MAX_CONFIG_MAP:
         for name in oversized(job):
             del data[name]
@@ -185,7 +185,7 @@ def _data_size(job: Job) -> int:
 
 def _full_size(job: Job) -> int:
     return sum(
-        len(found.file) + len(found.hosts) + len(found.number) + 2 * found.length + len(str(found.count))
+        len(found.file) + len(found.hosts) + len(found.number) + 2 * found.length + len(str(found.total))
         for found in _host_lists(job)
     )
 

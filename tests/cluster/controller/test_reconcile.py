@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.cluster.controller.harness import Harness, _read, refusing
+from tests.cluster.controller.harness import KEY, Harness, _read, refusing
 from tests.cluster.controller.jobs import job, task
 from vcjob.cluster.controller.telemetry import Silent
 from vcjob.cluster.resources import PARTIAL_SERVICES
@@ -31,6 +32,77 @@ async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by
     await harness.reconcile()
     newest = harness.api.objects["services", "j"]["metadata"]["resourceVersion"]
     assert harness.state.objects.owned["Service", "j"].metadata.resource_version == newest
+
+
+def _show_before_the_answer(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, first: Callable[[str], None] = lambda plural: None
+) -> None:
+    """Let the watch show everything, after `first(plural)`, before a create or a patch returns."""
+    for verb in ("create", "patch"):
+        request = getattr(harness.api, verb)
+
+        async def answer(
+            resource: Any, *args: Any, request: Callable[..., Any] = request, **options: Any
+        ) -> Any:
+            made = await request(resource, *args, **options)
+            first(resource.plural)
+            harness.relist()
+            return made
+
+        monkeypatch.setattr(harness.api, verb, answer)
+
+
+async def test_own_writes_that_the_watch_shows_before_their_answers_cause_no_reconcile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = Harness(job("j", task("a", 2, after=None), plugins={"svc": []}))
+    _show_before_the_answer(harness, monkeypatch)
+    harness.queue.soon = False
+    await harness.reconciler.reconcile(KEY)
+    assert harness.pods() == ["j-a-0", "j-a-1"]
+    assert not harness.queue.soon
+    for name in harness.pods():
+        harness.show(name, "Running")
+    harness.queue.soon = False
+    await harness.reconciler.reconcile(KEY)
+    assert harness.stored["state"]["phase"] == "Running"
+    assert not harness.queue.soon
+
+
+async def test_a_change_of_an_object_before_the_answer_to_its_creation_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = Harness(job("j", task("a", 1), plugins={"svc": []}))
+
+    def change(plural: str) -> None:
+        if plural == "services" and not changed:
+            made = harness.api.objects["services", "j"]
+            changed.append(harness.api.put("services", {**made, "spec": {"selector": {"other": "pods"}}}))
+
+    changed: list[Any] = []
+    _show_before_the_answer(harness, monkeypatch, change)
+    await harness.reconcile()
+    assert changed
+    assert "other" not in harness.api.objects["services", "j"]["spec"]["selector"]
+
+
+async def test_a_change_of_the_job_before_the_answer_to_a_status_write_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = Harness(job("j", task("a", 1, after=None), plugins={}))
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    suspended: list[str] = []
+
+    def suspend(plural: str) -> None:
+        if plural == "jobs" and not suspended:
+            suspended.append("once")
+            harness.change(job("j", task("a", 1, after=None), plugins={}, suspend=True))
+
+    _show_before_the_answer(harness, monkeypatch, suspend)
+    await harness.reconcile()
+    assert suspended
+    assert harness.stored["state"]["phase"] == "Aborting"
 
 
 async def test_a_rejected_job_is_written_once_and_never_run() -> None:

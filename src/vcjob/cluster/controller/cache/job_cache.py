@@ -16,6 +16,7 @@ import msgspec
 
 from vcjob.cluster.controller.cache.command_tracker import UnmatchedCommands, is_for
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
+from vcjob.cluster.controller.cache.object_tracker import content_of
 from vcjob.cluster.controller.cache.pod_facts import fact_of
 from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS, PodChange
 from vcjob.cluster.resources import (
@@ -24,7 +25,6 @@ from vcjob.cluster.resources import (
     PartialJob,
     PartialOwned,
     PartialPod,
-    PartialSpecced,
     controller_of,
 )
 from vcjob.kube.api.objects import Key
@@ -84,11 +84,21 @@ class JobCache:
     def job_changed(self, resource: PartialJob) -> None:
         meta = resource.metadata
         state = self._get_or_add((meta.namespace, meta.uid), meta.name)
+        if state.writing:
+            state.reported = resource  # most likely what we are writing
+            return
         if state.update(resource):
             self._by_name[meta.namespace, meta.name] = state
             self._wake(state.key, 0.0)
             for command in self.unmatched.take(resource):
                 state.commands.add(command)
+
+    def status_written(self, state: JobState) -> None:
+        """The answer to a write of the Job's status is known: take in what the watch has shown meanwhile."""
+        state.writing, reported = False, state.reported
+        state.reported = None
+        if reported is not None:
+            self.job_changed(reported)
 
     def job_gone(self, resource: PartialJob) -> None:
         meta = resource.metadata
@@ -99,7 +109,7 @@ class JobCache:
         if state is not None:
             if self._by_name.get((meta.namespace, meta.name)) is state:
                 del self._by_name[meta.namespace, meta.name]
-            state.resource = None
+            state.resource = state.reported = None
             state.release()
             for command in list(state.commands):
                 state.commands.remove(command.metadata.uid)
@@ -171,7 +181,10 @@ class JobCache:
         known = state.objects.owned.get(key)
         if not state.objects.update(key, found):
             return
-        changed = known is None or _content(known) != _content(found)
+        if known is None:
+            changed = key not in state.objects.creating
+        else:
+            changed = content_of(known) != content_of(found)
         if changed:
             state.objects.mark_dirty(key)
         if _group_phase(known) != _group_phase(found):
@@ -256,13 +269,6 @@ def _is_unrecorded(state: JobState, last: PodFact) -> bool:
         return True
     memory = state.status.memory(last.task)
     return memory.attempts.of(last.index) == last.attempt and last.index not in memory.seen
-
-
-def _content(found: PartialOwned) -> bytes:
-    """What we would restore. For an object known by its metadata alone, any new version can be a new content."""
-    return (
-        bytes(found.spec) if isinstance(found, PartialSpecced) else found.metadata.resource_version.encode()
-    )
 
 
 def _group_phase(found: PartialOwned | None) -> str:

@@ -64,7 +64,8 @@ class JobState:
     __slots__ = (
         "admitted_generation", "chosen_gang", "commands", "deferred", "deleted", "idle_generation", "job", "key", "log_tails", "name",
         "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "pods", "recent_events",
-        "recovered", "resource", "retry", "saved", "start_measured", "status", "uid", "unsaved", "version",
+        "recovered", "reported", "resource", "retry", "saved", "start_measured", "status", "uid", "unsaved", "version",
+        "writing",
     )  # fmt: skip
 
     def __init__(self, key: QueueKey, name: str, schedulers_seen_at: dict[str, float] | None = None) -> None:
@@ -87,6 +88,9 @@ class JobState:
         self.saved: Status | None = None
         #: Set while the decided status differs from the written one in counters alone.
         self.unsaved: UnsavedCounters | None = None
+        #: A status write has no answer yet; what the watch shows of the Job meanwhile is kept until then.
+        self.writing = False
+        self.reported: PartialJob | None = None
         #: Whether the unwritten actions of a previous leader were taken into account.
         self.recovered = False
         #: Whether the time to its first pods was reported.
@@ -146,7 +150,8 @@ class JobState:
 
     def lose(self) -> None:
         """The server does not know the Job. If that was a mistake, the next report of the Job restores it."""
-        self.resource, self.version = None, 0
+        self.resource = self.reported = None
+        self.version = 0
 
     def status_written(self, resource: PartialJob, status: Status) -> None:
         """Our write of the status came back. The watch can be faster, and what it showed can be newer."""

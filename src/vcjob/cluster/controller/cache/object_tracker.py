@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from vcjob.cluster.resources import PartialGroup, PartialOwned
+from vcjob.cluster.resources import PartialGroup, PartialOwned, PartialSpecced
 from vcjob.kube.api.objects import version_number
 
 ObjectKey: TypeAlias = tuple[str, str]  # kind, name
@@ -16,10 +16,12 @@ _CREATED_BEFORE_PODS = frozenset({"ConfigMap", "Service", "NetworkPolicy", "PodG
 class ObjectTracker:
     """The objects of one Job as last seen or written. The informers' handlers and `OwnedObjects` write here."""
 
-    __slots__ = ("dirty", "grouped_tasks", "owned", "verified")
+    __slots__ = ("creating", "dirty", "grouped_tasks", "owned", "verified")
 
     def __init__(self) -> None:
         self.owned: dict[ObjectKey, PartialOwned] = {}
+        #: Objects whose creation has no answer yet. The watch may show them first, and that is no change.
+        self.creating: set[ObjectKey] = set()
         #: ConfigMaps whose content was compared, with the version that was compared.
         self.verified: dict[str, str] = {}
         #: Objects to check; "all" after a change of the Job.
@@ -57,6 +59,13 @@ class ObjectTracker:
     def mark_dirty(self, key: ObjectKey) -> None:
         if self.dirty != "all":
             self.dirty.add(key)
+
+
+def content_of(found: PartialOwned) -> bytes:
+    """What we would restore. For an object known by its metadata alone, any new version can be a new content."""
+    return (
+        bytes(found.spec) if isinstance(found, PartialSpecced) else found.metadata.resource_version.encode()
+    )
 
 
 def version_of(found: PartialOwned) -> int:

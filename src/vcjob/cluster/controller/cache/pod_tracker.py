@@ -39,6 +39,7 @@ class PodTracker:
     __slots__ = (
         "_observed",
         "causes",
+        "creating",
         "departed",
         "failing",
         "half_deleted",
@@ -53,7 +54,9 @@ class PodTracker:
         #: Pods that we created and the informer has not shown yet (names by uid), and the highest version among them.
         self.unseen: dict[str, str] = {}
         self.unseen_version = 0
-        #: Pods (task, index, attempt) whose creation was requested without an answer.
+        #: Pods (task, index, attempt) whose creation has no answer yet. The watch may show them first.
+        self.creating: set[tuple[str, int, int]] = set()
+        #: Pods (task, index, attempt) whose creation was requested and never answered.
         self.uncertain: set[tuple[str, int, int]] = set()
         #: Pods (uids) that are gone, but whose end is not in the written status yet.
         self.departed: list[str] = []
@@ -69,6 +72,8 @@ class PodTracker:
             return PodChange.UNIDENTIFIED
         changed = self._observed.put(fact)
         new_cause = self.causes.put(pod)
+        if changed and fact.phase == "Pending" and (fact.task, fact.index, fact.attempt) in self.creating:
+            return PodChange.FACT if fact.terminating else PodChange.NOTHING
         return PodChange.FACT if changed else PodChange.CAUSE if new_cause else PodChange.NOTHING
 
     def record_half_deleted(self, pod: PartialPod) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState
-from vcjob.cluster.controller.cache.object_tracker import ObjectKey
+from vcjob.cluster.controller.cache.object_tracker import ObjectKey, content_of, version_of
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
 from vcjob.cluster.controller.objects.merge_patch import owned_patch
 from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
@@ -148,6 +148,7 @@ class OwnedObjects:
         kind, name = key
         mine: PartialOwned | None = state.objects.owned.get(key)
         if mine is None:
+            state.objects.creating.add(key)
             try:
                 created = await self._client.create(resource, wanted, state.namespace)
             except AlreadyExists:
@@ -161,9 +162,13 @@ class OwnedObjects:
                     return self._name_conflict(state, wanted, existing)
                 mine = existing
             else:
-                state.objects.update(key, created)
-                state.objects.verified[name] = _verified_version(state, created)
-                return None
+                mine = state.objects.owned.get(key)
+                if mine is None or not _changed_since(mine, created):
+                    state.objects.update(key, created)
+                    state.objects.verified[name] = _verified_version(state, created)
+                    return None
+            finally:
+                state.objects.creating.discard(key)
         if mine.metadata.deletion_timestamp:
             self._jobs.wait_for_name(state, kind, name)
             return Blocked(
@@ -202,6 +207,11 @@ class OwnedObjects:
             return None  # the existing one serves the purpose
         self._jobs.wait_for_name(state, kind, name)
         return name_conflict(found.metadata.owner_references, state, f"{kind} {name}")
+
+
+def _changed_since(seen: PartialOwned, created: PartialOwned) -> bool:
+    """Whether the watch has shown a change of the object before the answer to its creation."""
+    return version_of(seen) > version_of(created) and content_of(seen) != content_of(created)
 
 
 def _verified_version(state: JobState, found: PartialOwned) -> str:

@@ -81,6 +81,8 @@ class PodControl:
         def warn(message: str) -> None:  # pod security in warn mode, a variable given twice
             self._events.emit(state, "Warning", reasons.POD_WARNING, f"pods of task {step.task}: {message}")
 
+        creating = (step.task, index, step.attempt)
+        state.pods.creating.add(creating)
         try:
             pod = await self._client.create(PARTIAL_PODS, body, state.namespace, on_warning=warn)
         except AlreadyExists:
@@ -89,8 +91,10 @@ class PodControl:
             if isinstance(error, ApiError) and is_refusal(error):
                 return refusal(error, f"pod {step.task}-{index}")
             if error.may_have_applied:
-                state.pods.uncertain.add((step.task, index, step.attempt))
+                state.pods.uncertain.add(creating)
             raise
+        finally:
+            state.pods.creating.discard(creating)
         known = state.observed.pod(step.task, index, step.attempt)
         if known is not None and known.uid == pod.metadata.uid:
             return None  # the watch was faster, and knows more

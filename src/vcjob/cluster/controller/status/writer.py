@@ -109,6 +109,7 @@ class StatusWriter:
             state.unsaved = None
             return
         guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        state.writing = True
         try:
             resource = await self._client.patch(
                 PARTIAL_JOBS,
@@ -117,13 +118,15 @@ class StatusWriter:
                 meta.namespace,
                 subresource="status",
             )
+            state.status_written(resource, status)
         except NotFound as error:
             state.lose()
             raise Outdated from error
         except Conflict as error:
             await self._read_again(state)
             raise Outdated from error
-        state.status_written(resource, status)
+        finally:
+            self._jobs.status_written(state)
 
     async def _read_again(self, state: JobState) -> None:
         """Read the Job from the server. It can be older than what we know (a restored backup), unless the watch
