@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -132,6 +133,17 @@ def nothing_runs_on(own_home: None) -> Iterator[None]:
             with suppress(UserError):  # it has ended, and its supervisor is about to
                 handle.stop(now=True)
             handle.wait(PATIENCE)
+
+
+@pytest.fixture
+def another_user() -> int:
+    """The uid of a user whom this process may become. Root may not where its container has dropped CAP_SETUID."""
+    nobody = 65534
+    try:
+        subprocess.run(["true"], user=nobody, check=True)
+    except PermissionError:
+        pytest.skip("becoming another user needs root with CAP_SETUID")
+    return nobody
 
 
 @pytest.fixture

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from vcjob.local.pod.launch import LaunchRequest, PlainLauncher, StartFailure
-
-NOBODY = 65534
 
 
 def _failure(command: str, path: str, user: int | None = None) -> str:
@@ -32,13 +28,11 @@ def _failure(command: str, path: str, user: int | None = None) -> str:
 
 
 def test_a_command_that_does_not_exist_is_not_found_even_if_a_folder_on_the_path_may_not_be_read(
-    tmp_path: Path,
+    tmp_path: Path, another_user: int
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to become another user")
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
-    failure = _failure("no-such-command", f"{private}:/usr/bin", NOBODY)
+    failure = _failure("no-such-command", f"{private}:/usr/bin", another_user)
     assert failure == "command 'no-such-command': not found on this machine"
 
 

@@ -145,8 +145,9 @@ def test_only_the_owner_can_reach_it(start: Start, folder: str) -> None:
     assert stat.S_IMODE(os.stat(os.path.join(folder, f"{info.key}.json")).st_mode) == 0o600
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
-def test_another_user_is_turned_away_even_where_the_folder_lets_him_in(start: Start, folder: str) -> None:
+def test_another_user_is_turned_away_even_where_the_folder_lets_him_in(
+    start: Start, folder: str, another_user: int
+) -> None:
     info = start()
     path = os.path.join(folder, f"{info.key}.sock")
     for parent in [Path(path), *Path(path).parents]:
@@ -154,8 +155,8 @@ def test_another_user_is_turned_away_even_where_the_folder_lets_him_in(start: St
             parent.chmod(0o777)
     pid = os.fork()
     if pid == 0:
-        os.setuid(65534)
         try:
+            os.setuid(another_user)
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(path)
                 os._exit(0 if connection.recv(100) == b"" else 1)
