@@ -220,13 +220,11 @@ class Handle(ABC):
     ) -> Iterator[LogLine]:
         """The lines of all ranks, in the order in which they were written. `since` is in epoch seconds."""
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
-        check_choice(self, chosen, follow=follow)
-        for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
+        for step in self._log_steps(chosen, follow=follow, since=since, tail=tail):
             if isinstance(step, float):
                 time.sleep(step)
-                continue
-            for chunk in step:
-                yield from lines_of(chunk)
+            else:
+                yield step
 
     async def logs_async(
         self,
@@ -244,14 +242,23 @@ class Handle(ABC):
         import asyncio
 
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
+        for step in self._log_steps(chosen, follow=follow, since=since, tail=tail):
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+            else:
+                yield step
+
+    def _log_steps(
+        self, chosen: LogFilter, *, follow: bool, since: float | None, tail: int | None
+    ) -> Iterator[float | LogLine]:
+        """Lines, and numbers of seconds to wait before the next one."""
         check_choice(self, chosen, follow=follow)
         for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
             if isinstance(step, float):
-                await asyncio.sleep(step)
-                continue
-            for chunk in step:
-                for line in lines_of(chunk):
-                    yield line
+                yield step
+            else:
+                for chunk in step:
+                    yield from lines_of(chunk)
 
     @abstractmethod
     def log_chunks(

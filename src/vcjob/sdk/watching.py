@@ -16,7 +16,7 @@ from vcjob.errors import WaitTimeout
 from vcjob.lifecycle.status import Phase
 from vcjob.sdk.handle import Handle
 
-#: Every look at a cluster is a request; this machine's store is only read.
+#: Every poll of a cluster is a request; this machine's store is only read.
 _PAUSE = {"local": 0.2, "cluster": 2.0}
 _SHOWN_PODS = 64
 

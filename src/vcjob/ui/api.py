@@ -32,6 +32,24 @@ ACTIONS = frozenset({"suspend", "resume", "restart", "complete", "stop", "delete
 MAX_BODY = 3 * 1024 * 1024
 MAX_TAIL = 20_000
 THREADS = 16
+_JOB = "/api/jobs/{namespace}/{name}"
+#: Method, path and the method of `Api` that answers. Whatever acts is a POST, which a read-only server rejects.
+ROUTES = (
+    ("GET", "/api/info", "info"),
+    ("GET", "/api/jobs", "list"),
+    ("GET", "/api/stream", "list_stream"),
+    ("GET", _JOB, "job"),
+    ("GET", f"{_JOB}/stream", "job_stream"),
+    ("GET", f"{_JOB}/manifest/{{form}}", "manifest"),
+    ("GET", f"{_JOB}/differences", "differences"),
+    ("GET", "/api/denied/{namespace}", "denied"),
+    ("GET", f"{_JOB}/logs", "logs"),
+    ("GET", f"{_JOB}/logs.txt", "download"),
+    ("POST", f"{_JOB}/actions/{{action}}", "act"),
+    ("POST", f"{_JOB}/stacks", "stacks"),
+    ("POST", "/api/validate", "validate"),
+    ("POST", "/api/run", "run"),
+)
 
 
 class _Text(msgspec.Struct):
@@ -49,23 +67,7 @@ class Api:
         self.streams = Streams()
 
     def routes(self) -> list[web.RouteDef]:
-        job = "/api/jobs/{namespace}/{name}"
-        return [
-            web.get("/api/info", self.info),
-            web.get("/api/jobs", self.list),
-            web.get("/api/stream", self.list_stream),
-            web.get(job, self.job),
-            web.get(f"{job}/stream", self.job_stream),
-            web.get(f"{job}/manifest/{{form}}", self.manifest),
-            web.get(f"{job}/differences", self.differences),
-            web.get("/api/denied/{namespace}", self.denied),
-            web.get(f"{job}/logs", self.logs),
-            web.get(f"{job}/logs.txt", self.download),
-            web.post(f"{job}/actions/{{action}}", self.act),
-            web.post(f"{job}/stacks", self.stacks),
-            web.post("/api/validate", self.validate),
-            web.post("/api/run", self.run),
-        ]
+        return [web.RouteDef(method, path, getattr(self, name), {}) for method, path, name in ROUTES]
 
     async def close(self, _: web.Application) -> None:
         self.end()

@@ -35,7 +35,7 @@ class History:
         """Read what rank 0 has printed since the last call; `ranks` are those of the pods that exist."""
         if self._steps is None and not self._ended:
             if 0 not in ranks and job.replicas != 1:
-                return  # no pod speaks for the job
+                return  # there is no rank 0, and of several pods none stands for the job
             chosen = LogFilter(ranks=(0,)) if 0 in ranks else LogFilter()
             self._steps = job.log_chunks(chosen, follow=True, tail=_TAIL, timestamps=True)
         for _ in range(_PIECES):

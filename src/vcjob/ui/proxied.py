@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from vcjob.sdk.backend import Backend
-from vcjob.ui.api import Api
+from vcjob.ui.api import ROUTES, Api
 from vcjob.ui.security import Guard, Handler
 
 SECRET_HEADER = "X-Vcjob-Proxy-Secret"  # noqa: S105 - the name of a header
@@ -102,11 +102,7 @@ class UserApis:
         self._users: OrderedDict[Identity, tuple[Api, UserBackend]] = OrderedDict()
 
     def routes(self) -> list[web.RouteDef]:
-        template = Api.__new__(Api)  # only the names of its methods are used
-        return [
-            web.RouteDef(route.method, route.path, self._dispatch(route.handler.__name__), {})
-            for route in template.routes()
-        ]
+        return [web.RouteDef(method, path, self._dispatch(name), {}) for method, path, name in ROUTES]
 
     def _dispatch(self, name: str) -> Handler:
         async def dispatched(request: web.Request) -> web.StreamResponse:

@@ -24,6 +24,8 @@ from vcjob.wellknown.annotations import PROGRESS
 
 #: Seconds between two writes, and for how long a written progress is shown.
 WRITE_SECONDS, SHOWN_SECONDS = 10.0, 120.0
+#: The clock of whoever wrote it may be ahead of ours by this much.
+CLOCK_SKEW_SECONDS = 60.0
 _LINES = 200
 
 
@@ -88,6 +90,6 @@ def written_progress(job: dict[str, Any], now: float) -> Progress | None:
         written = _WRITTEN.decode(text)
     except msgspec.MsgspecError:
         return None
-    if not 0 <= now - written.at + 60 <= SHOWN_SECONDS + 60:
+    if not -CLOCK_SKEW_SECONDS <= now - written.at <= SHOWN_SECONDS:
         return None
     return Progress(**{name: getattr(written, name) for name in Progress.__struct_fields__})
