@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.local.conftest import job, task
 from vcjob.diagnosis.finding import Finding, Ranks
+from vcjob.diagnosis.observation import Observation, RankState
 from vcjob.errors import UserError
 from vcjob.lifecycle.status import Phase, State, Status
-from vcjob.local.run.hang_settings import hang_seconds
+from vcjob.local.run.hang_settings import first_check, hang_seconds
 from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor import hang_watch
-from vcjob.local.supervisor.hang_watch import HangMonitor
+from vcjob.local.supervisor.hang_watch import HangMonitor, HangWatch
 from vcjob.report.podstate import Phase as PodPhase
 from vcjob.report.podstate import PodState
 from vcjob.sdk.running import run
@@ -96,3 +99,37 @@ def test_the_patience_and_the_detection_can_be_set(env: dict[str, str], seconds:
 def test_a_patience_that_is_no_number_of_seconds_is_rejected_before_the_job_starts(value: str) -> None:
     with pytest.raises(UserError, match="VCJOB_HANG_AFTER"):
         run(job(task("a", "true")), env={"VCJOB_HANG_AFTER": value, "PATH": ""})
+
+
+@pytest.mark.parametrize(("seconds", "first"), [(20.0, 5.0), (60.0, 15.0), (1.0, 2.0)])
+def test_the_first_check_leaves_the_cores_to_the_ranks_while_they_start(seconds: float, first: float) -> None:
+    assert first_check(seconds) == first
+
+
+def test_a_supervisor_loads_the_diagnosis_only_with_its_first_check() -> None:
+    program = (
+        "import sys, vcjob.local.supervisor.supervisor as s; print('vcjob.diagnosis.diagnose' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("states", "reads"),
+    [
+        ([RankState(0), RankState(1)], 0),
+        ([RankState(0, groups={"0": (0, 1)}, idle_since=1.0), RankState(1)], 0),
+        ([RankState(0, groups={"0": (0, 1)}), RankState(1, idle_since=1.0)], 1),
+    ],
+    ids=["all-work", "the-idle-rank-has-joined", "the-idle-rank-has-not-joined"],
+)
+def test_connections_are_read_only_while_a_rank_that_has_joined_no_group_is_idle(
+    states: list[RankState], reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Observation] = []
+    observation = Observation("train", "local", "Running")
+    monkeypatch.setattr(hang_watch, "observe_running", lambda *_: observation)
+    monkeypatch.setattr(hang_watch, "add_connections", lambda observed, *_: read.append(observed))
+    monkeypatch.setattr(HangWatch, "_states", lambda *_: states)
+    HangWatch(RunDir(str(tmp_path)), 20.0).check(RUNNING, [pod()])
+    assert len(read) == reads

@@ -70,7 +70,7 @@ def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
         read = own if each == pid else read_process(each)
         if read is None:
             continue
-        states.add(_state(each))
+        states.add(read.state)
         cpu += read.cpu
         children += read.cpu if each != pid else 0
         pages += read.pages
@@ -85,13 +85,9 @@ def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
         moved_bytes=moved,
         pages=pages,
         printed=printed,
-        paused=_state(pid) in _PAUSED,
+        paused=own.state in _PAUSED,
         runnable=not states.isdisjoint(_RUNNABLE),
     )
-
-
-def _state(pid: int) -> str:
-    return _field(f"/proc/{pid}/status", "State:")[:1]
 
 
 def _wakeups(pid: int) -> int:
@@ -101,21 +97,22 @@ def _wakeups(pid: int) -> int:
         return 0
     total = 0
     for each in threads:
-        status = f"/proc/{pid}/task/{each}/status"
-        if not _field(status, "Name:").startswith(_OF_TORCH):
-            value = _field(status, "voluntary_ctxt_switches:")
-            total += int(value) if value.isdigit() else 0
+        fields = _fields(f"/proc/{pid}/task/{each}/status")
+        if not fields.get("Name", "").startswith(_OF_TORCH):
+            total += int(fields.get("voluntary_ctxt_switches", 0))
     return total
 
 
 def _moved_bytes(pid: int) -> int:
-    values = [_field(f"/proc/{pid}/io", name) for name in ("rchar:", "wchar:")]
-    return sum(int(value) for value in values if value.isdigit())
+    fields = _fields(f"/proc/{pid}/io")
+    return int(fields.get("rchar", 0)) + int(fields.get("wchar", 0))
 
 
-def _field(path: str, name: str) -> str:
+def _fields(path: str) -> dict[str, str]:
+    """The lines `Name: value` of a file in /proc; empty where the process has ended."""
     try:
-        with open(path) as file:
-            return next((line[len(name) :].strip() for line in file if line.startswith(name)), "")
+        with open(path, errors="replace") as file:
+            lines = file.read().split("\n")
     except OSError:
-        return ""
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}

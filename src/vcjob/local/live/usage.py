@@ -22,12 +22,16 @@ _DELAYS = "/proc/sys/kernel/task_delayacct"
 
 
 class ProcessSample(NamedTuple):
-    """One process: CPU time and time spent waiting for block devices in ticks, resident memory in pages."""
+    """One process: CPU time and time spent waiting for block devices in ticks, resident memory in pages.
+
+    `state` is the kernel's letter: R for running, S for sleeping, T for stopped.
+    """
 
     started: int
     cpu: int
     io_wait: int
     pages: int
+    state: str = "S"
 
 
 Sample = Mapping[int, ProcessSample]
@@ -106,7 +110,8 @@ def read_process(pid: int) -> ProcessSample | None:
     ].split()  # from the third field on; the second may hold spaces and brackets
     if fields[0] == "Z":
         return None
-    return ProcessSample(int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[39]), int(fields[21]))
+    cpu = int(fields[11]) + int(fields[12])
+    return ProcessSample(int(fields[19]), cpu, int(fields[39]), int(fields[21]), fields[0])
 
 
 def _counts_delays() -> bool:

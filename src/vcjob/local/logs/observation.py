@@ -1,7 +1,7 @@
 """`collect()`: an `Observation` of a run on this machine.
 
-Called by the SDK's local handle; the supervisor's watch for hangs calls `observe_running`. They read the run folder
-and, while the job runs, the sockets of its ranks, and change nothing. What cannot be read is left out.
+Called by the SDK's local handle; the supervisor's watch for hangs calls `observe_running` and `add_connections`. They
+read the run folder and the sockets of the ranks, and change nothing. What cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -46,12 +46,9 @@ def collect(run: RunDir, status: Status, pods: list[PodState]) -> Observation:
 
 
 def observe_running(run: RunDir, status: Status, pods: list[PodState], now: float) -> Observation:
-    """The pods of a run and, while it runs, who is connected to the master."""
+    """The Job and the pods of a run."""
     observation = observe("local", run.job(), status, pods, now)
     observation.created_at = run.created() / 1e9
-    port = status.resources.get("vcjob.io/master-port", "")
-    if port.isdigit() and not status.over:
-        _add_connections(observation, {pod.name: pod for pod in newest_attempts(pods)}, int(port))
     return observation
 
 
@@ -70,12 +67,17 @@ def _add_output(run: RunDir, pod: PodObservation, state: PodState) -> None:
         pod.stdout, pod.error_at = read_tail(f"{base}.out", TAIL_LINES)
 
 
-def _add_connections(observation: Observation, states: dict[str, PodState], port: int) -> None:
-    """Who listens on the master's port, and which ranks are connected to it."""
-    sockets = connections.sockets_of(port)
+def add_connections(observation: Observation, status: Status, pods: Iterable[PodState]) -> None:
+    """Add who listens on the master's port, and which ranks are connected to it.
+
+    The kernel searches its whole table of connections for this, which takes milliseconds: call it only when it matters.
+    """
+    port = status.resources.get("vcjob.io/master-port", "")
+    sockets = connections.sockets_of(int(port)) if port.isdigit() else None
     if sockets is None:
         return
-    observation.master_port = port
+    states = {pod.name: pod for pod in pods}
+    observation.master_port = int(port)
     observation.master_listens = bool(sockets.listening)
     for pod in observation.pods:
         if pod.rank is not None and pod.running and pod.pod in states:

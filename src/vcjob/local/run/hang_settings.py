@@ -12,6 +12,7 @@ from vcjob.wellknown.environment import HANG_AFTER, HANG_DETECTION
 
 DEFAULT_SECONDS = 20.0
 _SHORTEST = 0.5
+_FIRST_CHECK = 2.0
 
 
 def hang_seconds(env: Mapping[str, str]) -> float | None:
@@ -26,3 +27,8 @@ def hang_seconds(env: Mapping[str, str]) -> float | None:
             f"{HANG_AFTER} is {text!r}, which is no number of seconds", hint=f"for example {HANG_AFTER}=60"
         )
     return None if env.get(HANG_DETECTION) == "off" else seconds
+
+
+def first_check(seconds: float) -> float:
+    """When a supervisor begins to check its ranks, in seconds: they have the cores to themselves while they import torch."""
+    return max(_FIRST_CHECK, seconds / 4)

@@ -1,8 +1,9 @@
 """The watch for ranks that wait for each other, in the supervisor.
 
-Each check reads the reports of the ranks' agents, what their processes do and who is connected to the master's port, and
-applies the rules of the diagnosis. What one look cannot show is kept here: since when a process has done nothing. After
-a pause of this process (a suspended machine) everything is counted from then on.
+Each check reads the reports of the ranks' agents and what their processes do, and applies the rules of the diagnosis.
+It reads who is connected to the master's port only while a rank that has joined no group is idle. What a single check
+cannot show is kept here: since when a process has done nothing. After a pause of this process (a suspended machine)
+everything is counted from then on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from vcjob.lifecycle.observed import Hang
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.live.activity import ActivitySample, sample
 from vcjob.local.live.rank_process import main_container
-from vcjob.local.logs.observation import observe_running
+from vcjob.local.logs.observation import add_connections, observe_running
 from vcjob.local.logs.rank_reports import RankReport, read_reports
 from vcjob.local.run.hang_settings import DEFAULT_SECONDS, hang_seconds
 from vcjob.local.run.run_dir import RunDir
@@ -115,6 +116,8 @@ class HangWatch:
             (state for pod in pods for state in self._states(pod, now)), key=lambda state: state.rank
         )
         self._add_stacks(observation.rank_states, now)
+        if any(state.idle_since is not None and not state.groups for state in observation.rank_states):
+            add_connections(observation, status, pods)
         return diagnose(observation, LIVE_RULES)
 
     def _add_stacks(self, states: Sequence[RankState], now: float) -> None:

@@ -28,6 +28,7 @@ from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.prepare import Preparer
+from vcjob.local.run.hang_settings import first_check, hang_seconds
 from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, RunDir
 from vcjob.local.supervisor import host_setup
 from vcjob.local.supervisor.gpu_allocator import GpuAllocator
@@ -47,7 +48,6 @@ _POLL_COMMANDS = 1.0
 _RETRY_STORE = 1.0
 _RETRY_PODS = 1.0
 _WRITE_PODS = 0.1
-_FIRST_HANG_CHECK = 2.0
 _SIGNAL = "signal"  # the uid of a request that came as a signal and could not be written
 
 
@@ -115,8 +115,9 @@ class Supervisor:
             self.loop.on_readable(self._wake_fd, self._on_wake)
         self._poll_commands()
         self._check_log_size()
-        if "pytorch" in self.job.spec.plugins:
-            self.loop.after(_FIRST_HANG_CHECK, self._watch_for_hangs)
+        hang_after = hang_seconds(self.run.config().env)
+        if "pytorch" in self.job.spec.plugins and hang_after is not None:
+            self.loop.after(first_check(hang_after), self._watch_for_hangs)
         self._decide_soon()
         self.loop.run()
         self._limits.remove()
