@@ -1,11 +1,15 @@
 """What the diagnosis costs: a job with and without hang detection, and `vcjob why` on a failure of 1,000 ranks.
 
-Jobs with and without it take turns, so that a busy machine disturbs both alike; each round gives its own ratios, and the
-median counts. Without: no agent, and PyTorch's flight recorder is off.
+Jobs with and without it run in pairs (see `bench.paired`), many short ones for the start and a few longer ones for the
+steps. A goal is missed only where the whole interval is above it. Without: no agent, no checks by the supervisor, and
+PyTorch's flight recorder is off.
+
+python -m bench.diagnosis_cost [--starts PAIRS] [--steps PAIRS]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -15,16 +19,18 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
+
+from bench.paired import abba, interval
 
 ROOT = Path(__file__).parent.parent
-ROUNDS = int(os.environ.get("ROUNDS", "7"))
 #: Longer than the ten seconds after which the agent reads the whole recorder.
 STEP_SECONDS = 11.0
 RANKS = 1000
 RATIO_GOAL, WHY_GOAL = 1.01, 1.0
 OFF = {"VCJOB_HANG_DETECTION": "off", "TORCH_FR_BUFFER_SIZE": "0"}
-_LABELS = ("time to the first collective", "wall time of a step", "CPU time of a step")
+START = {"first": "time to the first collective", "first_cpu": "CPU time until the first collective"}
+STEP = {"step": "wall time of a step", "step_cpu": "CPU time of a step"}
 
 
 def ranks_job(name: str, command: list[str], workers: int) -> dict[str, Any]:
@@ -41,40 +47,46 @@ def ranks_job(name: str, command: list[str], workers: int) -> dict[str, Any]:
     }
 
 
-def measure(env: dict[str, str]) -> tuple[float, float, float]:
-    """One job of two ranks: the figures of the slower rank."""
+class Measured(NamedTuple):
+    """One job of two ranks: the slower rank's times, and the CPU time of both ranks, their shims and the supervisor."""
+
+    first: float
+    first_cpu: float
+    step: float
+    step_cpu: float
+
+
+def measure(diagnosis: bool, step_seconds: float) -> Measured:
+    """Run the job, with or without the diagnosis. It ends after its first collective where `step_seconds` is 0."""
     from vcjob.sdk.running import run
 
-    command = [sys.executable, str(ROOT / "bench/programs/steps.py"), str(STEP_SECONDS)]
-    handle = run(ranks_job("steps", command, 1), env={**os.environ, **env})
+    command = [sys.executable, str(ROOT / "bench/programs/steps.py"), str(step_seconds)]
+    began = time.monotonic()
+    handle = run(ranks_job("steps", command, 1), env={**os.environ, **({} if diagnosis else OFF)})
     if handle.wait(120) != "Completed":
         raise SystemExit(f"the job is {handle.phase}: {handle.status().state.message}")
     lines = [line.text.split()[1:] for line in handle.logs() if line.text.startswith("measured")]
-    found = [tuple(map(float, line)) for line in lines]
     handle.delete()
-    first, wall, cpu = (max(each[place] for each in found) for place in range(3))
-    return first, wall, cpu
+    firsts, first_cpus, steps, step_cpus = zip(*(map(float, line) for line in lines), strict=True)
+    return Measured(max(firsts) - began, sum(first_cpus), max(steps), sum(step_cpus))
 
 
-def cost() -> bool:
-    rounds = []
-    measure({})  # bytecode and files are in memory from here on
-    for number in range(ROUNDS):
-        order = ({}, OFF) if number % 2 else (OFF, {})
-        results = {bool(env): measure(dict(env)) for env in order}
-        rounds.append((results[False], results[True]))
-    missed = False
-    for place, label in enumerate(_LABELS):
-        ratios = sorted(on[place] / off[place] for on, off in rounds)
-        ratio, usual = statistics.median(ratios), statistics.median(off[place] for _, off in rounds)
+def cost(pairs: int, step_seconds: float, labels: dict[str, str]) -> bool:
+    """Measure pairs of jobs and print the ratio of each figure. Whether a goal was missed."""
+    measured = []
+    for order in abba(pairs):
+        results = {diagnosis: measure(diagnosis, step_seconds) for diagnosis in order}
+        measured.append((results[True], results[False]))
+    verdicts = []
+    for figure, label in labels.items():
+        found = interval([getattr(on, figure) / getattr(off, figure) for on, off in measured])
+        usual = statistics.median(getattr(off, figure) for _, off in measured)
+        verdicts.append(found.verdict(RATIO_GOAL))
         print(
-            f"{label}: {ratio:.3f} x of that without diagnosis in the median round (goal: at most {RATIO_GOAL}; "
-            f"rounds {ratios[0]:.3f} to {ratios[-1]:.3f}; {1000 * usual:.1f} ms without)"
+            f"{label}: {found} of that without diagnosis; goal: at most {RATIO_GOAL}, {verdicts[-1]}; "
+            f"{1000 * usual:.2f} ms without"
         )
-        missed |= (
-            ratio > RATIO_GOAL and place != 1
-        )  # the wall time of a step is the CPU time and the machine's noise
-    return missed
+    return "missed" in verdicts
 
 
 def why() -> bool:
@@ -122,9 +134,20 @@ def multiply(folder: Path) -> None:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="what the diagnosis costs")
+    parser.add_argument(
+        "--starts", type=int, default=30, help="pairs of jobs that end after their first collective"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=6, help="pairs of jobs that make steps for eleven seconds"
+    )
+    options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     with TemporaryDirectory() as home:
         os.environ["VCJOB_HOME"] = home
-        missed = [why(), cost()]
+        missed = [why()]
+        measure(True, 0.0)  # bytecode and files are in memory from here on
+        missed += [cost(options.starts, 0.0, START), cost(options.steps, STEP_SECONDS, STEP)]
     return 1 if any(missed) else 0
 
 

@@ -1,6 +1,7 @@
-"""A rank of the benchmark `diagnosis_cost`: steps of a fixed amount of work, each with a collective.
+"""A rank of the benchmark `diagnosis_cost`: a first collective, then steps of a fixed amount of work, each with one.
 
-Prints the seconds from the start of the process to the first collective, and the CPU and wall seconds per step.
+Prints when the first collective was done (CLOCK_MONOTONIC), the CPU seconds until then, the wall seconds of the median
+step and the CPU seconds per step. CPU time is that of the rank and its shim, and on rank 0 of the supervisor too.
 """
 
 import os
@@ -11,23 +12,36 @@ import torch
 import torch.distributed as dist
 
 
-def process_age() -> float:
-    with open("/proc/self/stat") as file:
-        ticks = int(file.read().rsplit(")", 1)[1].split()[19])
-    with open("/proc/uptime") as file:
-        return float(file.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+def parent_of(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[1])
+
+
+def cpu_of(pid: int) -> float:
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
+shim = os.getppid()
+others = [shim, parent_of(shim)] if os.environ["RANK"] == "0" else [shim]
+
+
+def cpu() -> float:
+    return time.process_time() + sum(map(cpu_of, others))
 
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 gradient = torch.ones(1000)
 dist.all_reduce(gradient)
-first = process_age()
+first, first_cpu = time.monotonic(), cpu()
 weights = torch.rand(160, 160)
-times = []
-cpu = time.process_time()
+times = [0.0]
 end = time.perf_counter() + float(sys.argv[1])
-running = torch.ones(1)
+running = torch.tensor([float(sys.argv[1])])
 while running.item():
     began = time.perf_counter()
     for _ in range(40):
@@ -37,7 +51,7 @@ while running.item():
     if len(times) % 50 == 0:  # every rank ends after the same step
         running = torch.tensor([float(time.perf_counter() < end)])
         dist.all_reduce(running, op=dist.ReduceOp.MIN)
-cpu = time.process_time() - cpu
+step_cpu = (cpu() - first_cpu) / len(times)
 times.sort()
-print(f"measured {first} {times[len(times) // 2]} {cpu / len(times)}", flush=True)
+print(f"measured {first} {first_cpu} {times[len(times) // 2]} {step_cpu}", flush=True)
 dist.destroy_process_group()
