@@ -125,7 +125,7 @@ class Agent:
         }
         fresh = self.file + ".new"
         with open(fresh, "w") as file:
-            json.dump(report, file)
+            file.write(json.dumps(report))  # `json.dump` encodes in Python, piece by piece
         os.replace(fresh, self.file)
 
     def recorders(self) -> list[Any]:
