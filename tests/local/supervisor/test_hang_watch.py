@@ -78,6 +78,15 @@ def test_what_was_found_stays_when_the_ranks_fail_and_goes_with_a_restart(monito
     assert monitored.run.findings() == []
 
 
+def test_a_hang_of_ranks_that_were_replaced_since_the_last_check_counts_no_more(monitored: Monitored) -> None:
+    monitored.found = [BEHIND]
+    monitored.monitor.step(RUNNING, [pod()])
+    restarted = Status(state=State(Phase.RUNNING), version=4)
+    assert monitored.monitor.step(restarted, [pod("Failed")]) is None
+    assert monitored.run.findings() == []
+    assert [reason for reason, _ in monitored.events] == ["RankBehind"]
+
+
 def test_an_error_of_the_diagnosis_ends_the_watch_and_not_the_job(
     monitored: Monitored, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -212,6 +212,11 @@ class RunDir:
     def write_findings(self, findings: list[Finding]) -> None:
         self.reserve.write(lambda: files.write_json(self.path("findings.json"), findings, durable=False))
 
+    def remove_findings(self) -> None:
+        """Remove what was found about ranks that no longer exist."""
+        with contextlib.suppress(OSError):
+            os.unlink(self.path("findings.json"))
+
     def send(self, action: str, at: float, by: str = "") -> Command:
         """Leave a request for the supervisor and wake it."""
         command = Command(uid=str(uuid.uuid4()), action=action, at=at, by=by)

@@ -51,7 +51,8 @@ class HangMonitor:
         self.off = seconds is None
         self._watch = HangWatch(run, seconds or DEFAULT_SECONDS)
         self._record_event = record_event
-        self._found = run.findings()
+        self._found: list[Finding] = []
+        self._version: int | None = None
         self.interval = self._watch.interval
 
     def step(self, status: Status, pods: Sequence[PodState]) -> Hang | None:
@@ -72,7 +73,11 @@ class HangMonitor:
         if status.phase is not Phase.RUNNING:
             if not status.over:
                 self._keep([])
-        elif not any(pod.phase == "Failed" or pod.deleted_at is not None for pod in current):
+            return
+        if status.version != self._version:  # what was found is about ranks that were replaced since
+            self._keep([])
+            self._version = status.version
+        if not any(pod.phase == "Failed" or pod.deleted_at is not None for pod in current):
             self._report(self._watch.check(status, current))
 
     def _report(self, found: list[Finding]) -> None:

@@ -115,6 +115,7 @@ class Supervisor:
             self.loop.on_readable(self._wake_fd, self._on_wake)
         self._poll_commands()
         self._check_log_size()
+        self.run.remove_findings()  # of a job that is resumed
         hang_after = hang_seconds(self.run.config().env)
         if "pytorch" in self.job.spec.plugins and hang_after is not None:
             self.loop.after(first_check(hang_after), self._watch_for_hangs)
