@@ -311,6 +311,7 @@ HOSTILE_TASKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", HOSTILE_TASKS.values(), ids=HOSTILE_TASKS.keys())
 def test_a_status_edited_to_waste_memory_is_rejected_before_it_does(tasks: dict[str, Any]) -> None:
     document = {"controlledResources": {LIFECYCLE: json.dumps({"tasks": tasks})}}

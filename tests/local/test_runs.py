@@ -139,6 +139,7 @@ def test_wait_for_master_holds_the_workers_back(finish: Start) -> None:
     assert texts(handle, containers=("main",)).count("started") == 2
 
 
+@pytest.mark.slow
 def test_a_wait_that_runs_out_fails_the_job_at_once_although_restarts_are_allowed(finish: Start) -> None:
     handle = finish(
         job(
@@ -278,6 +279,7 @@ stringData: {{token: s3cret}}
     assert texts(handle) == ["0.1 s3cret s3cret <0.1> 0.1"]
 
 
+@pytest.mark.slow
 def test_a_named_claim_keeps_its_data_for_other_jobs_and_an_own_claim_goes_with_the_run(
     finish: Start,
 ) -> None:

@@ -226,6 +226,7 @@ async def test_no_shape_of_an_expensive_job_holds_the_loop(capsys: pytest.Captur
     assert steps.most <= STEP_LIMIT
 
 
+@pytest.mark.slow
 async def test_many_large_jobs_do_not_take_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 

@@ -294,6 +294,7 @@ async def test_a_fault_of_ours_shows_no_traceback(
     assert "secret detail" in caplog.text
 
 
+@pytest.mark.slow
 async def test_every_review_is_observed_with_its_status() -> None:
     seen: list[tuple[str, int, bool]] = []
 
@@ -308,6 +309,7 @@ async def test_every_review_is_observed_with_its_status() -> None:
     assert seen == [("mutate", 200, True), ("validate", 400, True), ("validate", 413, True)]
 
 
+@pytest.mark.slow
 async def test_no_bytes_bring_it_down(webhook: Webhook) -> None:
     seed = int.from_bytes(os.urandom(4))
     chance = random.Random(seed)

@@ -65,6 +65,7 @@ def test_a_folder_that_is_no_utf_8_can_be_worked_in(tmp_path: Path) -> None:
     assert result.returncode == 0 and "job.yaml" in result.stdout, result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM])
 def test_a_caller_that_ignores_a_signal_can_run_a_job(start: Start, number: signal.Signals) -> None:
     before = signal.signal(number, signal.SIG_IGN)

@@ -38,6 +38,7 @@ def two_jobs(finish: Start) -> tuple[LocalHandle, LocalHandle]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_no_damage_of_one_run_affects_another_or_ends_in_a_traceback(
     two_jobs: tuple[LocalHandle, LocalHandle], name: str
@@ -111,6 +112,7 @@ def test_a_torn_event_is_left_out_and_said(two_jobs: tuple[LocalHandle, LocalHan
     assert shown.returncode == 0 and "Later" in shown.stdout and "EventsDamaged" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_new_run_can_replace_a_damaged_one(
     two_jobs: tuple[LocalHandle, LocalHandle], finish: Start
 ) -> None:

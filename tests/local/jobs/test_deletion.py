@@ -88,6 +88,7 @@ def test_a_run_that_somebody_follows_does_not_expire() -> None:
     assert store.delete_expired(run)
 
 
+@pytest.mark.slow
 def test_run_reports_its_result_with_a_ttl_of_zero_while_others_list(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
         vcjob.to_yaml(job(task("a", "sleep 0.3; exit 7"), ttlSecondsAfterFinished=0))
@@ -120,6 +121,7 @@ def test_a_job_that_another_shell_deleted_is_no_damaged_store(finish: Start) -> 
     assert "deleted" in repr(handle)
 
 
+@pytest.mark.slow
 def test_racing_deletes_and_creations_lose_nothing() -> None:
     """Four processes delete and create one name as fast as they can; every verb ends in a defined way."""
     store = Store()

@@ -179,6 +179,7 @@ def test_a_job_that_ends_on_a_full_disk_records_its_end_in_the_reserved_room(
     assert left_behind(handle) == [] and not os.path.exists(os.path.join(handle.folder, "reserve"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("now", [False, True])
 @pytest.mark.parametrize("reserved", [True, False])
 def test_a_job_on_a_full_disk_can_be_stopped(
@@ -207,6 +208,7 @@ def test_a_job_on_a_full_disk_can_be_stopped(
     assert vcjob.jobs() == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_job_on_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "echo up; sleep 60"))))
     with subprocess.Popen(
@@ -223,6 +225,7 @@ def test_ctrl_c_ends_a_job_on_a_full_disk(small_disk: Path, tmp_path: Path) -> N
     assert command.returncode == 130 and "Traceback" not in err, (out, err)
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_for_room_says_so_in_its_message(
     start: Start, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +244,7 @@ def test_a_job_that_waits_for_room_says_so_in_its_message(
     assert handle.trouble() == "" and "No space" not in handle.status().state.message
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_is_reported_and_the_job_ends_when_there_is_room_again(
     start: Start, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def test_a_progress_bar_without_line_breaks_does_not_hide_what_follows(start: St
     assert texts(handle) == [line]
 
 
+@pytest.mark.slow
 def test_all_lines_after_a_line_of_30_megabytes_are_followed(start: Start) -> None:
     handle = start(
         job(task("a", python("import sys\nsys.stdout.write('x' * 30_000_000 + '\\nend\\n')\nprint('last')")))
@@ -148,6 +149,7 @@ class _Run:
         os.close(self.lock)
 
 
+@pytest.mark.slow
 def test_a_job_with_more_restarts_than_files_may_be_open_is_followed(tmp_path: Path) -> None:
     made = _Run(tmp_path)
     follower = Follower(made.run, LogFilter(every_try=True))

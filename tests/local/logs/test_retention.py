@@ -124,6 +124,7 @@ def test_within_the_limit_nothing_is_touched(tmp_path: Path) -> None:
     assert os.stat(folder / "main.0.out").st_blocks == before
 
 
+@pytest.mark.slow
 def test_a_job_that_prints_without_end_keeps_its_first_and_its_newest_lines(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

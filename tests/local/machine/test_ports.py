@@ -51,6 +51,7 @@ def test_a_port_that_somebody_listens_on_is_not_free() -> None:
             assert not ports.is_free(server.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_ten_jobs_on_one_port_all_complete_and_leave_nothing(tmp_path: Path) -> None:
     program = (
         "import os, socket, time\n"

@@ -59,6 +59,7 @@ def test_a_child_has_default_signals_its_own_session_and_only_its_streams(tmp_pa
     assert line == f"{child.pid} ['0', '1', '2', '3']"
 
 
+@pytest.mark.slow
 def test_a_process_that_forks_and_ends_all_the_time_is_found_at_each_look() -> None:
     uid = str(uuid.uuid4())
     fleeing = "import os, time; end = time.monotonic() + 20\nwhile time.monotonic() < end:\n  time.sleep(0.003)\n  if os.fork(): os._exit(0)"

@@ -243,6 +243,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_output_that_does_not_fit_on_the_disk_is_lost_with_a_reason_and_the_rank_keeps_running(
     small_disk: Path, start: Start, tmp_path: Path
 ) -> None:

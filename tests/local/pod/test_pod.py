@@ -73,6 +73,7 @@ def test_on_failure_starts_the_container_again_in_the_same_pod(finish: Start) ->
     assert texts(handle) == ["try"]
 
 
+@pytest.mark.slow
 def test_crashes_are_retried_later_and_later_until_max_retry(finish: Start) -> None:
     handle = finish(job(task("master", container("exit 7"), restartPolicy="OnFailure", maxRetry=2)))
     assert handle.phase == "Failed"

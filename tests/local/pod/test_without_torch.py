@@ -62,6 +62,7 @@ def test_the_guides_job_is_refused_with_the_way_out(
     assert vcjob.jobs() == []
 
 
+@pytest.mark.slow
 def test_a_program_of_the_users_own_fails_with_the_way_out(bare: Path, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\n")
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(*ranks(container(["python", "train.py"])))))

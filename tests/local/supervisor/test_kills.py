@@ -313,6 +313,7 @@ def test_a_new_run_ends_what_the_old_one_left_before_it_starts(start: Start) -> 
     assert old.phase == "Failed"
 
 
+@pytest.mark.slow
 def test_a_job_can_be_run_again_after_its_supervisor_was_killed(start: Start) -> None:
     handle = start(job(task("a", "sleep 60")))
     eventually(lambda: handle.phase == "Running")

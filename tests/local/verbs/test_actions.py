@@ -14,6 +14,7 @@ from tests.local.conftest import PATIENCE, eventually, job, left_behind, ranks, 
 from vcjob.sdk.local.handle import LocalHandle
 
 
+@pytest.mark.slow
 def test_a_suspended_job_is_followed_until_it_is_resumed_and_ends(file: Any, tmp_path: Path) -> None:
     running = background(tmp_path, "run", file(job(task("a", "echo begun; [ -e go ] || sleep 60"))))
     eventually(lambda: bool(vcjob.jobs()) and vcjob.find("job").phase == "Running")

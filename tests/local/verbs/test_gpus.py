@@ -25,6 +25,7 @@ def test_more_gpus_than_there_are_is_refused_before_anything_starts(
     assert vcjob.jobs() == []
 
 
+@pytest.mark.slow
 def test_gpus_are_given_to_one_pod_each_and_a_second_job_waits_for_them(
     file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

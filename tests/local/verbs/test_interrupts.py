@@ -33,6 +33,7 @@ def test_ctrl_c_ends_the_job_cleanly_at_every_stage(file: Any, tmp_path: Path, s
         assert left_behind(handle) == []
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_kills_what_does_not_want_to_end(file: Any, tmp_path: Path) -> None:
     stubborn = "trap '' TERM; touch up; while :; do sleep 0.05; done"
     command = background(tmp_path, "run", file(job(task("a", stubborn, terminationGracePeriodSeconds=60))))

@@ -88,6 +88,7 @@ def test_the_ranks_of_a_warm_run_are_forked(command: Command, python: str) -> No
     assert "not started warm" not in result.stderr
 
 
+@pytest.mark.slow
 def test_an_annotation_does_the_same(command: Command) -> None:
     assert lines(command("run", command.job([sys.executable, "rank.py"], warm="true"))) == [
         "forked 0",
@@ -149,6 +150,7 @@ def test_a_job_that_is_not_valid_leaves_nothing_either(command: Command) -> None
     assert left(command) == []
 
 
+@pytest.mark.slow
 def test_a_kept_server_serves_every_run_unless_it_is_forbidden(command: Command) -> None:
     started = command("warm", "start", "--python", sys.executable, "-o", "json")
     assert started.returncode == 0, started.stderr

@@ -61,6 +61,7 @@ def test_a_master_that_comes_after_three_seconds_is_seen(
         timer.cancel()
 
 
+@pytest.mark.slow
 def test_a_master_that_never_comes_ends_with_the_code_of_a_timeout_and_the_cause(
     paths: dict[str, Path], master: socket.socket
 ) -> None:

@@ -167,6 +167,7 @@ def test_an_empty_dir_in_memory_that_must_outlive_a_process_is_kept_on_disk_and_
     assert "the emptyDir volume 'v' is kept on disk, not in memory, on this machine" in handle.notes()
 
 
+@pytest.mark.slow
 def test_a_pod_is_evicted_when_an_empty_dir_takes_more_than_its_limit(finish: Start) -> None:
     volume = {"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}
     mounts = [{"name": "v", "mountPath": "/vcjob-disk"}]
