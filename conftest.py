@@ -28,6 +28,19 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+#: The process that runs the tests; a worker of xdist loads this file itself.
+_PID = os.getpid()
+FORKED_CHILD_FAILED = 70
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """End a child that a test has forked and that left the test: it would run all other tests a second time."""
+    if os.getpid() != _PID:
+        os.write(2, f"{item.nodeid}: a forked child failed: {call.excinfo}\n".encode())
+        os._exit(FORKED_CHILD_FAILED)
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Names of folders that are not there yet. (A folder of pytest's own for every test would cost a second.)"""
