@@ -220,11 +220,13 @@ class Handle(ABC):
     ) -> Iterator[LogLine]:
         """The lines of all ranks, in the order in which they were written. `since` is in epoch seconds."""
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
-        for step in self._log_steps(chosen, follow=follow, since=since, tail=tail):
+        check_choice(self, chosen, follow=follow)
+        for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
             if isinstance(step, float):
                 time.sleep(step)
-            else:
-                yield step
+                continue
+            for chunk in step:
+                yield from lines_of(chunk)
 
     async def logs_async(
         self,
@@ -242,23 +244,14 @@ class Handle(ABC):
         import asyncio
 
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
-        for step in self._log_steps(chosen, follow=follow, since=since, tail=tail):
-            if isinstance(step, float):
-                await asyncio.sleep(step)
-            else:
-                yield step
-
-    def _log_steps(
-        self, chosen: LogFilter, *, follow: bool, since: float | None, tail: int | None
-    ) -> Iterator[float | LogLine]:
-        """Lines, and numbers of seconds to wait before the next one."""
         check_choice(self, chosen, follow=follow)
         for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
             if isinstance(step, float):
-                yield step
-            else:
-                for chunk in step:
-                    yield from lines_of(chunk)
+                await asyncio.sleep(step)
+                continue
+            for chunk in step:
+                for line in lines_of(chunk):
+                    yield line
 
     @abstractmethod
     def log_chunks(
