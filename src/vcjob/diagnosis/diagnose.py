@@ -11,6 +11,7 @@ from typing import TypeAlias
 from vcjob.diagnosis.finding import Finding, ranked
 from vcjob.diagnosis.observation import Observation
 from vcjob.diagnosis.rules import failure, hang, pending, rendezvous, straggler
+from vcjob.wellknown import causes
 
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
 
@@ -31,6 +32,10 @@ LIVE_RULES: Sequence[Rule] = (
     hang.not_in_the_collective,
     rendezvous.not_connected,
     straggler.straggler,
+)
+#: Findings that mean that the job makes no progress; a straggler does.
+HANGS = frozenset(
+    {causes.RANK_BEHIND, causes.COLLECTIVE_MISMATCH, causes.RANK_NOT_CONNECTED, causes.RANK_EXITED_EARLY}
 )
 
 

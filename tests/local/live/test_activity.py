@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.local.conftest import eventually
-from vcjob.local.live.activity import ActivitySample, sample
+from vcjob.rank_agent.activity import ActivitySample, sample
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 

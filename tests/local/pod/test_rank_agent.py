@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.local.conftest import Start, job, python, ranks, task, texts
+from vcjob import rank_agent
 from vcjob.local.logs.rank_reports import read_reports
-from vcjob.local.pod import rank_agent
 
 AGENT = os.path.dirname(rank_agent.__file__)
 #: A torch.distributed with one group of two ranks, whose recorder has one collective that waits.
@@ -80,6 +80,33 @@ def test_the_last_state_is_left_for_the_diagnosis_of_a_failure(tmp_path: Path, t
     run("import torch.distributed.distributed_c10d", tmp_path, f"{AGENT}:{torch_folder}")
     (report,) = read_reports(str(tmp_path))
     assert report.state.ended and report.state.collectives
+
+
+def test_the_agent_reports_since_when_its_process_does_nothing(tmp_path: Path, torch_folder: Path) -> None:
+    """On a cluster nobody else watches the process. What the agent itself reads must not count as work."""
+    program = (
+        "import torch.distributed.distributed_c10d, glob, json, os, time\n"
+        "def report():\n"
+        "    return [json.load(open(name)) for name in glob.glob('rank-state.*.json')]\n"
+        "end = time.time() + 50\n"
+        "while time.time() < end and not any(each['idle_since'] for each in report()): time.sleep(0.3)\n"
+        "os._exit(0)"
+    )
+    run(program, tmp_path, f"{AGENT}:{torch_folder}", VCJOB_HANG_AFTER="10")
+    (report,) = read_reports(str(tmp_path))
+    assert report.idle_since is not None and report.quiet_since is not None
+    assert report.idle_since <= report.at
+
+
+def test_a_module_of_the_program_that_is_named_agent_stays(tmp_path: Path, torch_folder: Path) -> None:
+    for name in ("agent", "activity"):
+        (torch_folder / f"{name}.py").write_text("OWN = True")
+    program = (
+        "import agent, activity, sys\nimport torch.distributed.distributed_c10d\n"
+        "print(sys.modules['agent'].OWN, sys.modules['activity'].OWN)"
+    )
+    assert run(program, tmp_path, f"{AGENT}:{torch_folder}").stdout == "True True\n"
+    assert len(read_reports(str(tmp_path))) == 1
 
 
 def test_the_agents_thread_is_not_one_that_a_program_waits_for(tmp_path: Path, torch_folder: Path) -> None:

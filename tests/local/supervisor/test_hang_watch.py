@@ -10,10 +10,10 @@ import pytest
 
 from tests.local.conftest import job, task
 from vcjob.diagnosis.finding import Finding, Ranks
+from vcjob.diagnosis.hang_settings import first_check, hang_seconds
 from vcjob.diagnosis.observation import Observation, RankState
 from vcjob.errors import UserError
 from vcjob.lifecycle.status import Phase, State, Status
-from vcjob.local.run.hang_settings import first_check, hang_seconds
 from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor import hang_watch
 from vcjob.local.supervisor.hang_watch import HangMonitor, HangWatch

@@ -22,16 +22,12 @@ _DELAYS = "/proc/sys/kernel/task_delayacct"
 
 
 class ProcessSample(NamedTuple):
-    """One process: CPU time and time spent waiting for block devices in ticks, resident memory in pages.
-
-    `state` is the kernel's letter: R for running, S for sleeping, T for stopped.
-    """
+    """One process: CPU time and time spent waiting for block devices in ticks, resident memory in pages."""
 
     started: int
     cpu: int
     io_wait: int
     pages: int
-    state: str = "S"
 
 
 Sample = Mapping[int, ProcessSample]
@@ -110,8 +106,7 @@ def read_process(pid: int) -> ProcessSample | None:
     ].split()  # from the third field on; the second may hold spaces and brackets
     if fields[0] == "Z":
         return None
-    cpu = int(fields[11]) + int(fields[12])
-    return ProcessSample(int(fields[19]), cpu, int(fields[39]), int(fields[21]), fields[0])
+    return ProcessSample(int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[39]), int(fields[21]))
 
 
 def _counts_delays() -> bool:

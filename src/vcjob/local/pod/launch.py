@@ -14,12 +14,13 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn, Protocol
 
+from vcjob import rank_agent
 from vcjob.local.machine import linux
 from vcjob.local.pod.storage.mounts import enter_mounts
 from vcjob.local.pod.threads import VARIABLE
 from vcjob.wellknown.environment import RANK_STATE
 
-_AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rank_agent")
+_AGENT = os.path.dirname(os.path.abspath(rank_agent.__file__))
 
 
 class Mount(NamedTuple):

@@ -14,28 +14,25 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from vcjob.diagnosis.collect import newest_attempts
-from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
+from vcjob.diagnosis.diagnose import HANGS, LIVE_RULES, diagnose
 from vcjob.diagnosis.finding import Finding
+from vcjob.diagnosis.hang_settings import DEFAULT_SECONDS, hang_seconds
 from vcjob.diagnosis.observation import RankState
+from vcjob.diagnosis.rank_report import RankReport, latest
 from vcjob.errors import StoreError
 from vcjob.lifecycle.observed import Hang
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.local.live.activity import ActivitySample, sample
 from vcjob.local.live.rank_process import main_container
 from vcjob.local.logs.observation import add_connections, observe_running
-from vcjob.local.logs.rank_reports import RankReport, read_reports
-from vcjob.local.run.hang_settings import DEFAULT_SECONDS, hang_seconds
+from vcjob.local.logs.rank_reports import read_reports
 from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor.stack_reader import StackReader
+from vcjob.rank_agent.activity import ActivitySample, sample
 from vcjob.report.podstate import PodState
-from vcjob.wellknown import causes, reasons
+from vcjob.wellknown import reasons
 
 _CHECKS = 8
 _IDLE_BEFORE_STACKS = 0.25
-#: Findings that mean that the job makes no progress; a straggler does.
-HANGS = frozenset(
-    {causes.RANK_BEHIND, causes.COLLECTIVE_MISMATCH, causes.RANK_NOT_CONNECTED, causes.RANK_EXITED_EARLY}
-)
 
 
 class HangMonitor:
@@ -134,7 +131,7 @@ class HangWatch:
         self._stacks.poll(now)
         for state in without:
             stack, since = self._stacks.stacks.get(state.rank, ((), now))
-            state.stack, state.idle_since = stack, _latest(state.idle_since, since)
+            state.stack, state.idle_since = stack, latest(state.idle_since, since)
 
     def _states(self, pod: PodState, now: float) -> list[RankState]:
         """The state of each rank in a pod: what its agent reports, and what its process does."""
@@ -144,12 +141,12 @@ class HangWatch:
             container = main_container(pod)
             if container is None or container.pid is None:
                 return []
-            reports = [RankReport(container.pid, RankState(pod.rank), None, None)]
+            reports = [RankReport(container.pid, RankState(pod.rank))]
         printed = _printed(folder)
         return [state for report in reports if (state := self._state(pod.uid, report, printed, now))]
 
     def _state(self, uid: str, report: RankReport, printed: int, now: float) -> RankState | None:
-        key, state = (uid, report.pid), report.state
+        key = (uid, report.pid)
         seen, before = sample(report.pid, printed, now), self._samples.get((uid, report.pid))
         if seen is None:
             return None
@@ -162,15 +159,7 @@ class HangWatch:
             self._quiet_since.pop(key, None)
         else:
             self._quiet_since.setdefault(key, before.at)
-        state.paused = seen.paused
-        state.idle_since = _latest(self._idle_since.get(key), report.stack_since or 0.0)
-        if state.idle_since is None:
-            state.looping_since = _latest(self._quiet_since.get(key), report.loops_since)
-        return state
-
-
-def _latest(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else max(first, second)
+        return report.state_with(self._idle_since.get(key), self._quiet_since.get(key), paused=seen.paused)
 
 
 def _printed(folder: str) -> int:

@@ -28,7 +28,7 @@ from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.prepare import Preparer
-from vcjob.local.run.hang_settings import first_check, hang_seconds
+from vcjob.diagnosis.hang_settings import first_check, hang_seconds
 from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, RunDir
 from vcjob.local.supervisor import host_setup
 from vcjob.local.supervisor.gpu_allocator import GpuAllocator

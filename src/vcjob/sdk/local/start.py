@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vcjob.diagnosis.hang_settings import hang_seconds
 from vcjob.errors import BackendError, UserError
 from vcjob.lifecycle.status_codec import rfc3339
 from vcjob.local.jobs.store import Store
@@ -19,7 +20,6 @@ from vcjob.local.logs import retention
 from vcjob.local.machine import gpus
 from vcjob.local.pod import images
 from vcjob.local.run.caller import caller_environment
-from vcjob.local.run.hang_settings import hang_seconds
 from vcjob.local.run.run_dir import RunConfig
 from vcjob.local.supervisor.prestart import PrestartedSupervisor, start_supervisor
 from vcjob.sdk.loading import Loaded

@@ -139,9 +139,9 @@ def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, 
 
 
 def _start_agent() -> None:
-    """Report the state of this rank, as a freshly started Python does: see `vcjob.local.pod.rank_agent`."""
+    """Report the state of this rank, as a freshly started Python does: see `vcjob.rank_agent`."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    file = os.path.join(folder, "..", "..", "pod", "rank_agent", "sitecustomize.py")
+    file = os.path.join(folder, "..", "..", "..", "rank_agent", "sitecustomize.py")
     names: dict[str, Any] = {"__name__": "_vcjob_agent", "__file__": os.path.normpath(file)}
     if os.environ.get("VCJOB_RANK_STATE"):
         with open(file) as source:

@@ -1,15 +1,13 @@
 """What a process and its children do, from /proc: whether they use CPU, move data or wake up. Linux only.
 
-Used by the supervisor's watch for hangs. A process that cannot be read does nothing.
+Used by the supervisor's watch for hangs, and by the agent in a rank about its own process. It imports nothing of vcjob:
+in a pod it is a file of its own. A process that cannot be read does nothing.
 """
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
-
-from vcjob.local.live.rank_process import process_tree
-from vcjob.local.live.usage import read_process
 
 #: Below these rates, per second, a process counts as idle. gloo's thread alone uses half a percent of a core.
 _CPU = 0.02
@@ -20,6 +18,8 @@ _BYTES = 4096.0
 _PAGES = 256.0
 _PAUSED = frozenset("Tt")
 _RUNNABLE = frozenset("RD")
+#: At most so many processes of one rank are examined.
+_MOST = 512
 #: Threads of torch that wake up all the time, whatever the program does.
 _OF_TORCH = ("gloo_", "pt_", "cuda")
 
@@ -59,15 +59,17 @@ class ActivitySample(NamedTuple):
         )
 
 
-def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
-    """None where the process has ended."""
-    own = read_process(pid)
+def sample(pid: int, printed: int, now: float, observer: int | None = None) -> ActivitySample | None:
+    """None where the process has ended. `observer`: the thread of the process that takes the sample; what it reads for
+    that does not count."""
+    own = _read(pid)
     if own is None:
         return None
-    cpu = children = wakeups = moved = pages = 0
+    cpu = children = wakeups = pages = 0
+    moved = 0 if observer is None else -_moved_bytes(f"{pid}/task/{observer}")
     states = set()
-    for each in process_tree(pid):
-        read = own if each == pid else read_process(each)
+    for each in _tree(pid):
+        read = own if each == pid else _read(each)
         if read is None:
             continue
         states.add(read.state)
@@ -75,7 +77,7 @@ def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
         children += read.cpu if each != pid else 0
         pages += read.pages
         wakeups += _wakeups(each)
-        moved += _moved_bytes(each)
+        moved += _moved_bytes(str(each))
     ticks = os.sysconf("SC_CLK_TCK")
     return ActivitySample(
         at=now,
@@ -88,6 +90,47 @@ def sample(pid: int, printed: int, now: float) -> ActivitySample | None:
         paused=own.state in _PAUSED,
         runnable=not states.isdisjoint(_RUNNABLE),
     )
+
+
+class _Process(NamedTuple):
+    """One process: CPU time in ticks, resident memory in pages."""
+
+    state: str
+    parent: int
+    cpu: int
+    pages: int
+
+
+def _read(pid: int) -> _Process | None:
+    """None where the process has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # the name before it may contain spaces and brackets
+    if fields[0] == "Z":
+        return None
+    return _Process(fields[0], int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[21]))
+
+
+def _tree(pid: int) -> list[int]:
+    """The process and its descendants, bounded."""
+    found = [pid]
+    for each in found:
+        if len(found) >= _MOST:
+            break
+        found += _children(each)
+    return found[:_MOST]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:  # a kernel without this file
+        processes = ((int(name), _read(int(name))) for name in os.listdir("/proc") if name.isdigit())
+        return [child for child, read in processes if read is not None and read.parent == pid]
 
 
 def _wakeups(pid: int) -> int:
@@ -103,8 +146,8 @@ def _wakeups(pid: int) -> int:
     return total
 
 
-def _moved_bytes(pid: int) -> int:
-    fields = _fields(f"/proc/{pid}/io")
+def _moved_bytes(task: str) -> int:
+    fields = _fields(f"/proc/{task}/io")
     return int(fields.get("rchar", 0)) + int(fields.get("wchar", 0))
 
 

@@ -2,9 +2,10 @@
 
 It reads PyTorch's flight recorder and the stack of the main thread every two seconds, which takes a tenth of a
 millisecond while training moves, and writes a file when the rank stands still, every ten seconds, and at the end of
-the process. `vcjob.local.logs.rank_reports` reads the file. The thread is not one of `threading`, so that a program
+the process. `vcjob.diagnosis.rank_report` reads the file. The thread is not one of `threading`, so that a program
 that waits for all its threads does not wait for it. All ranks of a machine read at the same time, so that their
-reports can be compared.
+reports can be compared. On a cluster, where no supervisor watches the process, the agent also notes since when it has
+done nothing, while the rank stands still.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import atexit
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 #: Entries that torch keeps. The user's own setting counts.
@@ -26,11 +28,14 @@ _DEEPEST = 60
 _CONTENDED = 0.004
 
 
-def start(folder: str) -> None:
-    """Start the thread. Called in the main thread, while torch is being imported or before the program starts."""
+def start(folder: str, sample: Callable[..., Any] | None = None) -> None:
+    """Start the thread. Called in the main thread, while torch is being imported or before the program starts.
+
+    `sample`: tells what a process does, see `activity`; None where somebody else watches it.
+    """
     if not any(name in os.environ for name in _SETTINGS):
         os.environ[_SETTINGS[0]] = BUFFER_SIZE
-    agent = Agent(folder, every=min(2.0, float(os.environ.get("VCJOB_HANG_AFTER") or 20) / 10))
+    agent = Agent(folder, sample, every=min(2.0, float(os.environ.get("VCJOB_HANG_AFTER") or 20) / 10))
     atexit.register(agent.finish)
     _thread.start_new_thread(agent.run, ())
 
@@ -38,7 +43,11 @@ def start(folder: str) -> None:
 class Agent:
     """The reports of one process. `run` is the thread; `finish` is called at the end of the process."""
 
-    def __init__(self, folder: str, every: float) -> None:
+    def __init__(self, folder: str, sample: Callable[..., Any] | None, every: float) -> None:
+        self.sample = sample
+        self.sampled: Any = None
+        self.idle_since: float | None = None
+        self.quiet_since: float | None = None
         self.pid = os.getpid()
         self.main = _thread.get_ident()
         self.every = every
@@ -81,11 +90,25 @@ class Agent:
             self.loops_since = None
         elif self.cpu - cpu > self.every / 10:  # with less, on a busy machine, nothing can be said
             self.loops_since = (self.loops_since or now) if runs_python() else None
+        was_idle = self.idle_since is not None or self.quiet_since is not None
+        self.look(now, moved)
         regular = self.ticks % _FULL_EVERY == 0
-        state = (status, functions, self.loops_since is None)
-        if state != self.written and (regular or (status and not moved)):
+        state = (status, functions, self.loops_since is None, self.idle_since, self.quiet_since)
+        if state != self.written and (regular or was_idle or (status and not moved)):
             self.write(frames, regular and moved)
             self.written = state
+
+    def look(self, now: float, moved: bool) -> None:
+        """Note since when the process has done nothing, and since when nothing but use CPU time."""
+        before, self.sampled = self.sampled, None
+        if not moved and self.sample is not None:
+            self.sampled = self.sample(self.pid, 0, now, _thread.get_native_id())
+        idle = quiet = False
+        if before is not None and self.sampled is not None:
+            idle = self.sampled.is_idle_since(before)
+            quiet = self.sampled.has_no_effect_since(before)
+        self.idle_since = (self.idle_since or before.at) if idle else None
+        self.quiet_since = (self.quiet_since or before.at) if quiet else None
 
     def finish(self) -> None:
         """The process ends: leave what the recorder holds for the diagnosis of a failure."""
@@ -119,6 +142,8 @@ class Agent:
             "moved_at": self.moved_at,
             "stack_since": self.stack_since,
             "loops_since": self.loops_since,
+            "idle_since": self.idle_since,
+            "quiet_since": self.quiet_since,
             "groups": self.groups,
             "stack": frames,
             "entries": [entry for dump in self.dumps for entry in dump.get("entries") or []],

@@ -7,6 +7,10 @@ not exist. The folder is taken off sys.path at once, and another sitecustomize, 
 import os
 import sys
 
+TYPE_CHECKING = False  # as in typing, which takes time to import
+if TYPE_CHECKING:
+    from types import ModuleType
+
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _TORCH = "torch.distributed.distributed_c10d"
 
@@ -19,16 +23,23 @@ class _WaitForTorch:
 
 
 def start_agent() -> None:
-    sys.path.insert(0, _FOLDER)
     try:
-        import agent  # type: ignore[import-not-found]  # next to this file
-
-        del sys.modules["agent"]  # the program must not find it under that name
-        agent.start(os.environ["VCJOB_RANK_STATE"])
+        # On the machine of a local job the supervisor samples the process; a second observer would disturb it.
+        sample = None if "VCJOB_RUN_UID" in os.environ else load("activity").sample
+        load("agent").start(os.environ["VCJOB_RANK_STATE"], sample)
     except Exception:  # noqa: S110 - the user's program comes first
         pass
-    finally:
-        sys.path.remove(_FOLDER)
+
+
+def load(name: str) -> "ModuleType":
+    """A file next to this one, as a module that no import of the program finds or replaces."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(f"_vcjob_{name}", os.path.join(_FOLDER, f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def install() -> None:
