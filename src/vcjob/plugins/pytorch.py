@@ -3,11 +3,12 @@ that waits for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from vcjob.plugins.base import Container, Plugin, PodDraft, Slot
 from vcjob.plugins.edition import LOCAL_RANK
+from vcjob.plugins.flight_recorder import add_agent, agent_config_map
 from vcjob.plugins.hosts import address
 from vcjob.plugins.pytorch_checks import INJECT, check_job
 from vcjob.plugins.pytorch_options import PytorchOptions, parse_options
@@ -57,11 +58,17 @@ class PytorchPlugin(Plugin[PytorchOptions]):
                 # Scripts written for torchrun read these; the pod runs one rank.
                 draft.inject_default("LOCAL_RANK", 0)
                 draft.inject_default("LOCAL_WORLD_SIZE", 1)
+            if options.flight_recorder:
+                add_agent(draft)
         open_port(draft.spec, options.port)
         if options.wait_master_enabled and task.name == options.worker:
             _add_wait(draft, options)
         if options.disable_istio_sidecar:
             _disable_sidecar(draft.pod)
+
+    def objects(self, job: Job, options: PytorchOptions) -> Iterator[dict[str, Any]]:
+        if options.flight_recorder:
+            yield agent_config_map(job)
 
 
 def world_size(job: Job, options: PytorchOptions) -> int:

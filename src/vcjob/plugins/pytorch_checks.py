@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vcjob.plugins.flight_recorder import check_agent
 from vcjob.plugins.hosts import own_hostname, subdomain
 from vcjob.plugins.pytorch_options import PytorchOptions
 from vcjob.spec.job import Job, Task
@@ -21,6 +22,10 @@ def check_job(job: Job, options: PytorchOptions) -> Iterator[Problem]:
         yield from _one_master(job, master, worker)
     yield from _shared_hostnames(job, options)
     yield from _endless_restarts(job, options)
+    if options.flight_recorder:
+        for number, task in enumerate(job.tasks):
+            if task.name in (options.master, options.worker):
+                yield from check_agent(task, number)
     if not options.disable_istio_sidecar:
         yield from _sidecars(job)
 

@@ -56,6 +56,14 @@ FLAGS = (
         ours=True,
         meaning="Set `LOCAL_RANK=0` and `LOCAL_WORLD_SIZE=1` in pods that run one rank.",
     ),
+    Flag(
+        "flight-recorder",
+        "bool",
+        False,
+        ours=True,
+        meaning="Record the collectives of every rank, so that `vcjob why` names a rank that hangs. On this machine they "
+        "are always recorded.",
+    ),
 )
 MAX_PORT = 65535
 #: 68 years; the wait program counts hundredths of a second in 64 bits.
@@ -77,6 +85,7 @@ class PytorchOptions(msgspec.Struct, frozen=True, kw_only=True):
     nproc_per_node: str = ""
     disable_istio_sidecar: bool = False
     local_rank: bool = True
+    flight_recorder: bool = False
     given: Mapping[str, int] = {}
 
     @property
@@ -101,6 +110,7 @@ def parse_options(arguments: Sequence[str]) -> tuple[PytorchOptions, list[Proble
         nproc_per_node=nproc if nproc in COUNTED_BY_TORCHRUN else str(parse_int(nproc) or ""),
         disable_istio_sidecar=read.boolean("disable-istio-sidecar"),
         local_rank=read.boolean("local-rank"),
+        flight_recorder=read.boolean("flight-recorder"),
         given=dict(read.places),
     )
     return options, problems

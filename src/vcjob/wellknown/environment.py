@@ -61,12 +61,20 @@ FUNCTION = _define(
     _SET,
     "SDK, `pytorch_job(function)`: the source of the training function and of what it uses.",
 )
+RANK_STATE = _define(
+    "VCJOB_RANK_STATE",
+    _SET,
+    "On the local backend, and on a cluster with `--flight-recorder`: the folder in which the agent of a rank writes the "
+    "state of its process.",
+)
+FR_BUFFER_SIZE = _define(
+    "TORCH_FR_BUFFER_SIZE",
+    _SET,
+    "With `--flight-recorder`: how many collectives torch's flight recorder keeps. 100, unless you set it.",
+)
 RUN_UID = _define("VCJOB_RUN_UID", _LOCAL, "The uid of the job's run.")
 POD_UID = _define("VCJOB_POD_UID", _LOCAL, "The uid of the pod.")
 CONTAINER = _define("VCJOB_CONTAINER", _LOCAL, "The name of the container.")
-RANK_STATE = _define(
-    "VCJOB_RANK_STATE", _LOCAL, "The folder in which the agent of a rank writes the state of its process."
-)
 MOUNT_PREFIX = _define(
     "VCJOB_MOUNT_<NAME>",
     _LOCAL,

@@ -20,6 +20,7 @@ from vcjob.local.pod.rank_delay import start_delay
 from vcjob.local.pod.storage import volumes
 from vcjob.local.pod.storage.volumes import Volume
 from vcjob.local.pod.threads import VARIABLE, cores, threads_of
+from vcjob.plugins.flight_recorder import without_agent
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.report.podstate import PodState, Role
 from vcjob.wellknown.environment import HANG_DETECTION, RANK_STATE
@@ -70,6 +71,7 @@ class Preparer:
         )
 
     def _container(self, container: dict[str, Any], role: Role, here: _Here) -> ContainerSpec:
+        container = without_agent(container)  # ranks have another one here
         argv: list[str] = []
         env: dict[str, str] = {}
         cwd = self._cwd
