@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 @click.option(
     "--on-hang",
     type=click.Choice(["warn", "restart", "fail"]),
-    help="On this machine: what to do when ranks wait for a rank that is stuck.  [default: warn]",
+    help="What to do when ranks wait for a rank that is stuck. On a cluster it needs --flight-recorder of the pytorch "
+    "plugin, and has an effect while this command follows the job.  [default: warn]",
 )
 @click.option("--warm", is_flag=True, help="On this machine: import torch once and fork the ranks.")
 @allow_unknown_option
@@ -80,7 +81,9 @@ def command(
     if on_hang:
         sets = (*sets, f"metadata.annotations[vcjob.io/on-hang]={on_hang}")
     source = RunSource(target, arguments, script, images, sets, env, job, allow_unknown)
-    backend.check_local_options({"--image": source.image_commands, "--warm": warm, "--on-hang": on_hang})
+    backend.check_local_options(
+        {"--image": source.image_commands, "--warm": warm, "--on-hang with --detach": on_hang and detach}
+    )
     if dry_run:
         from vcjob.cli.output.objects import write_objects
 

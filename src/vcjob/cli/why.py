@@ -28,6 +28,8 @@ def command(name: str, where: Where, output: str) -> None:
 
     job = find(name, **where)
     findings = job.why()
+    if job.unread():
+        sys.stderr.write(f"note: {job.unread()}\n")
     if output != "table":
         import msgspec
 

@@ -156,6 +156,10 @@ class Handle(ABC):
 
         return diagnose(self.observe())
 
+    def unread(self) -> str:
+        """What the last `why()` could not read about a running job and why, in one sentence; else empty."""
+        return ""
+
     def failure(self) -> FailureReport:
         """Which rank failed first, how, its last lines, and which ranks ended only because of it."""
         from vcjob.diagnosis.report import failure_report

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from vcjob.diagnosis.hang_settings import first_check, hang_seconds
 from vcjob.errors import StoreError, VcjobError
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.observed import Blocked, Command, Observed
@@ -28,7 +29,6 @@ from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.prepare import Preparer
-from vcjob.diagnosis.hang_settings import first_check, hang_seconds
 from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, RunDir
 from vcjob.local.supervisor import host_setup
 from vcjob.local.supervisor.gpu_allocator import GpuAllocator

@@ -23,6 +23,7 @@ from vcjob.sdk.cluster.status import is_note, status_of
 
 if TYPE_CHECKING:
     from vcjob.sdk.cluster.handle import ClusterHandle
+    from vcjob.sdk.cluster.hang_watcher import HangWatcher
 
 
 class ClusterFollower:
@@ -38,6 +39,7 @@ class ClusterFollower:
         notes: list[str],
         pods: dict[str, PodState],
         progress: ProgressWriter,
+        hangs: HangWatcher,
     ) -> None:
         """`notes` and `pods` (by uid) belong to the handle and are filled here."""
         job = handle.to_dict()
@@ -51,6 +53,7 @@ class ClusterFollower:
         self._notes = notes
         self._by_uid = pods
         self._progress = progress
+        self._hangs = hangs
         self._shown_events: set[str] = set()
         self._running = loop.start(follower.run())
 
@@ -67,6 +70,7 @@ class ClusterFollower:
         if pods:
             self.pods = list(self._by_uid.values())
         self._take_notes(events)
+        self._hangs.poll(self._job, self.status, self.pods)
         chunks = list(self._sink.take())
         self._progress.feed(chunks)
         if over and not chunks:

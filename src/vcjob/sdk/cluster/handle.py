@@ -30,6 +30,7 @@ from vcjob.sdk.pod_choice import choose_container, running_pods
 from vcjob.spec.job import Job
 
 if TYPE_CHECKING:
+    from vcjob.diagnosis.finding import Finding
     from vcjob.diagnosis.observation import Observation
     from vcjob.diagnosis.stacks import StackReport
     from vcjob.report.progress import Progress
@@ -56,6 +57,7 @@ class ClusterHandle(Handle):
         self._followed: dict[str, PodState] = {}
         self._fresh_until = time.monotonic() + _FRESH_SECONDS
         self._usage_due = 0.0
+        self._unread = ""
         self.name, self.namespace, self.uid = self._key.name, self._key.namespace, self._key.uid
 
     def __repr__(self) -> str:
@@ -127,6 +129,27 @@ class ClusterHandle(Handle):
                 pod.blocked_by = blocked_by
         add_output(observation, lambda chosen: self.log_chunks(chosen, tail=TAIL_LINES, timestamps=True))
         return observation
+
+    def why(self) -> list[Finding]:
+        from vcjob.diagnosis.collect import newest_attempts
+        from vcjob.diagnosis.diagnose import diagnose
+        from vcjob.sdk.cluster.hangs import find_hangs, missing_recorder
+
+        observation = self.observe()
+        self._unread = ""
+        if observation.phase == "Running":
+            missing = missing_recorder(Job(defaults.apply(self._job)))
+            self._unread = missing or ""
+            if missing == "":
+                pods = [
+                    pod for pod in newest_attempts(self.pods()) if pod.rank is not None and not pod.finished
+                ]
+                reading = find_hangs(self._connection.jobs, observation, pods, self.namespace)
+                observation.hang_findings, self._unread = self._connection.loop.call(reading)
+        return diagnose(observation)
+
+    def unread(self) -> str:
+        return self._unread
 
     def source_text(self) -> str | None:
         """From the annotation that `kubectl apply` leaves; a Job that was created in another way has none."""
@@ -208,6 +231,8 @@ class ClusterHandle(Handle):
             running.cancel()
 
     def follow(self, chosen: LogFilter | None = None) -> ClusterFollower:
+        from vcjob.sdk.cluster.hang_watcher import HangWatcher
+
         sink = Sink()
         follower = JobFollower(self._connection.jobs, self._key, chosen or LogFilter(every_try=True), sink)
         self._notes = []
@@ -220,6 +245,7 @@ class ClusterHandle(Handle):
             notes=self._notes,
             pods=self._followed,
             progress=ProgressWriter(self._connection, self._key),
+            hangs=HangWatcher(self._connection, self._key, self._notes.append),
         )
 
     # Waiting

@@ -1,0 +1,146 @@
+"""The watch for hangs while a cluster job is followed: what it reads, says once and does. Pods are replaced by reports."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vcjob.cluster.client.jobs import JobKey
+from vcjob.cluster.client.rank_states import ReadStates
+from vcjob.diagnosis.observation import Collective, RankState
+from vcjob.errors import BackendError
+from vcjob.lifecycle.status import Phase, State, Status
+from vcjob.report.podstate import ContainerState, PodState
+from vcjob.sdk.cluster import hang_watcher, hangs
+from vcjob.sdk.cluster.hang_watcher import HangWatcher
+from vcjob.sdk.cluster.hangs import missing_recorder
+from vcjob.spec.job import Job
+
+ON = ["--flight-recorder=true"]
+MESSAGE = "rank 1 never reached all_reduce #2; rank 0 has waited in it for 60 s"
+MISSING = "hangs cannot be detected: add --flight-recorder=true to the arguments of pytorch"
+RUNNING = Status(state=State(Phase.RUNNING))
+PODS = [
+    PodState(
+        task, 0, f"j-{task}-0", task, rank=rank, phase="Running", containers=[ContainerState("m", "main")]
+    )
+    for rank, task in enumerate(("master", "worker"))
+]
+
+
+def document(on_hang: str = "", arguments: Sequence[str] = ON, **spec: Any) -> dict[str, Any]:
+    tasks = [
+        {"name": name, "replicas": 1, "template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}
+        for name in ("master", "worker")
+    ]
+    metadata: dict[str, Any] = {"name": "j", "namespace": "team", "uid": "u"}
+    if on_hang:
+        metadata["annotations"] = {"vcjob.io/on-hang": on_hang}
+    return {"metadata": metadata, "spec": {"tasks": tasks, "plugins": {"pytorch": list(arguments)}, **spec}}
+
+
+def hung() -> list[RankState]:
+    now = time.time()
+    groups: dict[str, tuple[int, ...]] = {"0": (0, 1)}
+    waits = Collective(2, "all_reduce", issued_at=now - 60, done=False)
+    done = Collective(1, "all_reduce", issued_at=now - 61)
+    return [RankState(0, (done, waits), groups), RankState(1, (done,), groups, idle_since=now - 60)]
+
+
+class Watched:
+    """A watcher whose cluster answers at once with `states`, or with an error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, states: list[RankState]) -> None:
+        self.states = states
+        self.error: BackendError | None = None
+        self.sent: list[str] = []
+        self.notes: list[str] = []
+        self.read: list[int] = []
+        for module in (hang_watcher, hangs):
+            monkeypatch.setattr(module, "read_rank_states", self._read)
+        jobs = SimpleNamespace(send=self._send)
+        connection: Any = SimpleNamespace(jobs=jobs, loop=SimpleNamespace(start=self._start))
+        self.watcher = HangWatcher(connection, JobKey("j", "team", "u"), self.notes.append)
+
+    def poll(self, job: dict[str, Any], status: Status = RUNNING) -> None:
+        """One check: start to read, and take in what was read."""
+        self.watcher._due = 0.0
+        self.watcher.poll(job, status, PODS)
+        self.watcher.poll(job, status, PODS)
+
+    async def _read(self, _jobs: object, pods: Sequence[PodState], _namespace: str) -> ReadStates:
+        self.read.append(len(pods))
+        if self.error is not None:
+            raise self.error
+        ranks = {pod.rank for pod in pods}
+        return ReadStates([state for state in self.states if state.rank in ranks])
+
+    async def _send(self, _key: JobKey, action: str) -> None:
+        self.sent.append(action)
+
+    @staticmethod
+    def _start(work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(asyncio.run(work))
+        return future
+
+
+@pytest.mark.parametrize(
+    ("on_hang", "sent"), [("", []), ("warn", []), ("restart", ["RestartJob"]), ("fail", ["TerminateJob"])]
+)
+def test_a_hang_is_said_once_and_acted_on_once_per_run(
+    on_hang: str, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(monkeypatch, hung())
+    for _ in range(3):
+        watched.poll(document(on_hang))
+    assert watched.notes == [f"{MESSAGE}; on-hang: {on_hang}" if sent else MESSAGE]
+    assert watched.sent == sent
+    watched.poll(document(on_hang), Status(state=State(Phase.RUNNING), version=1))
+    assert watched.sent == sent * 2
+
+
+def test_while_rank_0_moves_no_other_rank_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = tuple(Collective(number, "all_reduce", issued_at=time.time()) for number in range(5))
+    watched = Watched(monkeypatch, [RankState(0, done, {"0": (0, 1)})])
+    watched.poll(document())
+    assert (watched.read, watched.notes) == ([1], [])
+    watched.watcher._due = time.monotonic() + 60
+    watched.watcher.poll(document(), RUNNING, PODS)
+    assert watched.read == [1]  # not before it is due
+
+
+def test_a_job_that_does_not_run_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch, hung())
+    watched.poll(document("fail"), Status(state=State(Phase.PENDING)))
+    assert (watched.read, watched.notes, watched.sent) == ([], [], [])
+
+
+def test_what_is_missing_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch, hung())
+    watched.poll(document(arguments=[]))
+    assert watched.notes == []  # nobody asked for it
+    for _ in range(2):
+        watched.poll(document("restart", arguments=[]))
+    assert (watched.notes, watched.read) == ([MISSING], [])
+    watched.error = BackendError("you may not run commands in pods")
+    for _ in range(2):
+        watched.poll(document())
+    assert watched.notes[1:] == ["hangs cannot be detected: you may not run commands in pods"]
+
+
+def test_only_jobs_whose_ranks_can_wait_for_each_other_need_the_recorder() -> None:
+    single = document(arguments=[])
+    single["spec"]["tasks"].pop()
+    assert missing_recorder(Job(document())) == ""
+    assert missing_recorder(Job(document(arguments=[]))) == MISSING
+    assert missing_recorder(Job(single)) is None
+    assert missing_recorder(Job({**single, "spec": {**single["spec"], "plugins": {}}})) is None
+    single["spec"]["plugins"]["pytorch"] = ["--nproc-per-node=2"]
+    assert missing_recorder(Job(single)) == MISSING
