@@ -87,8 +87,12 @@ def _is_too_deep(doc: Mapping[str, Any]) -> bool:
     for _ in range(MAX_DEPTH):
         if not level:
             return False
-        inner = (value.values() if isinstance(value, dict) else value for value in level)
-        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, dict) else value)
+            if isinstance(inner, (dict, list))
+        ]
     return bool(level)
 
 

@@ -122,6 +122,8 @@ class IndexSet:
         return hash(self.mask)
 
     def __str__(self) -> str:
+        if not self.mask:
+            return ""
         return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in self.ranges())
 
     def summary(self, limit: int = 200) -> str:

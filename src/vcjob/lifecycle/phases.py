@@ -131,7 +131,7 @@ def _end_when_no_pod_lives(phase: Phase) -> Callable[[DecisionContext], None]:
 
 
 def _total(context: DecisionContext, name: str) -> int:
-    return sum(len(getattr(state, name)) for state in context.tasks.values())
+    return sum([len(getattr(state, name)) for state in context.tasks.values()])
 
 
 def _total_terminating(context: DecisionContext) -> int:

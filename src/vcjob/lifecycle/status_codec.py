@@ -35,7 +35,17 @@ LIFECYCLE = "vcjob.io/lifecycle"
 MAX_MEMORY = 32 * 1024 * 1024
 
 _ENDED = FINAL | {Phase.ABORTED}
-_COUNTERS = ("pending", "running", "succeeded", "failed", "terminating", "unknown", "version", "retryCount")
+#: Public counters and their fields in `Status`.
+_COUNTERS = {
+    "pending": "pending",
+    "running": "running",
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "terminating": "terminating",
+    "unknown": "unknown",
+    "version": "version",
+    "retryCount": "retry_count",
+}
 
 
 #: Epoch seconds that a timestamp of Kubernetes can express.
@@ -136,7 +146,7 @@ def to_kube(status: Status) -> dict[str, Any]:
         "state": state,
         "minAvailable": status.min_available,
         "taskStatusCount": {task: {"phase": dict(counts)} for task, counts in status.task_counts.items()},
-        **{name: value for name in _COUNTERS if (value := getattr(status, _snake(name)))},
+        **{name: value for name, field in _COUNTERS.items() if (value := getattr(status, field))},
         "conditions": [
             {"status": str(condition.phase), "lastTransitionTime": rfc3339(condition.at)}
             for condition in status.conditions
@@ -164,7 +174,7 @@ def from_kube(document: dict[str, Any]) -> Status:
     if len(times) != len(conditions):
         times = tuple(_epoch(condition.last_transition_time) or 0.0 for condition in conditions)
     fields: dict[str, Any] = {name: getattr(own, name) for name in _SHARED}
-    fields |= {_snake(name): getattr(public, _snake(name)) or 0 for name in _COUNTERS}
+    fields |= {field: getattr(public, field) or 0 for field in _COUNTERS.values()}
     if own.finished is None:
         fields["finished"] = _ended_at(phase, conditions, since)
     if own.running_duration is None and public.running_duration:
@@ -212,10 +222,6 @@ def go_duration(seconds: float) -> str:
 
 def _epoch(text: str | None) -> float | None:
     return datetime.fromisoformat(text).timestamp() if text else None
-
-
-def _snake(name: str) -> str:
-    return "retry_count" if name == "retryCount" else name
 
 
 def _task_out(memory: TaskMemory) -> _Task:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from vcjob.errors import InvalidJob, UserError
 from vcjob.plugins.base import Plugin, PodDraft
@@ -19,7 +19,6 @@ from vcjob.plugins.env import EnvPlugin
 from vcjob.plugins.guard import guarded
 from vcjob.plugins.pytorch import PytorchPlugin
 from vcjob.plugins.svc import SvcPlugin
-from vcjob.spec.document import copied
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, has_errors, warning
 from vcjob.spec.spelling import did_you_mean
@@ -155,7 +154,7 @@ class _NamesOnly(PodDraft):
     __slots__ = ("groups",)
 
     def __init__(self, job: Job, task: Task) -> None:
-        super().__init__(job, task, {"metadata": {}, "spec": copied(task.pod_spec)}, mark="")
+        super().__init__(job, task, {"metadata": {}, "spec": to_builtins(task.pod_spec)}, mark="")
         self.groups: list[Mapping[str, object]] = [self.injected]
 
     def inject_env(

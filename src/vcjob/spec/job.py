@@ -130,37 +130,33 @@ msgspec.json.Decoder(_Document)
 class Job:
     """A Job: its raw document and the typed view of it. Treat both as read-only."""
 
-    __slots__ = ("__weakref__", "_by_name", "doc", "metadata", "spec")
+    __slots__ = (
+        "__weakref__",
+        "_by_name",
+        "doc",
+        "metadata",
+        "name",
+        "namespace",
+        "replicas",
+        "spec",
+        "tasks",
+        "uid",
+    )
 
     def __init__(self, doc: dict[str, Any]) -> None:
         self.doc = doc
         view = msgspec.convert(_without_nulls(doc), _Document)
         self.metadata = view.metadata
         self.spec = view.spec
-        self._by_name = {task.name: task for task in view.spec.tasks}
-
-    @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace or "default"
-
-    @property
-    def uid(self) -> str:
-        return self.metadata.uid or NO_UID
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        return self.spec.tasks
+        self.name = view.metadata.name
+        self.namespace = view.metadata.namespace or "default"
+        self.uid = view.metadata.uid or NO_UID
+        self.tasks = view.spec.tasks
+        self.replicas = sum([task.replicas for task in self.tasks])
+        self._by_name = {task.name: task for task in self.tasks}
 
     def task(self, name: str) -> Task | None:
         return self._by_name.get(name)
-
-    @property
-    def replicas(self) -> int:
-        return sum(task.replicas for task in self.spec.tasks)
 
     def __repr__(self) -> str:
         return f"Job({self.namespace}/{self.name})"

@@ -175,7 +175,7 @@ class PodCauses:
 
     def _first(self, now: float) -> tuple[str, float | None]:
         wake_at = None
-        for reason in ORDER:
+        for reason in ORDER if self._by_reason else ():
             pods = self._by_reason.get(reason)
             if not pods:
                 continue

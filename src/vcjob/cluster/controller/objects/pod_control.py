@@ -249,6 +249,10 @@ def _pods(steps: Iterable[CreatePods], limit: int) -> Iterator[tuple[CreatePods,
 
 async def _run_all(works: Iterable[Callable[[], Awaitable[None]]]) -> None:
     """Run all to their end, then raise the first error, so that no request is left running unobserved."""
+    works = list(works)
+    if len(works) == 1:
+        await works[0]()
+        return
     results = await asyncio.gather(*(work() for work in works), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
