@@ -29,7 +29,8 @@ def policy_events(context: DecisionContext) -> list[PolicyEvent]:
     found = [
         event
         for name, task in context.rules.tasks.items()
-        for event in _of_task(context, task, context.tasks[name], handled)
+        if not (state := context.tasks[name]).uneventful
+        for event in _of_task(context, task, state, handled)
     ]
     if context.observed.gang_broken and any(state.running for state in context.tasks.values()):
         # Only while pods run: right after a restart the scheduler still reports on the earlier run.

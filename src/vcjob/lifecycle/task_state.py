@@ -73,6 +73,11 @@ class TaskState:
             evictions=without_indexes(memory.evictions, self.running | succeeded),
         )
 
+    @property
+    def uneventful(self) -> bool:
+        """Whether no pod has existed yet in this attempt: nothing can have happened to the task."""
+        return not (self.groups or self.memory.seen or self.memory.evictions or self.succeeded)
+
     def exhausted(self, limit: int) -> IndexSet:
         """The pods whose containers restarted `limit` times or more, and that have not succeeded."""
         found = EMPTY

@@ -23,8 +23,10 @@ COMMANDS_UNDELETED = 1000
 
 def take_commands(context: DecisionContext) -> bool:
     """Choose the Commands that this decision executes, oldest first. Returns whether others are left for the next."""
-    recorded = frozenset(context.status.commands)
     commands = context.observed.commands
+    if not commands:
+        return False
+    recorded = frozenset(context.status.commands)
     room = COMMANDS_UNDELETED - sum(uid in commands for uid in recorded)
     new = [command for uid, command in commands.items() if uid not in recorded]
     limit = max(0, min(COMMANDS_PER_DECISION, room))

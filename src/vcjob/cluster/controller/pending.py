@@ -15,6 +15,7 @@ from vcjob.wellknown import reasons
 
 #: In status.controlledResources: the edition that the Job was started with.
 EDITION_KEY = "vcjob.io/edition"
+_KNOWN_EDITIONS = frozenset(map(str, KNOWN))
 
 
 def update_pending_reason(state: JobState, now: float) -> float | None:
@@ -60,7 +61,7 @@ def unknown_edition(state: JobState) -> Blocked | None:
     """A Job that another version started is followed to its end, but nothing is created for it by other rules."""
     assert state.status is not None
     edition = state.status.resources.get(EDITION_KEY)
-    if edition is None or edition in map(str, KNOWN):
+    if edition is None or edition in _KNOWN_EDITIONS:
         return None
     return Blocked(
         reasons.UNKNOWN_EDITION,

@@ -16,10 +16,12 @@ _CREATED_BEFORE_PODS = frozenset({"ConfigMap", "Service", "NetworkPolicy", "PodG
 class ObjectTracker:
     """The objects of one Job as last seen or written. The informers' handlers and `OwnedObjects` write here."""
 
-    __slots__ = ("creating", "dirty", "grouped_tasks", "owned", "verified")
+    __slots__ = ("creating", "dirty", "group", "grouped_tasks", "owned", "verified")
 
     def __init__(self) -> None:
         self.owned: dict[ObjectKey, PartialOwned] = {}
+        #: The PodGroup among them, the first one where there are several.
+        self.group: PartialGroup | None = None
         #: Objects whose creation has no answer yet. The watch may show them first, and that is no change.
         self.creating: set[ObjectKey] = set()
         #: ConfigMaps whose content was compared, with the version that was compared.
@@ -28,13 +30,6 @@ class ObjectTracker:
         self.dirty: set[ObjectKey] | Literal["all"] = "all"
         #: The tasks that the PodGroup counts as far as we know.
         self.grouped_tasks: tuple[str, ...] | None = None
-
-    @property
-    def group(self) -> PartialGroup | None:
-        for (kind, _), found in self.owned.items():
-            if kind == "PodGroup" and isinstance(found, PartialGroup):
-                return found
-        return None
 
     @property
     def show_start(self) -> bool:
@@ -47,14 +42,22 @@ class ObjectTracker:
         if known is not None and version_of(known) >= version_of(found):
             return False
         self.owned[key] = found
+        if isinstance(found, PartialGroup) and (self.group is None or self.group is known):
+            self.group = found
         return True
 
     def remove(self, key: ObjectKey, uid: str) -> None:
         known = self.owned.get(key)
         if known is not None and known.metadata.uid == uid:
-            del self.owned[key]
+            self.forget(key)
             self.verified.pop(key[1], None)
             self.mark_dirty(key)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The object no longer exists."""
+        if self.owned.pop(key) is self.group:
+            others = (found for found in self.owned.values() if isinstance(found, PartialGroup))
+            self.group = next(others, None)
 
     def mark_dirty(self, key: ObjectKey) -> None:
         if self.dirty != "all":

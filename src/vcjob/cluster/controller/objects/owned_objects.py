@@ -94,7 +94,7 @@ class OwnedObjects:
                 await self._client.delete(resource, name, state.namespace, uid=found.metadata.uid)
             except Conflict:
                 continue  # another one of that name
-            del state.objects.owned[kind, name]
+            state.objects.forget((kind, name))
             state.objects.dirty = "all"
 
     def deletable(self, state: JobState) -> list[tuple[Resource[Any], PartialOwned]]:

@@ -29,6 +29,7 @@ from vcjob.lifecycle.status import Status
 from vcjob.lifecycle.step import DeleteCommand, DeleteJob, KillPods
 
 log = logging.getLogger(__name__)
+_IRREVERSIBLE = (KillPods, DeleteCommand, DeleteJob)
 
 
 class StatusWriter:
@@ -60,7 +61,7 @@ class StatusWriter:
         if new == old and state.has_status:
             state.unsaved = None
             return
-        irreversible = any(isinstance(step, KillPods | DeleteCommand | DeleteJob) for step in decision.steps)
+        irreversible = any(isinstance(step, _IRREVERSIBLE) for step in decision.steps)
         urgent = is_urgent(old, new) if state.has_status else not only_started(new)
         if not (irreversible or state.pods.departed or urgent):
             now = time.monotonic()
