@@ -105,6 +105,11 @@ async def test_without_the_right_to_exec_it_says_which_right_is_missing(serve: S
         await read_rank_states(await serve(403), [POD], "team")
 
 
+async def test_a_pod_whose_node_does_not_answer_does_not_hide_the_others(serve: Serve) -> None:
+    states, (problem,) = await read_rank_states(await serve(500), [POD], "team")
+    assert states == [] and problem.startswith("train-worker-0: ")
+
+
 async def test_few_pods_are_read_at_the_same_time(serve: Serve) -> None:
     open_now = most = 0
 

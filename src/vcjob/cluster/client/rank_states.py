@@ -17,7 +17,8 @@ from vcjob.cluster.client.jobs import JobClient
 from vcjob.cluster.client.pod_exec import capture_in_pod
 from vcjob.diagnosis.observation import RankState
 from vcjob.diagnosis.rank_report import decode_report
-from vcjob.errors import BackendError
+from vcjob.errors import VcjobError
+from vcjob.kube.errors import Forbidden, Unauthorized
 from vcjob.plugins.flight_recorder import REPORT_FOLDER
 from vcjob.report.podstate import PodState
 
@@ -77,10 +78,12 @@ async def _states_of_pod(jobs: JobClient, pod: PodState, namespace: str) -> Read
             code, output = await capture_in_pod(jobs, pod.name, namespace, main.name, command)
     except TimeoutError:
         return ReadStates([], (f"{pod.name} did not answer within {_SECONDS:.0f} s",))
-    except BackendError as error:
-        if "executable file not found" not in error.message:
-            raise
-        return ReadStates([], (f"the image of {pod.name} has no shell",))
+    except VcjobError as error:
+        if isinstance(error.__cause__, (Forbidden, Unauthorized)):
+            raise  # it is the same for every pod
+        no_shell = "executable file not found" in error.message
+        said = f"the image of {pod.name} has no shell" if no_shell else f"{pod.name}: {error.message}"
+        return ReadStates([], (said,))
     if code == _NO_FOLDER:
         return ReadStates([], (f"{pod.name} was started without `--flight-recorder`",))
     if code != 0:
