@@ -137,10 +137,15 @@ def test_a_damaged_report_is_left_out(tmp_path: Path) -> None:
     assert read_reports(str(tmp_path / "missing")) == []
 
 
+@pytest.mark.parametrize("arguments", [[], ["--flight-recorder=true"]], ids=["", "with-the-argument"])
 @pytest.mark.parametrize("setting", ["", "off"])
-def test_the_users_own_settings_stay_and_the_agent_can_be_left_out(setting: str, finish: Start) -> None:
+def test_the_users_own_settings_stay_and_the_agent_can_be_left_out(
+    setting: str, arguments: list[str], finish: Start
+) -> None:
+    """The argument of the plugin is for clusters and changes nothing here."""
     program = "import os\nprint(os.environ.get('PYTHONPATH', ''), 'VCJOB_RANK_STATE' in os.environ)"
-    document = job(*ranks(python(program, env=[{"name": "PYTHONPATH", "value": "/mine"}]), workers=1))
+    rank = python(program, env=[{"name": "PYTHONPATH", "value": "/mine"}])
+    document = job(*ranks(rank, workers=1), plugins={"pytorch": arguments})
     handle = finish(document, env={**os.environ, "VCJOB_HANG_DETECTION": setting})
     expected = "/mine False" if setting else f"{AGENT}:/mine True"
     assert set(texts(handle)) == {expected}
