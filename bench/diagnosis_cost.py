@@ -4,7 +4,7 @@ Jobs with and without it run in pairs (see `bench.paired`), many short ones for 
 steps. A goal is missed only where the whole interval is above it. Without: no agent, no checks by the supervisor, and
 PyTorch's flight recorder is off.
 
-python -m bench.diagnosis_cost [--starts PAIRS] [--steps PAIRS]
+python -m bench.diagnosis_cost [--starts PAIRS] [--steps PAIRS] [--minutes MINUTES]
 """
 
 from __future__ import annotations
@@ -71,10 +71,13 @@ def measure(diagnosis: bool, step_seconds: float) -> Measured:
     return Measured(max(firsts) - began, sum(first_cpus), max(steps), sum(step_cpus))
 
 
-def cost(pairs: int, step_seconds: float, labels: dict[str, str]) -> bool:
-    """Measure pairs of jobs and print the ratio of each figure. Whether a goal was missed."""
-    measured = []
+def cost(pairs: int, minutes: float, step_seconds: float, labels: dict[str, str]) -> bool:
+    """Measure pairs of jobs, fewer where time runs out, and print the ratio of each figure. Whether a goal was missed."""
+    measured: list[tuple[Measured, Measured]] = []
+    end = time.monotonic() + 60 * minutes
     for order in abba(pairs):
+        if measured and time.monotonic() > end:
+            break
         results = {diagnosis: measure(diagnosis, step_seconds) for diagnosis in order}
         measured.append((results[True], results[False]))
     verdicts = []
@@ -141,13 +144,17 @@ def main() -> int:
     parser.add_argument(
         "--steps", type=int, default=6, help="pairs of jobs that make steps for eleven seconds"
     )
+    parser.add_argument("--minutes", type=float, default=7.0, help="no pair begins later than this")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     with TemporaryDirectory() as home:
         os.environ["VCJOB_HOME"] = home
         missed = [why()]
         measure(True, 0.0)  # bytecode and files are in memory from here on
-        missed += [cost(options.starts, 0.0, START), cost(options.steps, STEP_SECONDS, STEP)]
+        missed += [
+            cost(options.starts, options.minutes * 0.6, 0.0, START),
+            cost(options.steps, options.minutes * 0.4, STEP_SECONDS, STEP),
+        ]
     return 1 if any(missed) else 0
 
 

@@ -54,4 +54,14 @@ while running.item():
 step_cpu = (cpu() - first_cpu) / len(times)
 times.sort()
 print(f"measured {first} {first_cpu} {times[len(times) // 2]} {step_cpu}", flush=True)
+
+# A rank that ends while another one is still in the last collective would make that one fail: they end together, and
+# rank 0, whose process is the store, last.
+store, rank, ranks = dist.distributed_c10d._get_default_store(), dist.get_rank(), range(dist.get_world_size())
+store.set(f"done {rank}", "")
+store.wait([f"done {each}" for each in ranks])
+if rank:
+    store.set(f"left {rank}", "")
+else:
+    store.wait([f"left {each}" for each in ranks[1:]])
 dist.destroy_process_group()
