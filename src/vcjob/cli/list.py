@@ -63,10 +63,9 @@ def command(
     from vcjob.cli.output.objects import as_list, write_object
     from vcjob.cli.output.progress import with_progress
 
-    found_progress = [_progress(job, status) for job, status, _ in shown]
     documents = [
-        with_progress(document, progress)
-        for (_, _, document), progress in zip(shown, found_progress, strict=True)
+        with_progress(document, _progress(job, status))
+        for job, status, document in shown
         if document is not None
     ]
     write_object(as_list(documents), output)

@@ -179,9 +179,8 @@ class ClusterHandle(Handle):
         from vcjob.cluster.client.pod_metrics import read_usage
 
         pods = running_pods(self, ranks)
-        time.sleep(
-            max(0.0, self._usage_due - time.monotonic())
-        )  # a cluster measures every few seconds at most
+        # A cluster measures every few seconds at most.
+        time.sleep(max(0.0, self._usage_due - time.monotonic()))
         self._usage_due = time.monotonic() + seconds
         return self._connection.loop.call(read_usage(self._connection.jobs, self._key, pods))
 
