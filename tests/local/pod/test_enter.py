@@ -16,8 +16,12 @@ from vcjob.local.pod.enter import run_in_container
 from vcjob.report.podstate import ContainerState, PodState
 
 if os.geteuid() == 0:
-    os.setgid(12345)
-    os.setuid(12345)
+    try:
+        os.setgid(12345)
+        os.setuid(12345)
+    except PermissionError:
+        print("becoming another user needs root with CAP_SETUID")
+        raise SystemExit(77)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: /proc/PID is ours again
 reader, writer = os.pipe()
 rank = os.fork()
