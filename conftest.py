@@ -43,7 +43,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Names of folders that are not there yet. (A folder of pytest's own for every test would cost a second.)"""
+    """Names of folders that do not exist yet. (A folder of pytest's own for every test would cost a second.)"""
     folder = tmp_path_factory.mktemp("homes")
     return (str(folder / str(number)) for number in count())
 

@@ -31,7 +31,7 @@ from vcjob.spec.job import Job
 
 PATIENCE = 30.0
 
-#: VCJOB_TEST_WARM=1: the same tests, with every Python program forked from a process that was there before.
+#: VCJOB_TEST_WARM=1: the same tests, with every Python program forked from a warm server.
 WARM = os.environ.get("VCJOB_TEST_WARM") == "1"
 
 Start = Callable[..., LocalHandle]

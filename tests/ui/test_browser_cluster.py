@@ -75,7 +75,7 @@ def test_a_job_whose_source_the_cluster_did_not_keep_says_so(page: Page, talking
     page.get_by_text("the cluster keeps it only for `kubectl apply`").wait_for()
 
 
-def test_a_single_pod_speaks_for_the_job(page: Page, ground: ControllerCluster) -> None:
+def test_the_log_of_a_single_pod_shows_the_progress_of_the_job(page: Page, ground: ControllerCluster) -> None:
     ground.create(job("single", task("main", container(TALK))))
     ground.wait_phase("single", "Running")
     open_job(page, "single")

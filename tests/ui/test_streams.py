@@ -72,7 +72,7 @@ async def test_a_producer_ends_when_its_client_leaves(counting: tuple[Counting, 
 
 
 async def _open(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:
-    """A stream; the places of clients that left a moment ago become free one by one, long before a heartbeat."""
+    """A stream; the places of clients that have just left become free one by one, long before a heartbeat."""
     async with asyncio.timeout(streams.HEARTBEAT_SECONDS / 2):
         while (response := await session.get(url)).status == 503:
             response.close()

@@ -302,7 +302,7 @@ def test_a_changed_module_makes_the_zygote_stale(make: Make) -> None:
     env = library_env(starter)
     assert starter.run(PYTHON, "p.py", env=env).out == "1\n"
     (starter.folder.parent / "library" / "thing.py").write_text("value = 22")
-    time.sleep(0.25)  # the files are looked at five times a second, however many ranks start
+    time.sleep(0.25)  # the files are checked five times a second, however many ranks start
     running = starter.start(PYTHON, "p.py", env=env)
     assert not isinstance(running.child, WarmChild)
     assert running.wait().out == "22\n"

@@ -227,7 +227,7 @@ def test_a_stale_server_says_so_and_ends(start: Start, folder: str, tmp_path: Pa
     (library / "thing.py").write_text("value = 1")
     info = start(imports=("thing",), PYTHONPATH=str(library))
     (library / "thing.py").write_text("value = 22")
-    time.sleep(0.25)  # the files are looked at five times a second
+    time.sleep(0.25)  # the files are checked five times a second
     running, said = run_from(folder, tmp_path, "import thing; print(thing.value)", PYTHONPATH=str(library))
     assert running.wait().out == "22\n"
     assert "thing.py has changed" in said[0]
