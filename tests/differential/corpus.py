@@ -335,7 +335,7 @@ def _jobs() -> Iterator[Case]:
     )
     yield job("first-task-completes-the-job", task("echo done", name="a", policies=[
         {"event": "TaskCompleted", "action": "CompleteJob"}]), task("sleep 300", name="b"), minAvailable=1)  # fmt: skip
-    yield job("enough-successes", task("[ $VC_TASK_INDEX = 1 ] && exit 1; sleep 5", replicas=2), plugins={"env": []}, minSuccess=1,
+    yield job("enough-successes", task("[ $VC_TASK_INDEX = 1 ] && exit 1; sleep 20", replicas=2), plugins={"env": []}, minSuccess=1,
               minAvailable=1)  # fmt: skip
     yield job("depends-on", task("echo first", name="a"),
               task("echo second", name="b", dependsOn={"name": ["a"]}), minAvailable=1)  # fmt: skip
