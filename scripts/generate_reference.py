@@ -101,7 +101,7 @@ def _rows(definitions: Sequence[Definition], text: Text) -> list[list[str]]:
 
 
 def _cli(text: Text) -> Iterator[str]:
-    root = click.Context(cli, info_name="vcjob")
+    root = cli.make_context("vcjob", [], resilient_parsing=True)
     yield text("`vcjob VERB --help` prints the same text.")
     for verb in VERBS:
         command = cli.get_command(root, verb)

@@ -127,7 +127,7 @@ def test_every_verb_with_json_output_is_listed() -> None:
     }
     found = set()
     for verb in VERBS:
-        command = cli.get_command(click.Context(cli, info_name="vcjob"), verb)
+        command = cli.get_command(cli.make_context("vcjob", [], resilient_parsing=True), verb)
         assert command is not None
         inner = list(command.commands.values()) if isinstance(command, click.Group) else [command]
         for option in (option for each in inner for option in each.params if option.name == "output"):

@@ -57,7 +57,7 @@ def parsed_only(command: Command) -> str | None:
 def parse(words: list[str]) -> None:
     """As the command line does it, without running the verb."""
     verb, *arguments = (PLACEHOLDERS.get(word, word) for word in words)
-    root = click.Context(cli, info_name="vcjob")
+    root = cli.make_context("vcjob", [], resilient_parsing=True)
     command = cli.get_command(root, verb)
     assert command is not None, verb
     command.make_context(verb, arguments, parent=root)
@@ -78,7 +78,7 @@ def test_every_command_of_a_block_is_accepted_by_the_command_line(page: Path) ->
 def test_every_option_of_a_command_in_the_text_exists(page: Path) -> None:
     for words in (words for span in spans(page) for words in Command(span).words if words[0] == "vcjob"):
         assert words[1] in VERBS, words
-        root = click.Context(cli, info_name="vcjob")
+        root = cli.make_context("vcjob", [], resilient_parsing=True)
         command = cli.get_command(root, words[1])
         assert command is not None
         parser = command.make_parser(click.Context(command, info_name=words[1], parent=root))
