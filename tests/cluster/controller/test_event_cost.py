@@ -59,6 +59,28 @@ async def test_the_work_of_a_pod_event_does_not_grow_with_the_job(capsys: pytest
     assert max(requests) <= 0.5, requests
 
 
+async def test_the_life_of_a_small_job_takes_few_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    """From the first sight of the Job to Completed, the calls of the fake API server included."""
+    await _small_life(Work())  # imports, caches
+    work = Work()
+    await _small_life(work)
+    with capsys.disabled():
+        print(f"\n  calls of functions in the life of a Job of one pod: {work.calls}", end="")
+    assert work.calls <= 4300
+
+
+async def _small_life(work: Work) -> None:
+    harness = Harness(
+        job("j", task("master", 1), plugins={"pytorch": [], "svc": [], "env": []}), status_delay=60.0
+    )
+    with work.counted():
+        await harness.reconcile()
+        for phase in ("Pending", "Running", "Succeeded"):
+            harness.show("j-master-0", phase)
+            await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Completed"
+
+
 async def _life(size: int) -> Work:
     """Every pod is created, seen, runs and ends, in random order, and the Job is reconciled after each event."""
     harness = Harness(
