@@ -131,7 +131,8 @@ class JobCache:
         if state.deferred is not None:
             state.deferred.append(partial(self.pod_changed, pod))
             return
-        state.pods.unseen.pop(meta.uid, None)
+        if state.pods.saw(pod):
+            return
         change = state.pods.record(pod)
         if change is PodChange.UNIDENTIFIED:
             self._discard_if_empty(state)

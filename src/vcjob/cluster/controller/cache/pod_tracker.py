@@ -51,8 +51,8 @@ class PodTracker:
     def __init__(self, observed: Observed, causes: PodCauses) -> None:
         self._observed = observed
         self.causes = causes
-        #: Pods that we created and the informer has not shown yet (names by uid), and the highest version among them.
-        self.unseen: dict[str, str] = {}
+        #: Pods that we created and the informer has not shown yet, by uid: name, version; and the highest version.
+        self.unseen: dict[str, tuple[str, str]] = {}
         self.unseen_version = 0
         #: Pods (task, index, attempt) whose creation has no answer yet. The watch may show them first.
         self.creating: set[tuple[str, int, int]] = set()
@@ -81,15 +81,21 @@ class PodTracker:
 
     def expect(self, pod: PartialPod) -> None:
         """Remember a pod that we created until the informer shows it."""
-        self.unseen[pod.metadata.uid] = pod.metadata.name
-        self.unseen_version = max(self.unseen_version, version_number(pod.metadata.resource_version))
+        meta = pod.metadata
+        self.unseen[meta.uid] = meta.name, meta.resource_version
+        self.unseen_version = max(self.unseen_version, version_number(meta.resource_version))
+
+    def saw(self, pod: PartialPod) -> bool:
+        """The informer has shown a pod. True: as we recorded it from the answer to its creation."""
+        expected = self.unseen.pop(pod.metadata.uid, None)
+        return expected is not None and expected[1] == pod.metadata.resource_version
 
     def resolve_unseen(self, informer: Informer[PartialPod], namespace: str) -> bool:
         """Count pods as departed that the informer should show by now and does not: they were deleted before it saw
         them. False: the informer has not caught up with our last creation."""
         if informer.resource_version < self.unseen_version:
             return False
-        for uid, name in self.unseen.items():
+        for uid, (name, _) in self.unseen.items():
             pod = informer.get(name, namespace)
             if pod is None or pod.metadata.uid != uid:
                 self.departed.append(uid)
