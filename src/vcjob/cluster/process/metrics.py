@@ -6,10 +6,11 @@ its client and the webhook call one method per event; `health` renders the resul
 
 from __future__ import annotations
 
+from collections import Counter as PlainCounter
 from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -41,6 +42,23 @@ class _Phases(Collector):
         return [family]
 
 
+class _Requests(Collector):
+    """The number of requests by verb, resource and status, kept as plain numbers: the library's counter locks."""
+
+    def __init__(self) -> None:
+        self.counts: PlainCounter[tuple[str, str, int]] = PlainCounter()
+
+    def collect(self) -> list[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "vcjob_api_requests",
+            "Requests to the API server; status 0 means no response",
+            labels=["verb", "resource", "status"],
+        )
+        for (verb, resource, status), number in list(self.counts.items()):
+            family.add_metric([verb, resource or "other", str(status)], number)
+        return [family]
+
+
 class Metrics:
     """Implements `telemetry.Telemetry` for the controller, and observes its client and the webhook."""
 
@@ -64,12 +82,8 @@ class Metrics:
         )
         self._waits = waits.of()
         self._depth = Gauge("vcjob_queue_depth", "Jobs that wait in the queue", registry=registry)
-        self._requests = Counter(
-            "vcjob_api_requests",
-            "Requests to the API server; status 0 means no response",
-            ["verb", "resource", "status"],
-            registry=registry,
-        )
+        self._requests = _Requests()
+        registry.register(self._requests)
         self._request_seconds = Histogram(
             "vcjob_api_request_seconds", "Time that the API server took to respond", _QUICK, "verb"
         )
@@ -99,7 +113,7 @@ class Metrics:
         self._restarts = Counter(
             "vcjob_restarts", "Restarts of Jobs, tasks and pods", ["cause"], registry=registry
         )
-        self._asked: dict[tuple[str, str, int], tuple[Counter, Counted | None]] = {}
+        self._response_times: dict[tuple[str, str], Counted | None] = {}
         self._causes: set[str] = set()
         self._leads = Gauge("vcjob_leader", "1 where this replica holds the Lease", registry=registry)
 
@@ -151,15 +165,12 @@ class Metrics:
     # The client: `Transport(config, observer=metrics.requested)`
 
     def requested(self, verb: str, resource: str, status: int, seconds: float) -> None:
-        # Finding a label set costs more than counting, so each is found once.
-        known = self._asked.get((verb, resource, status))
-        if known is None:
+        self._requests.counts[verb, resource, status] += 1
+        try:
+            times = self._response_times[verb, resource]
+        except KeyError:
             is_stream = verb == "watch" or resource == "pods/log"
-            known = self._asked[verb, resource, status] = (
-                self._requests.labels(verb, resource or "other", str(status)),
-                None if is_stream else self._request_seconds.of(verb),
-            )
-        count, lasted = known
-        count.inc()
-        if lasted is not None:
-            lasted.observe(seconds)
+            times = None if is_stream else self._request_seconds.of(verb)
+            self._response_times[verb, resource] = times
+        if times is not None:
+            times.observe(seconds)
