@@ -61,11 +61,12 @@ class Shell:
         return str(path)
 
 
-def next_line(process: subprocess.Popen[str]) -> str:
+def next_line(process: subprocess.Popen[str], *, errors: bool = False) -> str:
     """Its next line of output, and not a byte more: what ``readline`` buffers, ``finish`` would never see."""
-    assert process.stdout is not None
+    stream = process.stderr if errors else process.stdout
+    assert stream is not None
     line = b""
-    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):
+    while not line.endswith(b"\n") and (byte := os.read(stream.fileno(), 1)):
         line += byte
     return line.decode()
 
