@@ -93,7 +93,7 @@ class JobCache:
             for command in self.unmatched.take(resource):
                 state.commands.add(command)
 
-    def status_written(self, state: JobState) -> None:
+    def write_answered(self, state: JobState) -> None:
         """The answer to a write of the Job's status is known: take in what the watch has shown meanwhile."""
         state.writing, reported = False, state.reported
         state.reported = None

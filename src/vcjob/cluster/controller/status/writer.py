@@ -127,7 +127,7 @@ class StatusWriter:
             await self._read_again(state)
             raise Outdated from error
         finally:
-            self._jobs.status_written(state)
+            self._jobs.write_answered(state)
 
     async def _read_again(self, state: JobState) -> None:
         """Read the Job from the server. It can be older than what we know (a restored backup), unless the watch
