@@ -19,9 +19,10 @@ from tests.testbed.parts.part import Part
 from vcjob.cluster.resources import COMMANDS, JOBS, POD_GROUPS
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.objects import Meta
+from vcjob.kube.api.resources import Document, Resource
 from vcjob.kube.config.config import load
 from vcjob.kube.controller.watch import Snapshot, follow
-from vcjob.kube.errors import KubeError
+from vcjob.kube.errors import Forbidden, KubeError
 from vcjob.kube.http.transport import Transport
 from vcjob.kube.http.window import Window
 
@@ -67,7 +68,7 @@ async def arena() -> AsyncIterator[Arena]:
         config = load(kubeconfig(cluster, "race", inner=False))
         async with Client(config, transport=Transport(config, window=Window(64))) as client:
             for kind in (JOBS, POD_GROUPS, COMMANDS):
-                await client.list(kind, NAMESPACE)  # kinds just made are busy for a moment: it asks again
+                await _until_served(client, kind)
             sight = Sight(client)
             tasks = [asyncio.create_task(sight.run()), asyncio.create_task(_let_groups_in(client))]
             try:
@@ -79,6 +80,17 @@ async def arena() -> AsyncIterator[Arena]:
                 await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         await asyncio.to_thread(cluster.stop)
+
+
+async def _until_served(client: Client, kind: Resource[Document]) -> None:
+    """A new kind is busy at first, which the client retries, and a new role takes effect a little later."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await client.list(kind, NAMESPACE)
+                return
+            except Forbidden:
+                await asyncio.sleep(0.1)
 
 
 def _start() -> Cluster:
