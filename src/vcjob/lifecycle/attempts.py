@@ -55,6 +55,8 @@ class Attempts:
 
     def split(self, among: IndexSet) -> Iterator[tuple[int, IndexSet]]:
         """`among` grouped by current attempt, lowest attempt first."""
+        if not among:
+            return
         for attempt in (FIRST_ATTEMPT, *sorted(self.groups)):
             part = self.on(attempt, among)
             if part:

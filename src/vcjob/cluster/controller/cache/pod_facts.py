@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 from vcjob.cluster.resources import ContainerStatus, PartialPod, Terminated, epoch
@@ -44,7 +43,7 @@ def fact_of(pod: PartialPod) -> PodFact | None:
         else _entered(pod, phase, created, started, finished),
         started=started,
         finished=finished if phase in ("Succeeded", "Failed") else None,
-        restarts=sum(container.restart_count for container in _containers(pod)),
+        restarts=sum([container.restart_count for container in _containers(pod)]),
         failure=None if phase == "Succeeded" else _failure(pod),
         evicted=phase == "Failed" and _evicted(pod),
     )
@@ -93,6 +92,8 @@ def _evicted(pod: PartialPod) -> bool:
 
 def _span(pod: PartialPod) -> tuple[float | None, float | None]:
     """When the first main container started and when the last one ended."""
+    if not pod.status.container_statuses:
+        return None, None
     starts, ends = [], []
     for container in pod.status.container_statuses:
         for state in (container.last_state, container.state):
@@ -155,10 +156,12 @@ def _ended_on_deletion(pod: PartialPod, finished: float | None) -> bool:
     return finished >= min(requested, default=deleted - KUBELET_DELETES_WITHIN)
 
 
-def _containers(pod: PartialPod) -> Iterator[ContainerStatus]:
-    yield from pod.status.init_container_statuses
-    yield from pod.status.container_statuses
+def _containers(pod: PartialPod) -> tuple[ContainerStatus, ...]:
+    return pod.status.init_container_statuses + pod.status.container_statuses
 
 
 def _condition(pod: PartialPod, kind: str) -> str:
-    return next((condition.status for condition in pod.status.conditions if condition.type == kind), "")
+    for condition in pod.status.conditions:
+        if condition.type == kind:
+            return condition.status
+    return ""
