@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import vcjob
 from tests.plugins.jobs import Pod, job, problems, task
+from vcjob.local.warm.zygote.environment_scan import files_of_module, first_setting
+from vcjob.local.warm.zygote.imported_modules import ACTS_AT_START
 from vcjob.plan.plan import Plan
-from vcjob.plugins.flight_recorder import AGENT_FOLDER, REPORT_FOLDER, without_agent
+from vcjob.plugins.flight_recorder import AGENT_FOLDER, BUFFER_SIZE, REPORT_FOLDER, without_agent
+from vcjob.rank_agent import agent
 from vcjob.spec.job import Job
 
 ON = ["--flight-recorder=true"]
@@ -94,3 +99,15 @@ def test_on_this_machine_the_mounted_agent_is_taken_off_again(own: tuple[dict[st
     )
     assert added["volumeMounts"] == plain["volumeMounts"]
     assert without_agent(plain) is plain
+
+
+def test_the_agent_and_the_plugin_use_the_same_buffer() -> None:
+    assert agent.BUFFER_SIZE == BUFFER_SIZE
+
+
+@pytest.mark.slow
+def test_a_program_that_imports_vcjob_from_a_checkout_can_start_warm() -> None:
+    """The agent sets a variable of torch; nothing that such a program imports may import the agent."""
+    source = str(Path(vcjob.__file__).parents[1])
+    program = files_of_module("vcjob.local.programs.allreduce", [source])
+    assert first_setting(program, [source], ACTS_AT_START) is None

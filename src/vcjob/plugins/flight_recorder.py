@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 from vcjob.plugins.base import Container, PodDraft
-from vcjob.rank_agent.agent import BUFFER_SIZE
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path as Place
 from vcjob.spec.problem import Problem, error, warning
@@ -21,6 +20,8 @@ from vcjob.wellknown.environment import FR_BUFFER_SIZE, RANK_STATE
 AGENT_FOLDER, REPORT_FOLDER = "/etc/vcjob/rank-agent", "/run/vcjob/rank-state"
 _FILES = ("sitecustomize.py", "agent.py", "activity.py")
 _PYTHONPATH = "PYTHONPATH"
+#: As in the agent. That module is not imported: it sets variables, so a program that imports vcjob could not start warm.
+BUFFER_SIZE = "100"
 #: The older name of TORCH_FR_BUFFER_SIZE. Either variable of the user's own wins.
 _OLDER_BUFFER = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 #: Names of volumes.
