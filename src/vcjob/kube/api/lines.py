@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 
 from vcjob.kube.http.base import Pieces
-
-_LINES = re.compile(rb"[^\n]*\n")
 
 
 class LineSplitter:
@@ -31,9 +28,10 @@ class LineSplitter:
                 self._parts.append(piece)
             else:
                 lines.append(b"".join([*self._parts, piece[:end]]))
-                lines += _LINES.findall(piece, end)
-                last = piece.rfind(b"\n") + 1
-                self._parts = [piece[last:]] if last < len(piece) else []
+                while next_end := piece.find(b"\n", end) + 1:
+                    lines.append(piece[end:next_end])
+                    end = next_end
+                self._parts = [piece[end:]] if end < len(piece) else []
         return lines
 
     def rest(self) -> bytes:
