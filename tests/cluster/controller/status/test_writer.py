@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -133,6 +133,30 @@ async def test_a_changed_job_is_decided_again_before_anything_is_written() -> No
     harness.show("j-a-0", "Running")
     await harness.reconcile()
     assert harness.stored["state"]["phase"] == "Running"
+    assert harness.api.requests["get", "jobs"] == 1
+
+
+async def test_a_job_restored_from_a_backup_wins_over_what_the_watch_showed_during_a_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = Harness(job("j", task("a", 1, after=None)))
+    backup = harness.api.objects["jobs", "j"]
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    patch = harness.api.patch
+    restored: list[Any] = []
+
+    async def restore(resource: Any, *args: Any, **options: Any) -> Any:
+        if resource.plural == "jobs" and not restored:
+            newer = harness.api.put("jobs", harness.api.objects["jobs", "j"])
+            harness.jobs.job_changed(_read(PARTIAL_JOBS, newer))
+            harness.api.objects["jobs", "j"] = backup
+            restored.append(backup)
+        return await patch(resource, *args, **options)
+
+    monkeypatch.setattr(harness.api, "patch", restore)
+    await harness.reconcile()
+    assert restored and harness.stored["state"]["phase"] == "Running"
     assert harness.api.requests["get", "jobs"] == 1
 
 

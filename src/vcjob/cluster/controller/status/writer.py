@@ -124,6 +124,9 @@ class StatusWriter:
             state.lose()
             raise Outdated from error
         except Conflict as error:
+            self._jobs.write_answered(
+                state
+            )  # what the watch has shown by now is older than what is read next
             await self._read_again(state)
             raise Outdated from error
         finally:
