@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import vcjob
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, left_behind, ranks, task
 
@@ -49,6 +51,7 @@ def test_a_command_sees_the_mounts_of_its_rank(start: Start) -> None:
     eventually(lambda: execute("job", "--", "sh", "-c", shown).stdout == "rows\n")
 
 
+@pytest.mark.slow
 def test_a_choice_that_names_no_pod_or_several_is_an_error_that_lists_them(start: Start) -> None:
     handle = start(job(*ranks("sleep 60", workers=1)))
     eventually(lambda: handle.status().running == 2)

@@ -85,6 +85,7 @@ def installed(target: Path) -> Iterator[Packages]:
         yield packages
 
 
+@pytest.mark.slow
 def test_the_example_package_is_found_and_shapes_the_pods(installed: Packages) -> None:
     assert registry.names() == ["env", "pytorch", "shm", "svc"]
     said = installed.ask({"shm": ["--size=8Gi"]})
@@ -101,6 +102,7 @@ def test_the_example_package_is_found_and_shapes_the_pods(installed: Packages) -
     ]
 
 
+@pytest.mark.slow
 def test_the_command_renders_the_examples_job(target: Path) -> None:
     sources = Path(registry.__file__).parents[2]
     call = "import sys; from vcjob.cli.main import main; sys.exit(main())"
@@ -115,6 +117,7 @@ def test_the_command_renders_the_examples_job(target: Path) -> None:
     assert '"sizeLimit"' in done.stdout and '"8Gi"' in done.stdout
 
 
+@pytest.mark.slow
 def test_it_runs_behind_our_own(installed: Packages) -> None:
     said = installed.ask({"shm": [], "svc": []})
     assert [mount["name"] for mount in said["pods"][0]["spec"]["containers"][0]["volumeMounts"]] == [
@@ -123,6 +126,7 @@ def test_it_runs_behind_our_own(installed: Packages) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_its_problems_have_the_path_of_the_item(installed: Packages) -> None:
     said = installed.ask({"shm": ["--size=8GB", "--sise=1Gi"]}, volumes=[{"name": "shm", "emptyDir": {}}])
     assert said["problems"] == [

@@ -43,7 +43,7 @@ async def test_the_containers_of_a_pod_are_added_up_and_ranks_are_in_order(serve
     ("answer", "message"),
     [
         (404, "the cluster does not serve what pods use"),
-        (503, "the cluster does not serve what pods use"),
+        pytest.param(503, "the cluster does not serve what pods use", marks=pytest.mark.slow),
         (403, "you may not read the metrics of pods"),
         ({"metadata": {}, "items": []}, "the cluster has not measured the pods yet"),
     ],

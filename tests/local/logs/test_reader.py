@@ -152,6 +152,7 @@ def test_files_without_an_index_are_still_read(tmp_path: Path) -> None:
     assert [chunk.data for chunk in read_all([file])] == [b"a\n", b"b\n"]
 
 
+@pytest.mark.slow
 def test_following_costs_nothing_when_nothing_happens(start: Start, tmp_path: Path) -> None:
     handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.05; done")))
     eventually(lambda: handle.phase == "Running")

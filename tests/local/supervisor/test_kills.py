@@ -82,9 +82,7 @@ def rounds(count: int, beginning: int = 20260203) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("target", "seed"),
     [
-        pytest.param(
-            target, seed, marks=() if target in ("rank", "supervisor", "command") else pytest.mark.slow
-        )
+        pytest.param(target, seed, marks=() if target == "supervisor" else pytest.mark.slow)
         for target, seed in rounds(len(TARGETS))
     ],
 )
