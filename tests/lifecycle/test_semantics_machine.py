@@ -36,6 +36,8 @@ from vcjob.lifecycle.status import HistoryEntry, Phase, Status
 from vcjob.spec.job import Job
 
 Place = tuple[str, int]
+#: Event, task, and the uid of the pod, where it is an event of a pod: the event of each lasts as long as the pod.
+Event = tuple[str, str, str]
 #: Whether a decision follows an event at once, or events come together.
 DECIDED = st.sampled_from([True, True, False])
 REACTING = (Phase.PENDING, Phase.RUNNING)
@@ -79,7 +81,7 @@ class Semantics(RuleBasedStateMachine):
         self.succeeded: dict[Place, tuple[int, int]] = {}
         self.completed_before_resume: set[str] = set()
         self.succeeded_before_resume: set[tuple[str, int, int]] = set()
-        self.held_since: dict[tuple[str, str], float] = {}
+        self.held_since: dict[Event, float] = {}
         self.tick()
 
     # What happens
@@ -254,7 +256,7 @@ class Semantics(RuleBasedStateMachine):
 
     def events(
         self, shown: dict[tuple[str, int, int], PodFact], status: Status
-    ) -> Iterator[tuple[tuple[str, str], float]]:
+    ) -> Iterator[tuple[Event, float]]:
         for entry in self.world.job.tasks:
             pods = [
                 pod
@@ -262,22 +264,23 @@ class Semantics(RuleBasedStateMachine):
                 if pod.task == entry.name and pod.attempt == status.attempt(pod.task, pod.index)
             ]
             unfinished = [pod for pod in pods if (pod.task, pod.index) not in self.succeeded]
-            if any(pod.phase == "Failed" and not pod.terminating for pod in unfinished):
-                yield ("PodFailed", entry.name), self.world.now
-            if any(pod.terminating and pod.phase != "Succeeded" for pod in unfinished):
-                yield ("PodEvicted", entry.name), self.world.now
+            for pod in unfinished:
+                if pod.phase == "Failed" and not pod.terminating:
+                    yield ("PodFailed", entry.name, pod.uid), self.world.now
+                elif pod.terminating and pod.phase != "Succeeded":
+                    yield ("PodEvicted", entry.name, pod.uid), self.world.now
             complete = all((entry.name, index) in self.succeeded for index in range(entry.replicas))
             if complete and entry.name not in self.completed_before_resume:
-                yield ("TaskCompleted", entry.name), self.world.now
+                yield ("TaskCompleted", entry.name, ""), self.world.now
             restarts = sum(
                 pod.restarts
                 for pod in pods
                 if (pod.task, pod.index, pod.attempt) not in self.succeeded_before_resume
             )
             if restarts >= MAX_RESTARTS:
-                yield ("TaskFailed", entry.name), self.world.now
+                yield ("TaskFailed", entry.name, ""), self.world.now
 
-    def policy_of(self, event: tuple[str, str]) -> dict[str, Any]:
+    def policy_of(self, event: Event) -> dict[str, Any]:
         spec = self.world.job.doc["spec"]
         owners = [entry for entry in spec["tasks"] if entry["name"] == event[1]]
         policies = [policy for owner in [*owners, spec] for policy in owner.get("policies") or []]
