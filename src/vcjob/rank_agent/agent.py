@@ -26,6 +26,8 @@ _FULL_EVERY = 5
 _DEEPEST = 60
 #: Seconds that a thread waits for the interpreter lock while another one runs Python code without a pause.
 _CONTENDED = 0.004
+#: Seconds that the end of a process waits for a report that is being made.
+_LAST_REPORT = 2.0
 
 
 def start(folder: str, sample: Callable[..., Any] | None = None) -> None:
@@ -51,6 +53,9 @@ class Agent:
         self.pid = os.getpid()
         self.main = _thread.get_ident()
         self.every = every
+        self.ending = False
+        #: Held while the thread uses torch.
+        self.busy = _thread.allocate_lock()
         self.file = os.path.join(folder, "rank-state.%d.json" % self.pid)  # noqa: UP031 - also runs on old Pythons
         self.ticks = 0
         self.status: list[bytes] | None = None
@@ -65,13 +70,14 @@ class Agent:
 
     def run(self) -> None:
         failures = 0
-        while failures < 3:
+        while failures < 3 and not self.ending:
             time.sleep(self.every - time.time() % self.every)
-            try:
-                self.tick()
-                failures = 0
-            except Exception:
-                failures += 1
+            with self.busy:
+                try:
+                    self.tick()
+                    failures = 0
+                except Exception:
+                    failures += 1
 
     def tick(self) -> None:
         now = time.time()
@@ -111,9 +117,17 @@ class Agent:
         self.quiet_since = (self.quiet_since or before.at) if quiet else None
 
     def finish(self) -> None:
-        """The process ends: leave what the recorder holds for the diagnosis of a failure."""
+        """The process ends: leave what the recorder holds for the diagnosis of a failure.
+
+        It waits for the thread and keeps it from going on: a thread that is in native code of torch, or drops the last
+        reference to a process group, while the interpreter ends would abort the process.
+        """
+        if os.getpid() != self.pid:
+            return  # a forked child, which does not have the thread
+        self.ending = True
+        self.busy.acquire(timeout=_LAST_REPORT)
         try:
-            if os.getpid() == self.pid and self.recorders():
+            if self.recorders():
                 self.status = None
                 self.write([], False, ended=True)
         except Exception:  # noqa: S110 - the user's program comes first

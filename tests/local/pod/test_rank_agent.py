@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from tests.local.conftest import Start, job, python, ranks, task, texts
 from vcjob import rank_agent
 from vcjob.local.logs.rank_reports import read_reports
+from vcjob.rank_agent import agent as agent_module
+from vcjob.rank_agent.agent import Agent
 
 AGENT = os.path.dirname(rank_agent.__file__)
 #: A torch.distributed with one group of two ranks, whose recorder has one collective that waits.
@@ -107,6 +110,35 @@ def test_a_module_of_the_program_that_is_named_agent_stays(tmp_path: Path, torch
     )
     assert run(program, tmp_path, f"{AGENT}:{torch_folder}").stdout == "True True\n"
     assert len(read_reports(str(tmp_path))) == 1
+
+
+def test_the_end_of_the_process_waits_for_a_report_and_none_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that is in native code while the interpreter ends aborts the process."""
+    inside, may_return, calls = threading.Event(), threading.Event(), []
+
+    def dump(_whole: bool) -> bytes:
+        calls.append(_whole)
+        inside.set()
+        may_return.wait(60)
+        return b"{}"
+
+    agent = Agent(str(tmp_path), None, every=0.001)
+    monkeypatch.setattr(agent, "recorders", lambda: [dump])
+    reporting, ending = threading.Thread(target=agent.run), threading.Thread(target=agent.finish)
+    monkeypatch.setattr(agent_module, "_LAST_REPORT", 60.0)
+    reporting.start()
+    assert inside.wait(60)
+    ending.start()
+    assert not (tmp_path / f"rank-state.{os.getpid()}.json").exists() and len(calls) == 1
+    may_return.set()
+    ending.join(60)
+    assert json.loads((tmp_path / f"rank-state.{os.getpid()}.json").read_text())["ended"] is True
+    made = len(calls)
+    agent.busy.release()  # as if the end had not waited for the thread
+    reporting.join(60)
+    assert not reporting.is_alive() and len(calls) <= made + 1
 
 
 def test_the_agents_thread_is_not_one_that_a_program_waits_for(tmp_path: Path, torch_folder: Path) -> None:
