@@ -21,18 +21,36 @@ def run_on_cluster(cases: Sequence[Case], cluster: ControllerCluster, node: Node
     """Every Job by its name, as it ended."""
     for document in BUNDLE:
         cluster.api.create(f"{cluster.core}/{_PLURALS[document['kind']]}", document)
+    return _run(cases, cluster, node)
+
+
+def run_again_on_cluster(cases: Sequence[Case], cluster: ControllerCluster, node: Node) -> dict[str, JobSeen]:
+    """The same for Jobs that have run there before."""
+    names = {case.name for case in cases}
+    for name in names:
+        cluster.api.delete(f"{cluster.jobs}/{name}")
+    cluster.api.wait(
+        cluster.jobs,
+        lambda seen: not names & {job["metadata"]["name"] for job in seen["items"]},
+        PATIENCE,
+        "deleted",
+    )
+    return _run(cases, cluster, node)
+
+
+def _run(cases: Sequence[Case], cluster: ControllerCluster, node: Node) -> dict[str, JobSeen]:
     for case in cases:
         cluster.create(case.job)
-    jobs = _wait_for_jobs(cluster, len(cases))
+    jobs = _wait_for_jobs(cluster)
     pods = _wait_for_pods(cluster)
     logs = node.cell.folder / "kubelet" / "pod-logs"
     return {case.name: _job(case, jobs[case.name], pods, logs) for case in cases}
 
 
-def _wait_for_jobs(cluster: ControllerCluster, count: int) -> dict[str, Object]:
+def _wait_for_jobs(cluster: ControllerCluster) -> dict[str, Object]:
     seen = cluster.api.wait(
         cluster.jobs,
-        lambda seen: sum(_phase(job) in OVER for job in seen["items"]) == count,
+        lambda seen: all(_phase(job) in OVER for job in seen["items"]),
         PATIENCE,
         "all over",
     )
