@@ -181,7 +181,7 @@ def test_a_job_is_checked_at_its_lines_and_run(page: Page) -> None:
 
 def test_the_keyboard_is_enough(page: Page) -> None:
     page.get_by_role("button", name="Name").click()
-    expect = page.locator("tr.chosen a")
+    expect = page.locator("tr.chosen")
     page.keyboard.press("?")
     page.get_by_role("dialog").wait_for()
     page.keyboard.press("Escape")
@@ -190,8 +190,8 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("k")
-    expect.wait_for()
-    name = expect.inner_text()
+    name = page.locator("tbody tr a").first.inner_text()
+    expect.get_by_text(name, exact=True).wait_for()
     page.keyboard.press("Enter")
     page.get_by_role("heading", name=name, level=1).wait_for()
     page.keyboard.press("/")
