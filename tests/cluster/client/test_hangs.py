@@ -18,12 +18,11 @@ import pytest
 
 from tests.cluster.client.conftest import PATIENCE, Shell, container, finish, job, next_line, task
 from tests.cluster.controller.conftest import ControllerCluster
+from tests.testbed.fixtures import need
 from tests.testbed.images.catalog import GUIDE
 from tests.testbed.parts.node import Node
 
 pytestmark = [pytest.mark.cluster, pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(400)]
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
 
 SECONDS = "4"
 _PROGRAM = """
@@ -63,6 +62,7 @@ def hanging(name: str, *arguments: str, **metadata: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def loaded(ground: ControllerCluster, node: Node) -> Iterator[ControllerCluster]:
+    need("torch is not installed" if importlib.util.find_spec("torch") is None else None)
     node.load_image("guide")
     before = os.environ.get("VCJOB_HANG_AFTER")
     os.environ["VCJOB_HANG_AFTER"] = SECONDS
