@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 from bench.soak.curve import of_this_process
 from vcjob.cli.main import main as command_line
@@ -40,8 +41,8 @@ class FastClock:
     def install(self) -> None:
         for name, clock in self._clocks.items():
             setattr(time, name, lambda clock=clock: clock() + self._skipped)
-        time.sleep = self.pass_by  # type: ignore[assignment]  # every caller here passes a float
-        files.wait_readable = self.wait_readable
+        patch.object(time, "sleep", self.pass_by).start()
+        patch.object(files, "wait_readable", self.wait_readable).start()
 
     def pass_by(self, seconds: float) -> None:
         self._skipped += seconds
@@ -67,11 +68,12 @@ def main(hours: str, samples: str, *arguments: str) -> int:
 
     def first_poll(follower: Follower) -> list[Chunk]:
         # The start of a job waits for other processes, which live on the real clock.
-        Follower.poll = poll  # type: ignore[method-assign]  # the original method again
+        patched.stop()
         FastClock(float(hours) * 3600, Path(samples)).install()
         return poll(follower)
 
-    Follower.poll = first_poll  # type: ignore[assignment,method-assign]  # the verb makes its own Follower
+    patched = patch.object(Follower, "poll", first_poll)
+    patched.start()
     return command_line(list(arguments))
 
 

@@ -82,7 +82,10 @@ async def test_a_pod_of_another_owner_with_the_name_is_not_touched() -> None:
     assert harness.api.requests["delete", "pods"] == 0
 
 
-async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop() -> None:
+async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The API server loses the annotations."""
     harness = Harness(job("j", task("a", 1)), status_delay=0.0)
     put = harness.api.put
 
@@ -91,7 +94,7 @@ async def test_a_pod_that_lost_its_annotations_is_the_reason_and_no_endless_loop
             document = {**document, "metadata": {**document["metadata"], "annotations": {}}}
         return put(plural, document)
 
-    harness.api.put = strip  # type: ignore[method-assign]  # an API server that loses the annotations
+    monkeypatch.setattr(harness.api, "put", strip)
     await harness.reconcile()
     assert harness.stored["state"]["reason"] == "PodNotRecognised"
     assert harness.api.requests["create", "pods"] == 1
