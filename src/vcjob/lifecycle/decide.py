@@ -14,11 +14,11 @@ from vcjob.lifecycle.dependencies import ready_tasks
 from vcjob.lifecycle.descriptions import join_names, shorten
 from vcjob.lifecycle.frozen_spec import spec_digest, spec_problem
 from vcjob.lifecycle.hang import act_on_hang
+from vcjob.lifecycle.next_steps import CREATING, missing, steps
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.phases import complete_on_min_success, sync
 from vcjob.lifecycle.policy_actions import apply_policies
 from vcjob.lifecycle.status import Condition, Phase, Status
-from vcjob.lifecycle.steps import CREATING, missing, steps
 from vcjob.lifecycle.task_state import mark_begun
 from vcjob.lifecycle.user_requests import apply_user_requests, record_commands, take_commands
 from vcjob.spec.job import Job
