@@ -12,6 +12,7 @@ from vcjob.cli.arguments.run_arguments import RunCommand
 from vcjob.cli.arguments.run_source import RunSource
 from vcjob.cli.arguments.script_options import ScriptOptions, change_options, script_options
 from vcjob.cli.output.job_reference import job_reference
+from vcjob.errors import UserError
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Backend, RunOptions, Where
@@ -81,9 +82,12 @@ def command(
     if on_hang:
         sets = (*sets, f"metadata.annotations[vcjob.io/on-hang]={on_hang}")
     source = RunSource(target, arguments, script, images, sets, env, job, allow_unknown)
-    backend.check_local_options(
-        {"--image": source.image_commands, "--warm": warm, "--on-hang with --detach": on_hang and detach}
-    )
+    backend.check_local_options({"--image": source.image_commands, "--warm": warm})
+    if on_hang and detach and backend.name == "cluster":
+        raise UserError(
+            "on a cluster --on-hang acts only while this command follows the Job, and --detach ends it at once",
+            hint="leave one of them out",
+        )
     if dry_run:
         from vcjob.cli.output.objects import write_objects
 

@@ -67,6 +67,13 @@ def test_options_of_this_machine_are_refused_on_a_cluster(vcjob: Any, tmp_path: 
     assert "--warm is for jobs on this machine" in err
 
 
+def test_nobody_acts_on_a_hang_of_a_cluster_job_that_is_not_followed(vcjob: Any, tmp_path: Path) -> None:
+    words = ("--on", "cluster", "--on-hang", "restart", "--detach")
+    code, _, err = vcjob("run", str(tmp_path / "job.yaml"), *words)
+    assert code == 2
+    assert "--on-hang acts only while this command follows the Job" in err and "leave one of them out" in err
+
+
 def test_an_invalid_job_is_reported_before_any_cluster_is_contacted(vcjob: Any, tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(
