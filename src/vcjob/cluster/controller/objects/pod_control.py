@@ -251,7 +251,7 @@ async def _run_all(works: Iterable[Callable[[], Awaitable[None]]]) -> None:
     """Run all to their end, then raise the first error, so that no request is left running unobserved."""
     works = list(works)
     if len(works) == 1:
-        await works[0]()
+        await works[0]()  # needs no asyncio task of its own
         return
     results = await asyncio.gather(*(work() for work in works), return_exceptions=True)
     for result in results:

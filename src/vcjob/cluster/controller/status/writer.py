@@ -124,9 +124,8 @@ class StatusWriter:
             state.lose()
             raise Outdated from error
         except Conflict as error:
-            self._jobs.write_answered(
-                state
-            )  # what the watch has shown by now is older than what is read next
+            # What the watch has shown by now is older than what is read next.
+            self._jobs.write_answered(state)
             await self._read_again(state)
             raise Outdated from error
         finally:
