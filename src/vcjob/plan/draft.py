@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from vcjob.plan import names
 from vcjob.plan.gang import Gang
 from vcjob.plugins.base import PodDraft, Slot
 from vcjob.plugins.edition import EDITION
 from vcjob.plugins.hosts import pod_name
+from vcjob.spec.document import copied
 from vcjob.spec.job import Job, Task
 
 #: Fields of a template's metadata that identify an object; a pod has its own.
@@ -41,7 +40,7 @@ _COPIED_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_Z
 
 
 def draft_pod(job: Job, task: Task, gang: Gang, mark: str, edition: int = EDITION) -> PodDraft:
-    template: dict[str, Any] = msgspec.to_builtins(task.template)  # a copy
+    template = copied(task.template)
     metadata = _without_nulls(template.pop("metadata", None))
     spec = _without_nulls(template.pop("spec", None))
     for key in ("containers", "initContainers"):

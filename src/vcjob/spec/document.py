@@ -101,10 +101,8 @@ class Document:
 
 
 def copied(value: Any) -> Any:
-    """A copy of plain data; faster than copy.deepcopy, which supports other types."""
-    if isinstance(value, dict):
-        return {key: copied(inner) for key, inner in value.items()}
-    return [copied(inner) for inner in value] if isinstance(value, list) else value
+    """A copy of plain data; much faster than copy.deepcopy, which supports other types."""
+    return msgspec.to_builtins(value)
 
 
 def _plain_copy(value: object, where: Path, problems: list[Problem]) -> Any:
