@@ -136,3 +136,15 @@ def test_axe_finds_no_violation(page: Page) -> None:
     page.get_by_role("button", name="Keyboard shortcuts").click()
     found["help"] = violations(page)
     assert {view: wrong for view, wrong in found.items() if wrong} == {}
+
+
+def test_every_button_has_a_name_before_the_first_frame(page: Page) -> None:
+    open_job(page, "hostile")
+    page.evaluate("window.requestAnimationFrame = () => 0")
+    unnamed = "button:visible:not([aria-label])"
+    for tab in ("Logs", "Ranks", "Events", "Timeline", "Attempts", "Stacks", "Manifest"):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        page.locator("#panel > *").first.wait_for()
+        names = page.locator(unnamed).all_inner_texts()
+        assert names, tab
+        assert all(name.strip() for name in names), (tab, names)

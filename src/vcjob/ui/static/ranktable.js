@@ -34,7 +34,7 @@ export function showRankTable(root, source) {
   const heads = COLUMNS.map(([title], place) => h("th", { scope: "col" }, h("button", { onclick: () => { down = sort === place && !down; sort = place; draw(); } }, t(title))));
   const body = h("tbody");
   const note = h("p", { class: "dim" });
-  const more = h("button", { onclick: () => { most = Infinity; draw(); } });
+  const more = h("button", { hidden: true, onclick: () => { most = Infinity; draw(); } });
   fill(root, h("div", { class: "scroll" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, heads)), body)), more, note);
   body.addEventListener("click", (event) => {
     const uid = /** @type {HTMLElement} */ (event.target).dataset?.uid;
