@@ -66,7 +66,7 @@ test-kubernetes: $(VENV)/.dev  ## the controller's tests on another Kubernetes: 
 	@$(BIN)/python scripts/run-tests kubernetes $(or $(VERSION),1.33) $(TESTS)
 
 test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
-	$(PYTEST) -q -n $(FAST_WORKERS) -m 'not torch and not cluster and not slow and not long'
+	@$(BIN)/python scripts/run-tests fast $(FAST_WORKERS)
 
 test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of this machine
 	@scripts/test-every-python
