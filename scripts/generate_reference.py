@@ -70,7 +70,12 @@ def pages(language: str = "en") -> dict[str, str]:
             ],
         ),
         "exit-codes.md": _page(
-            text("Exit codes"), _table(_all(text, "Code", "Verbs", "Meaning"), _rows(EXIT_CODES, text))
+            text("Exit codes"),
+            [
+                *_table(_all(text, "Code", "Verbs", "Meaning"), _rows(EXIT_CODES, text)),
+                "",
+                text("`vcjob exec` returns the exit code of the command that it runs."),
+            ],
         ),
         "environment.md": _page(
             text("Environment variables"),
@@ -139,7 +144,11 @@ def _option(meaning: str, text: Text) -> str:
 def _metrics(text: Text) -> list[str]:
     metrics = Metrics()
     rows = [
-        [f"`{family.name}`", family.type, text(f"{family.documentation}.")]
+        [
+            f"`{family.name}{'_total' * (family.type == 'counter')}`",
+            family.type,
+            text(f"{family.documentation}."),
+        ]
         for family in metrics.registry.collect()
     ]
     return [

@@ -33,6 +33,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     loader.exec_module(module)
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setenv("VCJOB_SECOND_ATTEMPT", "1")
+    # A test that is written twice within a second would be taken from the compiled file of the first.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     return module
 

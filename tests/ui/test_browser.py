@@ -224,7 +224,7 @@ def test_a_phone_shows_everything_without_sideways_scrolling(page: Page) -> None
 
 @pytest.mark.parametrize("page", [{"locale": "zh-CN", "color_scheme": "dark"}], indirect=True)
 def test_language_and_theme_follow_the_browser_and_are_remembered(page: Page) -> None:
-    page.get_by_role("heading", name="任务").wait_for()
+    page.get_by_role("heading", name="作业").wait_for()
     assert page.locator("html").get_attribute("data-theme") == "dark"
     page.get_by_role("button", name="English").click()
     page.get_by_role("heading", name="Jobs").wait_for()

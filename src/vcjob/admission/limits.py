@@ -60,7 +60,7 @@ MAX_CONTAINERS = _limit(
     "Each gets every variable that the plugins set and every volume of the Job.",
 )
 MAX_PLUGINS = _limit("Plugins of a Job", 50, "vcjob has three; the others come from installed packages.")
-MAX_ARGUMENTS = _limit("Arguments of one plugin", 100, "The built-in plugins know ten flags at most.")
+MAX_ARGUMENTS = _limit("Arguments of one plugin", 100, "The built-in plugins know eleven flags at most.")
 
 _limit("Levels of nesting in a Job", MAX_DEPTH, "The deepest field of a pod template has about 20.")
 

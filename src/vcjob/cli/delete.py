@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @backend_options("The namespace of the job (default: default, or the context's).")
 @click.option("--finished", is_flag=True, help="Instead of one job: all jobs that are over.")
 @click.option(
-    "--older-than", metavar="TIME", help="With --finished: only jobs that ended so long ago (7d, 12h)."
+    "--older-than",
+    metavar="TIME",
+    help="With --finished: only jobs that ended at least this long ago (7d, 12h).",
 )
 @output_option(("table", "json", "yaml"))
 def command(*, name: str | None, where: Where, finished: bool, older_than: str | None, output: str) -> None:

@@ -37,7 +37,7 @@ _HEADINGS: tuple[str, ...] = ("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
-    help=f"Only so many, the newest; 0 for all.  [default: {_SHOWN} in a table, else all]",
+    help=f"Show only this many of the newest jobs; 0 for all.  [default: {_SHOWN} in a table, else all]",
 )
 @output_option(("table", "json", "yaml"))
 def command(

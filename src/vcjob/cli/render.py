@@ -69,8 +69,9 @@ def command(
     """Print the objects that a Job creates on a cluster, in the order of creation.
 
     ConfigMap, Service, NetworkPolicy, PodGroup and volume claims come first, then the pods by task and
-    index. `-` reads standard input. A script is the Job that `vcjob run` would start; everything after it belongs
-    to it. Where no file has the name, it is that of a job that was started, here or with --on cluster.
+    index. `-` reads standard input. For a script, the Job is the one that `vcjob run` would start;
+    everything after the script is passed to it. If no file has this name, it is the name of a job that was started, here
+    or with --on cluster.
     """
     if index is not None and task is None:
         raise click.UsageError("--index needs --task")

@@ -42,7 +42,7 @@ def command() -> None:
     type=click.FloatRange(min=1),
     default=1800.0,
     show_default=True,
-    help="End after so many seconds without use.",
+    help="End after this many seconds without use.",
 )
 @output_option(_OUTPUTS)
 def start(python: str, modules: tuple[str, ...], idle: float, output: str) -> None:

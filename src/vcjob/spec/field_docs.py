@@ -65,7 +65,7 @@ _OWN: tuple[tuple[str, str, str | None], ...] = (
     ("spec.maxRetry", "How many times the Job may run in all: 3 means two restarts, 0 and 1 mean none.", "3"),
     ("spec.ttlSecondsAfterFinished", "How long the Job is kept after its end.", "without end"),
     ("spec.priorityClassName", "The priority class of pods whose template names none.", None),
-    ("spec.minSuccess", "How many pods must succeed for the Job to be Completed.", "`minAvailable`"),
+    ("spec.minSuccess", "The Job is Completed as soon as this many pods have succeeded.", "all pods must end"),
     ("spec.networkTopology", "Where the pods of the Job are placed.", None),
     ("spec.suspend", "Whether the Job is suspended: its running pods are deleted until it is resumed. An extension of vcjob.",
      "false"),

@@ -17,7 +17,8 @@ HOME = _define(
 LOG_LIMIT = _define(
     "VCJOB_LOG_LIMIT",
     _READ,
-    "The largest size of one container's log on the local backend, as a quantity (`1Gi`).",
+    "How much disk space the logs of one local job may take, as a quantity (`1Gi`); 0 for no limit. "
+    "Default: `10Gi`.",
 )
 DEBUG = _define(
     "VCJOB_DEBUG", _READ, "If it is not empty, an internal error of vcjob is shown with its traceback."
@@ -31,7 +32,8 @@ HANG_DETECTION = _define(
 HANG_AFTER = _define(
     "VCJOB_HANG_AFTER",
     _READ,
-    "After how many seconds without progress a local job counts as hung. Default: 20.",
+    "After how many seconds without progress a job counts as hung; on a cluster, for Jobs with `--flight-recorder`. "
+    "Default: 20.",
 )
 
 MASTER_ADDR = _define("MASTER_ADDR", _SET, "Plugin `pytorch`: the host name of rank 0; locally 127.0.0.1.")

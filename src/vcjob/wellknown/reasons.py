@@ -130,7 +130,9 @@ IMAGE_PULL = _define("ImagePull", _PENDING, "An image cannot be pulled.")
 CONTAINER_CONFIG = _define(
     "ContainerConfig", _PENDING, "A container cannot be created, for example because a ConfigMap is missing."
 )
-VOLUME = _define("Volume", _PENDING, "A volume cannot be attached or mounted.")
+VOLUME = _define(
+    "Volume", _PENDING, "A claim does not exist or is not bound, or a volume cannot be attached or mounted."
+)
 POD_SANDBOX = _define(
     "PodSandbox", _PENDING, "The node cannot create the pod's sandbox (network or runtime)."
 )
@@ -182,7 +184,7 @@ UNSUPPORTED_LOCALLY = _define(
 LOGS_TRUNCATED = _define(
     "LogsTruncated",
     _EVENT,
-    "Local backend: a log exceeded `VCJOB_LOG_LIMIT` and its oldest part was removed.",
+    "Local backend: the logs of the job exceeded `VCJOB_LOG_LIMIT`, and lines in the middle of a log were removed.",
 )
 LOGS_LOST = _define(
     "LogsLost",
