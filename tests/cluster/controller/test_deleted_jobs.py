@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.cluster.controller.harness import Harness, refusing
+from tests.cluster.controller.harness import KEY, Harness, refusing
 from tests.cluster.controller.jobs import job, task
 from vcjob.kube.errors import NotFound
 
@@ -54,3 +56,32 @@ async def test_a_job_that_the_server_briefly_does_not_find_is_not_forgotten() ->
     harness.relist()
     await harness.reconcile()
     assert harness.pods() == ["j-a-0"]
+
+
+@pytest.mark.parametrize("verb", ["patch", "get"], ids=["answered", "read again after a conflict"])
+async def test_a_job_deleted_during_a_status_write_gets_no_pods(
+    verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch shows the deletion before the answer of the API server, which still knew the Job, is read."""
+    harness = Harness(job("j", task("a", 2, after=None)))
+    await harness.reconciler.reconcile(KEY)
+    harness.show("j-a-0", "Running")
+    harness.lose("j-a-1")
+    if verb == "get":  # somebody wrote, and the watch is late
+        harness.api.put("jobs", harness.api.objects["jobs", "j"])
+    request = getattr(harness.api, verb)
+    state = harness.state
+
+    async def answer(resource: Any, *args: Any, **options: Any) -> Any:
+        found = await request(resource, *args, **options)
+        if resource.plural == "jobs" and ("jobs", "j") in harness.api.objects:
+            harness.delete_job()
+        return found
+
+    monkeypatch.setattr(harness.api, verb, answer)
+    before = harness.api.requests["create", "pods"]
+    await harness.reconcile()
+    assert ("jobs", "j") not in harness.api.objects
+    assert harness.api.requests["create", "pods"] == before
+    assert state.resource is None
+    assert harness.pods() == [], "the pod that ran is deleted"

@@ -169,6 +169,17 @@ def test_a_job_created_again_under_its_name_is_another_job(jobs: JobCache) -> No
     assert jobs.named("n", "j") is new
 
 
+def test_a_status_write_that_is_answered_after_the_deletion_does_not_restore_the_job(jobs: JobCache) -> None:
+    jobs.job_changed(lean(1))
+    jobs.pod_changed(pod("Running"))
+    state = state_of(jobs)
+    state.writing = True
+    jobs.job_gone(lean(3))
+    state.status_written(lean(2), Status())
+    jobs.write_answered(state)
+    assert state.resource is None and state.unsaved is None
+
+
 def test_only_a_change_of_content_needs_a_check(jobs: JobCache, woken: Woken) -> None:
     jobs.job_changed(lean())
     state = state_of(jobs)

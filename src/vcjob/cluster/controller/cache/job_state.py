@@ -154,7 +154,11 @@ class JobState:
         self.version = 0
 
     def status_written(self, resource: PartialJob, status: Status) -> None:
-        """Our write of the status came back. The watch can be faster, and what it showed can be newer."""
+        """Our write of the status came back. The watch can be faster: what it showed can be newer, or the Job's
+        deletion."""
+        if self.resource is None:
+            self.unsaved = None
+            return
         self.update(resource)
         if self.version == version_number(resource.metadata.resource_version):
             self.status = self.saved = status

@@ -120,6 +120,8 @@ class StatusWriter:
                 subresource="status",
             )
             state.status_written(resource, status)
+            if state.resource is None:
+                raise Outdated  # deleted meanwhile
         except NotFound as error:
             state.lose()
             raise Outdated from error
@@ -140,6 +142,8 @@ class StatusWriter:
         except NotFound:
             state.lose()
             return
+        if state.resource is None:
+            return  # the watch has shown its deletion; it will also show whether the Job was restored
         if resource.metadata.uid == state.uid:
             state.update(resource, even_if_older=state.version == before)
         else:
