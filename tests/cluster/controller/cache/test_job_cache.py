@@ -180,6 +180,18 @@ def test_a_status_write_that_is_answered_after_the_deletion_does_not_restore_the
     assert state.resource is None and state.unsaved is None
 
 
+def test_a_job_restored_from_a_backup_is_known_again_although_its_version_is_older(
+    jobs: JobCache, woken: Woken
+) -> None:
+    jobs.job_changed(lean(100))
+    jobs.pod_changed(pod("Running"))
+    jobs.job_gone(lean(101))
+    woken.clear()
+    jobs.job_changed(lean(50))
+    assert state_of(jobs).resource is not None
+    assert jobs.named("n", "j") is state_of(jobs) and woken == [KEY]
+
+
 def test_only_a_change_of_content_needs_a_check(jobs: JobCache, woken: Woken) -> None:
     jobs.job_changed(lean())
     state = state_of(jobs)

@@ -109,7 +109,7 @@ class JobCache:
         if state is not None:
             if self._by_name.get((meta.namespace, meta.name)) is state:
                 del self._by_name[meta.namespace, meta.name]
-            state.resource = state.reported = None
+            state.lose()
             state.release()
             for command in list(state.commands):
                 state.commands.remove(command.metadata.uid)

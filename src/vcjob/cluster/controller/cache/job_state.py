@@ -149,7 +149,8 @@ class JobState:
         return True
 
     def lose(self) -> None:
-        """The server does not know the Job. If that was a mistake, the next report of the Job restores it."""
+        """The server does not know the Job. If that was a mistake, or the Job is restored from a backup, the next
+        report of it is accepted whatever its version."""
         self.resource = self.reported = None
         self.version = 0
 
