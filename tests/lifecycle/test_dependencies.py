@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.lifecycle.simulation import Simulation, job, task
+from tests.lifecycle.simulation import Simulation, job, policy, task
 from vcjob.admission.limits import MAX_TASKS
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Phase
@@ -121,6 +121,48 @@ def test_a_chain_of_tasks_after_a_failed_dependency_fails_the_job() -> None:
     world.set_pod("a", 0, "Failed", 1)
     assert world.settle().phase is Phase.FAILED
     assert world.status.state.reason == "DependencyFailed"
+
+
+def ready_dependent(**of_b: Any) -> Simulation:
+    """Task a was available, so b is ready and runs; then a failed for good."""
+    tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]}, **of_b)
+    world = Simulation(job(*tasks, minAvailable=1))
+    world.settle()
+    world.set_pod("a", 0, "Running")
+    world.settle()
+    world.set_pod("b", 0, "Running")
+    world.set_pod("a", 0, "Failed", 1)
+    world.settle()
+    assert world.phase == "Running"
+    return world
+
+
+def test_a_ready_task_restarts_although_its_dependency_has_failed_since() -> None:
+    world = ready_dependent(policies=[policy("PodFailed", "RestartTask")])
+    world.set_pod("b", 0, "Failed", 1)
+    world.settle()
+    assert (world.phase, world.attempts()["b-0"]) == ("Running", 1)
+    world.set_pod("b", 0, "Succeeded")
+    assert world.settle().phase is Phase.COMPLETED
+
+
+def test_a_lost_pod_of_a_ready_task_is_replaced_although_its_dependency_has_failed_since() -> None:
+    world = ready_dependent()
+    world.vanish("b", 0)
+    world.settle()
+    assert (world.phase, world.attempts()["b-0"]) == ("Running", 1)
+
+
+def test_a_ready_task_without_a_pod_yet_is_waited_for_although_its_dependency_has_failed_since() -> None:
+    tasks = task("a", 1), task("b", 1, dependsOn={"name": ["a"]})
+    world = Simulation(job(*tasks, minAvailable=1))
+    world.settle()
+    world.set_pod("a", 0, "Running")
+    world.persist(world.decide())  # b is ready; a quota keeps its pod from being created
+    world.set_pod("a", 0, "Failed", 1)
+    decision = world.decide()
+    assert decision.status.phase is Phase.RUNNING
+    assert [step.task for step in decision.steps if isinstance(step, CreatePods)] == ["b"]
 
 
 def test_scaling_up_creates_only_the_new_indexes() -> None:

@@ -26,8 +26,8 @@ def ready_tasks(rules: Rules, states: States, ready_before: frozenset[str]) -> t
     return tuple(name for name, task in rules.items() if name in ready_before or is_ready(task))
 
 
-def startable_tasks(rules: Rules, states: States) -> set[str]:
-    """The tasks that have started, or whose dependsOn can still be met.
+def startable_tasks(rules: Rules, states: States, ready: frozenset[str]) -> set[str]:
+    """The tasks that are ready or have started, and those whose dependsOn can still be met.
 
     It can where the tasks named there can still have minAvailable pods available: they have not failed too often,
     and can start themselves. Tasks in a cycle never can.
@@ -37,7 +37,7 @@ def startable_tasks(rules: Rules, states: States) -> set[str]:
     startable = []
     for name, task in rules.items():
         needed = [other for other in task.depends_on if other in rules]
-        if not needed or states[name].memory.seen:
+        if not needed or name in ready or states[name].memory.seen:
             startable.append(name)
             continue
         missing[name] = len(needed) if task.all_of else 1

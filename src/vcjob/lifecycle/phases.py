@@ -101,7 +101,8 @@ def _end_if_stuck(context: DecisionContext) -> None:
         for name, task in context.rules.tasks.items()
         if len(states[name].succeeded | states[name].failed) < task.replicas
     ]
-    if waiting and startable_tasks(context.rules.tasks, states).isdisjoint(waiting):
+    ready = frozenset(context.status.ready_tasks)
+    if waiting and startable_tasks(context.rules.tasks, states, ready).isdisjoint(waiting):
         culprit = first_failure(context)
         why = f"{describe(culprit)}; " if culprit else ""
         message = f"{why}the tasks that {join_names(waiting)} depends on can no longer become available"
