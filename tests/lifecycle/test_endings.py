@@ -241,6 +241,21 @@ def test_running_duration_is_from_first_running_to_the_end() -> None:
     assert world.settle().running_duration == 75.5
 
 
+def test_running_duration_counts_from_the_resume() -> None:
+    world = Simulation(job()).running()
+    world.now += 10
+    world.command("AbortJob")
+    world.settle()
+    world.now += 1000
+    world.command("ResumeJob")
+    world.settle()
+    world.all("Running")
+    world.settle()
+    world.now += 30
+    world.all("Succeeded")
+    assert world.settle().running_duration == 30
+
+
 def test_counters_stay_true_when_finished_pods_are_removed_after_the_end() -> None:
     world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     finished(world, "Succeeded", "Failed", "Succeeded")

@@ -113,6 +113,7 @@ def _resume(context: DecisionContext, cause: Cause) -> bool:
         ready_tasks=(),
         shape=context.rules.shape,
         started=context.now,
+        running_since=None,
         finished=None,
         running_duration=None,
         culprit=None,
