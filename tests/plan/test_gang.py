@@ -138,17 +138,9 @@ def test_coschedulings_group_name_fits_into_a_label(name: str, expected: str) ->
 def test_without_a_gang_there_is_no_group() -> None:
     plan = Plan(job(task("worker")), gang="none")
     assert of_kind(plan.objects(), "PodGroup") == []
-    assert plan.pod_group() is None
     metadata = plan.pod("worker", 0)["metadata"]
     assert "scheduling.k8s.io/group-name" not in metadata["annotations"]
     assert "scheduling.x-k8s.io/pod-group" not in metadata["labels"]
-
-
-def test_the_pod_group_alone_is_the_one_among_the_objects() -> None:
-    given = job(task("a", dependsOn={"name": ["b"]}), task("b"))
-    plan = Plan(given)
-    assert plan.pod_group(ready=["a", "b"]) == group(given, ready=["a", "b"])
-    assert plan.pod_group() == group(given)
 
 
 @pytest.mark.parametrize(
@@ -247,8 +239,8 @@ def test_without_a_minimum_of_its_own_the_gang_is_what_the_tasks_need() -> None:
 
 
 def cpu(given: Job, **priorities: int) -> str:
-    resources: dict[str, str] = Plan(given, priorities=priorities).pod_group()["spec"]["minResources"]  # type: ignore[index]
-    return resources["cpu"]
+    [found] = of_kind(Plan(given, priorities=priorities).objects(), "PodGroup")
+    return str(found["spec"]["minResources"]["cpu"])
 
 
 @pytest.mark.parametrize(

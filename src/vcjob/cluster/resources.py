@@ -143,7 +143,6 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     node_name: str = ""
     scheduler_name: str = ""
-    termination_grace_period_seconds: int = 30
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):

@@ -82,9 +82,6 @@ class IndexSet:
     def without_index(self, index: int) -> IndexSet:
         return IndexSet(self.mask & ~(1 << index))
 
-    def below(self, stop: int) -> IndexSet:
-        return IndexSet(self.mask & ((1 << stop) - 1))
-
     # Most sets of a Job are empty, or the same object: an operand is returned where it is the result.
 
     def __or__(self, other: IndexSet) -> IndexSet:

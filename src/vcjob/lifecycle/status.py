@@ -124,7 +124,7 @@ class Status(msgspec.Struct, frozen=True):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
-    #: Seconds from the first pod running to the end.
+    #: Seconds from when enough pods were up to the end.
     running_duration: float | None = None
     conditions: tuple[Condition, ...] = ()
 
@@ -166,7 +166,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def suspended(self) -> bool:
-        """A user suspended it, and it waits to be resumed. By spec.suspend or a policy it is Aborted without that."""
+        """Aborted by a Command, so a user is expected to resume it; not by spec.suspend or a policy."""
         return self.state.phase is Phase.ABORTED and self.suspended_by == "command"
 
     @property

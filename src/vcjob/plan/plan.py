@@ -75,11 +75,6 @@ class Plan:
         owned = [self._owned(obj) for obj in made]
         return sorted(owned, key=lambda obj: _ORDER.get(obj["kind"], len(_ORDER)))
 
-    def pod_group(self, *, ready: Collection[str] | None = None) -> dict[str, Any] | None:
-        """The PodGroup alone, which grows as tasks become ready."""
-        group = self._gang.pod_group(self.job, ready, self._priorities)
-        return None if group is None else self._owned(group)
-
     def pod(
         self, task: str, index: int, *, version: int = 0, attempt: int = 0, retries: int = 0
     ) -> dict[str, Any]:

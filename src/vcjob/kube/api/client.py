@@ -93,26 +93,17 @@ class Client:
         path = resource.path(namespace, name, subresource)
         return await self._decode(resource, await self._get(path, resource.plural, **options), path)
 
-    async def list_at(
+    async def list(
         self, resource: Resource[T], namespace: str | None = None, **selectors: Unpack[Selectors]
-    ) -> tuple[list[T], str]:
-        """All objects, and the resource version of the list."""
+    ) -> list[T]:
+        """All objects, fetched in pages."""
         decode = decoder_for(resource.model).decode
         items: list[T] = []
-        version = ""
         async for page in self.pages(resource, namespace, **selectors):
             try:
                 items += [decode(item) for item in page.items or []]
             except msgspec.MsgspecError as error:
                 raise InvalidResponse(f"a {resource.kind} in the list is invalid: {error}") from error
-            version = page.metadata.resource_version
-        return items, version
-
-    async def list(
-        self, resource: Resource[T], namespace: str | None = None, **selectors: Unpack[Selectors]
-    ) -> list[T]:
-        """All objects, fetched in pages."""
-        items, _ = await self.list_at(resource, namespace, **selectors)
         return items
 
     async def pages(

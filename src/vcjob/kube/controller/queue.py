@@ -90,9 +90,6 @@ class WorkQueue(Generic[K]):
         self.add_after(key, delay)
         return delay
 
-    def failures(self, key: K) -> int:
-        return self._failures.get(key, 0)
-
     def forget(self, key: K) -> None:
         """The key succeeded: its next failure starts with the shortest back-off."""
         self._failures.pop(key, None)

@@ -36,7 +36,8 @@ class Request(HttpRequest, kw_only=True):
     resource: str = ""
     path: str = ""  # for messages: without the query
     idempotent: bool = True
-    #: No attempt starts later than this; None: as the transport is configured; 0: no retry.
+    #: No attempt starts later than this; None: as the transport is configured; 0: a second attempt only at once,
+    #: after a closed connection or renewed credentials.
     retry_seconds: float | None = None
     bypass_window: bool = False  # skip flow control: a lease must be renewed however busy we are
     guard: Callable[[], None] | None = None  # called before each attempt; raises if it must not be sent
