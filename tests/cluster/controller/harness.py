@@ -30,7 +30,7 @@ from vcjob.cluster.resources import (
 )
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
-from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
+from vcjob.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 
 NAMESPACE, UID = "n", "job-uid"
 OWNED = {kind.plural: kind for kind in RESOURCES.values() if kind is not PARTIAL_COSCHEDULING_GROUPS}
@@ -51,9 +51,7 @@ class FakeApi:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}
         self.requests: Counter[tuple[str, str]] = Counter()
-        self.refuse: Callable[[str, str, str], ApiError | Unreachable | None] = lambda verb, plural, name: (
-            None
-        )
+        self.refuse: Callable[[str, str, str], KubeError | None] = lambda verb, plural, name: None
         self.version = 100
         #: A warning returned with every creation.
         self.warning = ""
@@ -139,7 +137,7 @@ class FakeApi:
         return self.objects[plural, name]
 
 
-def refusing(verb: str, plural: str, error: Callable[[], ApiError | Unreachable]) -> Callable[..., Any]:
+def refusing(verb: str, plural: str, error: Callable[[], KubeError]) -> Callable[..., Any]:
     """For `FakeApi.refuse`: every such request fails."""
     return lambda asked, kind, name: error() if (asked, kind) == (verb, plural) else None
 

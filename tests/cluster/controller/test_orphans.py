@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from tests.cluster.controller.conftest import Controller, ControllerCluster, establish
-from tests.cluster.controller.harness import KEY, Harness
+from tests.cluster.controller.harness import KEY, Harness, refusing
 from tests.cluster.controller.jobs import job, task, trio
 from tests.cluster.controller.storm.users import insist
 from tests.testbed.cluster import Cluster
 from vcjob.cluster.controller import orphans
 from vcjob.cluster.resources import PartialCommand
-from vcjob.kube.errors import NotFound
+from vcjob.kube.errors import Forbidden, KubeError, LeaseLost, NotFound, ServerError, Unreachable
 
 LONG_AGO = float("-inf")
 
@@ -58,18 +58,82 @@ async def test_objects_are_deleted_also_when_another_job_has_the_name() -> None:
     assert _left(harness) == {"jobs"}
 
 
-@pytest.mark.parametrize("job_exists", [True, False])
-async def test_a_command_without_a_job_is_deleted(job_exists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orphans, "COMMAND_GRACE_SECONDS", 0.0)
-    harness = Harness(job("other", task("a", 1)))
-    made = harness.api.put(
-        "commands", {"metadata": {"name": "c"}, "action": "AbortJob", "target": {"name": "j"}}
-    )
+def _add_command(harness: Harness, name: str, target: str) -> None:
+    document = {"metadata": {"name": name}, "action": "AbortJob", "target": {"name": target}}
+    made = harness.api.put("commands", document)
     harness.jobs.command_added(msgspec.convert(made, PartialCommand))
+
+
+def _commands(harness: Harness) -> set[str]:
+    return {name for plural, name in harness.api.objects if plural == "commands"}
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orphans, "COMMAND_GRACE_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("job_exists", [True, False])
+@pytest.mark.usefixtures("no_grace")
+async def test_a_command_without_a_job_is_deleted(job_exists: bool) -> None:
+    harness = Harness(job("other", task("a", 1)))
+    _add_command(harness, "c", "j")
     if job_exists:  # and the watch of Jobs has not shown it yet
         harness.api.put("jobs", {"metadata": {"name": "j"}, "spec": {}})
     await harness.reconciler._orphans.delete_commands()
-    assert (("commands", "c") in harness.api.objects) is job_exists
+    assert _commands(harness) == ({"c"} if job_exists else set())
+
+
+@pytest.mark.parametrize("target", ["a,b", "a=b", "", "A", "a/b"])
+@pytest.mark.usefixtures("no_grace")
+async def test_a_command_for_a_name_that_no_job_can_have_is_deleted_without_a_search(target: str) -> None:
+    """In a field selector such a name is an error, or a selector that a user has written."""
+    harness = Harness(job("other", task("a", 1)))
+    _add_command(harness, "strange", target)
+    _add_command(harness, "ordinary", "j")
+    await harness.reconciler._orphans.delete_commands()
+    assert _commands(harness) == set()
+    assert harness.api.requests["list", "jobs"] == 1
+
+
+@pytest.mark.parametrize("refused", [("list", "metadata.name=first"), ("delete", "c1")])
+@pytest.mark.usefixtures("no_grace")
+async def test_a_command_that_cannot_be_deleted_does_not_stop_the_deletion_of_others(
+    refused: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    harness = Harness(job("other", task("a", 1)))
+    _add_command(harness, "c1", "first")
+    _add_command(harness, "c2", "second")
+    harness.api.refuse = lambda verb, plural, name: (
+        Forbidden(403, server_message="not allowed") if (verb, name) == refused else None
+    )
+    await harness.reconciler._orphans.delete_commands()
+    assert _commands(harness) == {"c1"}
+    assert "n/c1" in caplog.text and "not allowed" in caplog.text
+    harness.api.refuse = lambda verb, plural, name: None
+    await harness.reconciler._orphans.delete_commands()
+    assert _commands(harness) == set(), "it is tried again"
+
+
+@pytest.mark.parametrize("error", [Unreachable("no route"), ServerError(500), LeaseLost("lost")])
+@pytest.mark.usefixtures("no_grace")
+async def test_without_an_answer_to_one_command_no_other_request_is_made(error: KubeError) -> None:
+    harness = Harness(job("other", task("a", 1)))
+    _add_command(harness, "c1", "first")
+    _add_command(harness, "c2", "second")
+    harness.api.refuse = refusing("list", "jobs", lambda: error)
+    with pytest.raises(type(error)):
+        await harness.reconciler._orphans.delete_commands()
+    assert harness.api.requests.total() == 1
+
+
+async def test_pods_of_an_owner_whose_name_no_job_can_have_are_deleted() -> None:
+    harness = await _deleted()
+    harness.state.name = "a,b"  # from the owner reference of a pod that somebody created by hand
+    harness.state.orphaned_since = LONG_AGO
+    await harness.reconcile()
+    assert harness.api.requests["list", "jobs"] == 0
+    assert "services" not in _left(harness)
 
 
 async def test_a_controller_that_never_saw_the_job_deletes_its_objects_too() -> None:

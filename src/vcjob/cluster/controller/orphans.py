@@ -15,12 +15,14 @@ from vcjob.cluster.controller.cache.command_tracker import is_for
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
+from vcjob.cluster.controller.objects.api_refusals import is_refusal
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
-from vcjob.cluster.resources import COMMANDS, PARTIAL_JOBS, PartialJob
+from vcjob.cluster.resources import COMMANDS, PARTIAL_JOBS, CommandMeta, PartialCommand, PartialJob
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
-from vcjob.kube.errors import Conflict
+from vcjob.kube.errors import ApiError, Conflict, InvalidResponse, KubeError
+from vcjob.spec.names import dns_subdomain
 
 log = logging.getLogger(__name__)
 #: How long the garbage collector gets first.
@@ -74,26 +76,43 @@ class Orphans:
         self._queue.add_after(state.key, wait)
 
     async def delete_commands(self) -> None:
-        """Delete Commands whose Job does not exist, so that they never act on a later Job of the same name."""
+        """Delete Commands whose Job does not exist, so that they never act on a later Job of the same name. One that
+        the API server refuses to delete is left for the next time."""
+        refused: list[tuple[CommandMeta, KubeError]] = []
         for command in self._jobs.unmatched.older_than(COMMAND_GRACE_SECONDS):
-            target, meta = command.target, command.metadata
-            assert target is not None
-            found = await self._client.list(
-                PARTIAL_JOBS, meta.namespace, fields=f"metadata.name={target.name}"
-            )
-            if any(is_for(command, job) for job in found):
-                continue  # the watch of Jobs will show it
-            log.warning(
-                "deleting Command %s/%s: its Job %s does not exist", meta.namespace, meta.name, target.name
-            )
             try:
-                await self._client.delete(COMMANDS, meta.name, meta.namespace, uid=meta.uid)
-            except Conflict:
-                pass  # another one of that name
-            self._jobs.unmatched.remove(command)
+                await self._delete_command(command)
+            except (ApiError, InvalidResponse) as error:
+                if isinstance(error, ApiError) and not is_refusal(error):
+                    raise
+                refused.append((command.metadata, error))
+        if refused:
+            meta, why = refused[0]
+            first = f"{meta.namespace}/{meta.name}"
+            log.warning("cannot delete %d Commands without a Job; first %s: %s", len(refused), first, why)
+
+    async def _delete_command(self, command: PartialCommand) -> None:
+        target, meta = command.target, command.metadata
+        assert target is not None
+        if any(is_for(command, job) for job in await self._named(meta.namespace, target.name)):
+            return  # the watch of Jobs will show it
+        try:
+            await self._client.delete(COMMANDS, meta.name, meta.namespace, uid=meta.uid)
+        except Conflict:
+            pass  # another one of that name
+        self._jobs.unmatched.remove(command)
+        log.warning(
+            "deleted Command %s/%s: its Job %.253r does not exist", meta.namespace, meta.name, target.name
+        )
 
     async def _find(self, state: JobState) -> PartialJob | None:
-        """Read from the server, because our view may be old; and by a list, which fails while a starting API server
-        does not serve Jobs yet. A get of one Job would return 404 then."""
-        found = await self._client.list(PARTIAL_JOBS, state.namespace, fields=f"metadata.name={state.name}")
+        found = await self._named(state.namespace, state.name)
         return next((job for job in found if job.metadata.uid == state.uid), None)
+
+    async def _named(self, namespace: str, name: str) -> list[PartialJob]:
+        """The Job of this name, which any user may have written and which a field selector may not accept. It is read
+        from the server, because our view may be old; and by a list, which fails while a starting API server does not
+        serve Jobs yet. A get of one Job would return 404 then."""
+        if dns_subdomain(name) is not None:
+            return []
+        return await self._client.list(PARTIAL_JOBS, namespace, fields=f"metadata.name={name}")
