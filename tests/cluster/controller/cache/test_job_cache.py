@@ -384,3 +384,10 @@ def test_what_claims_a_jobs_uid_in_another_namespace_is_not_the_jobs(jobs: JobCa
     jobs.object_changed("Service", service(2))
     jobs.object_gone("Service", stranger)
     assert state.objects.owned
+
+
+def test_a_job_keeps_its_own_name_although_a_pod_claims_it_under_another(jobs: JobCache) -> None:
+    """Pods are listed before Jobs, and anybody may write an owner reference."""
+    jobs.pod_changed(pod("Running", metadata={"ownerReferences": [{**OWNER, "name": "other"}]}))
+    jobs.job_changed(lean(name="j"))
+    assert state_of(jobs).name == "j"

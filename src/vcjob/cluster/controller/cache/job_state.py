@@ -146,6 +146,7 @@ class JobState:
         if self.resource is None or bytes(self.resource.status) != bytes(resource.status):
             self.status = self.saved = None
         self.resource, self.version, self.orphaned_since = resource, version, None
+        self.name = resource.metadata.name  # until now perhaps what a pod's owner reference says
         return True
 
     def lose(self) -> None:
