@@ -1,8 +1,8 @@
 """Random lives of Jobs against an oracle that is written from `docs/semantics.md`, not from the code.
 
-The oracle states three rules. A recorded success is never lost. An event whose policy is due is acted on at once.
-An event whose policy waits for its timeout is acted on before the Job may end by its pods alone. The machine uses
-delayed policies, deletions of finished pods, suspend and resume at any moment, several tasks and dependsOn.
+The oracle states four rules. A recorded success is never lost. An event whose policy is due is acted on at once.
+An event whose policy waits for its timeout is acted on before the Job may end by its pods alone. A task that has
+started is ready, whatever happens to the tasks that it depends on. The machine uses delayed policies, deletions of finished pods, suspend and resume at any moment, several tasks and dependsOn.
 
 `test_the_machine_finds_a_known_bug` takes fixes out again, one at a time, and expects the machine to notice.
 """
@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from tests.lifecycle.simulation import Simulation, job, task
-from vcjob.lifecycle import actions, observed, policy_events
+from vcjob.lifecycle import actions, dependencies, observed, phases, policy_events
 from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.indexset import EMPTY
 from vcjob.lifecycle.observed import Observed
@@ -44,6 +44,8 @@ REACTING = (Phase.PENDING, Phase.RUNNING)
 #: The Job ended by what its pods did, not by an action, a deadline or a rank.
 BY_PODS = ("Succeeded", "TooFewSucceeded", "DependencyFailed")
 EVENTS = ["PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed"]
+TASKS = [1, 1, 2, 3]
+REPLICAS = [1, 2, 2, 3]
 TIMEOUT = 10.0
 MAX_RESTARTS = 2
 
@@ -55,7 +57,7 @@ def jobs_with_one_policy(draw: st.DrawFn) -> Job:
     policy = {"event": event, "action": draw(st.sampled_from(actions_))}
     if draw(st.booleans()):
         policy["timeout"] = f"{TIMEOUT:.0f}s"
-    names = ["a", "b", "c"][: draw(st.sampled_from([1, 1, 2, 3]))]
+    names = ["a", "b", "c"][: draw(st.sampled_from(TASKS))]
     owner = draw(st.sampled_from([*names, ""]))
     tasks = []
     for place, name in enumerate(names):
@@ -64,7 +66,7 @@ def jobs_with_one_policy(draw: st.DrawFn) -> Job:
             fields["dependsOn"] = {"name": names[:place], "iteration": draw(st.sampled_from(["any", "all"]))}
         if name == owner:
             fields["policies"] = [policy]
-        tasks.append(task(name, draw(st.sampled_from([1, 2, 2, 3])), **fields))
+        tasks.append(task(name, draw(st.sampled_from(REPLICAS)), **fields))
     return job(*tasks, policies=[] if owner else [policy], maxRetry=draw(st.sampled_from([1, 3, 50])))
 
 
@@ -82,6 +84,7 @@ class Semantics(RuleBasedStateMachine):
         self.completed_before_resume: set[str] = set()
         self.succeeded_before_resume: set[tuple[str, int, int]] = set()
         self.held_since: dict[Event, float] = {}
+        self.started: set[str] = set()
         self.tick()
 
     # What happens
@@ -199,6 +202,7 @@ class Semantics(RuleBasedStateMachine):
         self.no_success_is_lost(before, after, new)
         self.record_successes(after, new)
         self.events_are_acted_on(shown, before, after)
+        self.started_tasks_stay_ready(shown, before, after, new)
 
     def settle(self) -> None:
         for _ in range(5):
@@ -253,6 +257,24 @@ class Semantics(RuleBasedStateMachine):
             timeout = self.policy_of(event).get("timeout") and TIMEOUT
             due = since + TIMEOUT if timeout else since
             assert due > self.world.now, f"{event} was due at {due} and was not acted on"
+
+    def started_tasks_stay_ready(
+        self,
+        shown: dict[tuple[str, int, int], PodFact],
+        before: Status,
+        after: Status,
+        new: list[HistoryEntry],
+    ) -> None:
+        if any(entry.action in ("RestartJob", "ResumeJob") for entry in new):
+            self.started.clear()
+        elif not before.over and after.state.reason == "DependencyFailed":
+            for entry in self.world.job.tasks:
+                memory = after.memory(entry.name)
+                ended = len(memory.succeeded | memory.failed)
+                assert entry.name not in self.started or ended == entry.replicas, f"{entry.name} was ready"
+        for pod in shown.values():
+            if not pod.done and not pod.terminating and pod.attempt == after.attempt(pod.task, pod.index):
+                self.started.add(pod.task)
 
     def events(
         self, shown: dict[tuple[str, int, int], PodFact], status: Status
@@ -336,6 +358,16 @@ def with_events_of_replaced_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Semantics, "on_begin", staticmethod(handled.clear))
 
 
+def without_ready_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that was ready is not, when it restarts."""
+    startable = dependencies.startable_tasks
+    monkeypatch.setitem(globals(), "TASKS", [2])
+    monkeypatch.setitem(globals(), "REPLICAS", [1])
+    monkeypatch.setattr(
+        phases, "startable_tasks", lambda rules, states, _ready: startable(rules, states, frozenset())
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("take_out", "event", "message"),
@@ -344,6 +376,7 @@ def with_events_of_replaced_pods(monkeypatch: pytest.MonkeyPatch) -> None:
         (without_waiting_policies, "PodFailed", "was not acted on"),
         (without_waiting_policies, "TaskCompleted", "was not acted on"),
         (with_events_of_replaced_pods, "TaskFailed", "TaskFailed.*was not acted on"),
+        (without_ready_tasks, "PodEvicted", "was ready"),
     ],
 )
 def test_the_machine_finds_a_known_bug(
@@ -352,7 +385,7 @@ def test_the_machine_finds_a_known_bug(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The search draws policies for one event, to be quick; the machine itself draws from all."""
+    """The search draws policies for one event, or few pods, to be quick; the machine itself draws from all."""
     take_out(monkeypatch)
     monkeypatch.setitem(globals(), "EVENTS", [event])
     search = settings(
