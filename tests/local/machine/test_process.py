@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from vcjob.local.live.usage import read_process
 from vcjob.local.machine import linux, process
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.launch import LaunchRequest, PlainLauncher, StartFailure
@@ -105,7 +106,7 @@ def test_an_orphan_that_came_while_its_parent_ended_is_seen(monkeypatch: pytest.
     listings = iter([[101], [101, 102], [101, 102]])
     states = {101: "Z", 102: "S"}
     monkeypatch.setattr(process, "_listed_children", lambda parent: next(listings))
-    monkeypatch.setattr(process, "_stat", lambda pid: [states[pid]])
+    monkeypatch.setattr(process, "stat_fields", lambda pid: [states[pid]])
     assert process.children(1) == [102]
 
 
@@ -113,13 +114,13 @@ def test_an_orphan_is_seen_also_beside_children_that_live_on(monkeypatch: pytest
     listings = iter([[100, 101], [100, 101, 102], [100, 101, 102]])
     states = {100: "S", 101: "Z", 102: "S"}
     monkeypatch.setattr(process, "_listed_children", lambda parent: next(listings))
-    monkeypatch.setattr(process, "_stat", lambda pid: [states[pid]])
+    monkeypatch.setattr(process, "stat_fields", lambda pid: [states[pid]])
     assert process.children(1, lambda pid: pid != 100) == [102]
 
 
 def test_ended_children_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_listed_children", lambda parent: [101])
-    monkeypatch.setattr(process, "_stat", lambda pid: ["Z"])
+    monkeypatch.setattr(process, "stat_fields", lambda pid: ["Z"])
     assert process.children(1) == []
 
 
@@ -162,4 +163,26 @@ def test_a_process_takes_long_turns_and_what_it_starts_does_not() -> None:
         child.signal_group(signal.SIGKILL)
         for descriptor in (null, reading, writing):
             os.close(descriptor)
+        child.close()
+
+
+#: 15 bytes of it are the name of its process: the kernel cuts the last character.
+_SCRIPT = "run-训练脚本.sh"
+
+
+@pytest.mark.skipif(not linux.LINUX, reason="names of processes are read from /proc")
+def test_a_process_is_identified_whatever_bytes_its_name_has(tmp_path: Path) -> None:
+    script = tmp_path / _SCRIPT
+    script.write_text("#!/bin/sh\nsleep 60 & wait\n")
+    script.chmod(0o755)
+    child = PlainLauncher().launch(LaunchRequest([str(script)], dict(os.environ), "/", 1, 2))
+    try:
+        started = process.start_time(child.pid)
+        assert started is not None and process.is_same(child.pid, started)
+        assert process.name_of(child.pid) == "run-训练脚\ufffd"
+        assert child.pid in process.children(os.getpid())
+        sample = read_process(child.pid)
+        assert sample is not None and sample.started == started
+    finally:
+        child.signal_group(signal.SIGKILL)
         child.close()

@@ -229,6 +229,16 @@ def test_variables_come_from_the_pod_s_own_fields_and_resources(finish: Start) -
     assert texts(handle) == ["127.0.0.1 64 job-a-0/a $(POD) $(NOT_THERE)"]
 
 
+def test_a_program_may_have_a_name_that_the_kernel_cuts_within_a_character(
+    finish: Start, tmp_path: Path
+) -> None:
+    script = tmp_path / "run-训练脚本.sh"
+    script.write_text("#!/bin/sh\necho done\n")
+    script.chmod(0o755)
+    handle = finish(job(task("a", container([str(script)]))))
+    assert (handle.phase, texts(handle)) == ("Completed", ["done"])
+
+
 def test_an_empty_dir_is_shared_by_the_containers_of_one_pod(finish: Start) -> None:
     mount = [{"name": "scratch", "mountPath": "/vcjob-test-scratch/deep"}]
     where = "${VCJOB_MOUNT_VCJOB_TEST_SCRATCH_DEEP:-/vcjob-test-scratch/deep}"

@@ -61,7 +61,7 @@ def _is_python(pid: int) -> bool:
     try:
         if os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python"):
             return True
-        with open(f"/proc/{pid}/maps") as file:
+        with open(f"/proc/{pid}/maps", errors="replace") as file:
             return any("libpython" in line for line in file)
     except OSError:
         return False

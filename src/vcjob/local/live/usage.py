@@ -15,6 +15,7 @@ from typing import NamedTuple
 from vcjob.errors import BackendError
 from vcjob.local.live.gpu_usage import GpuUsage, read_gpus, usage_of_pod
 from vcjob.local.live.rank_process import main_container, process_tree
+from vcjob.local.machine import process
 from vcjob.report.podstate import PodState
 from vcjob.report.usage import RankUsage, UsageReport
 
@@ -96,15 +97,8 @@ def _sample(pod: PodState) -> Sample:
 
 def read_process(pid: int) -> ProcessSample | None:
     """None where the process has ended."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            text = file.read()
-    except OSError:
-        return None
-    fields = text[
-        text.rindex(")") + 2 :
-    ].split()  # from the third field on; the second may hold spaces and brackets
-    if fields[0] == "Z":
+    fields = process.stat_fields(pid)
+    if fields is None or fields[0] == "Z":
         return None
     return ProcessSample(int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[39]), int(fields[21]))
 

@@ -23,15 +23,27 @@ _LOOKS = 100
 _PAUSE = 0.01
 
 
+def stat_fields(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the third (state) on; None if the process has ended.
+
+    The second field is the name: it may hold spaces and brackets, and the kernel may have cut it within a character.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return None
+
+
 def start_time(pid: int) -> int | None:
     """When the process started, in ticks since boot; None if it has ended or this is not Linux."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
 def is_same(pid: int, started: int | None) -> bool:
     """Whether this is still the process that started then, and not a zombie."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return fields is not None and fields[0] != "Z" and (started is None or int(fields[19]) == started)
 
 
@@ -44,7 +56,7 @@ def children(parent: int, meant: Callable[[int], bool] = lambda _pid: True) -> l
     before: list[int] | None = None
     while True:
         pids = _listed_children(parent)
-        alive = [pid for pid in pids if (_stat(pid) or ["Z"])[0] != "Z" and meant(pid)]
+        alive = [pid for pid in pids if (stat_fields(pid) or ["Z"])[0] != "Z" and meant(pid)]
         if alive or pids == before:
             return alive
         before = pids
@@ -55,7 +67,7 @@ def _listed_children(parent: int) -> list[int]:
         with open(f"/proc/{parent}/task/{parent}/children") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:
-        return [pid for pid in all_pids() if (_stat(pid) or ["", "0"])[1] == str(parent)]
+        return [pid for pid in all_pids() if (stat_fields(pid) or ["", "0"])[1] == str(parent)]
 
 
 def descendants(parent: int) -> list[int]:
@@ -69,7 +81,7 @@ def descendants(parent: int) -> list[int]:
 def name_of(pid: int) -> str:
     """The name that the process has given itself; empty where it has ended."""
     try:
-        with open(f"/proc/{pid}/comm") as file:
+        with open(f"/proc/{pid}/comm", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""
@@ -144,13 +156,3 @@ def _environment(pid: int) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third (state) on; the second may hold spaces and brackets."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            text = file.read()
-    except OSError:
-        return None
-    return text[text.rindex(")") + 2 :].split()

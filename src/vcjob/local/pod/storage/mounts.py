@@ -128,7 +128,7 @@ def _make_target(mount: Mount) -> None:
 def _is_ours(folder: str) -> bool:
     """Whether it is on our new root or overlay, so that a new entry changes nothing of the machine."""
     nearest, ours = "", False
-    with open("/proc/self/mountinfo") as file:
+    with open("/proc/self/mountinfo", errors="surrogateescape") as file:
         for line in file:
             place = line.split()[4]
             inside = folder == place or folder.startswith(place.rstrip("/") + "/")

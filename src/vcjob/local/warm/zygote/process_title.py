@@ -36,8 +36,8 @@ def show(argv: list[str], env: dict[str, str], name: str) -> bool:
     if not start:
         return False
     ctypes.memmove(start, arguments + variables, size)
-    with open("/proc/self/stat") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rsplit(b")", 1)[1].split()
 
     def field(number: int) -> int:  # as numbered in proc(5), from the third on
         return int(fields[number - 3])

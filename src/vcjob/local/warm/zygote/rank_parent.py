@@ -190,8 +190,8 @@ def children() -> list[int]:
     except OSError:  # a kernel without that file
         found = []
         for name in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
-                if int(file.read().rsplit(")", 1)[1].split()[1]) == own:
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                if int(file.read().rsplit(b")", 1)[1].split()[1]) == own:
                     found.append(int(name))
         return found
 

@@ -28,7 +28,7 @@ _SETTERS = {
 def math_libraries() -> list[str]:
     """Paths of the loaded libraries that have such a number."""
     found = set()
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
         for line in maps:
             path = line.split(maxsplit=5)[5].strip() if line.count("/") else ""
             if os.path.basename(path).startswith(tuple(_SETTERS)):
