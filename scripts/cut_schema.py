@@ -63,9 +63,10 @@ CONTAINER_RESOURCE = text(
 )
 ENV_NAME = text(r"[ -<>-~]+", "a variable name: printable ASCII without `=`")
 PORT_NAME = text(
-    r"(?:(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?)?",
+    r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?",
     "a port name: at most 15 lower-case letters, digits and single `-`, with at least one letter",
 )
+MAYBE_PORT_NAME = text(f"({PORT_NAME['pattern'][1:-1]})?", str(PORT_NAME["description"]))
 NO_COLON = text("[^:]+", "a valid path: no `:` in it")
 HUGE_PAGES = text(r"|Memory|HugePages|HugePages-.+", "a medium: empty, Memory, or HugePages")
 
@@ -109,6 +110,13 @@ WORDS = {
 
 ACCESS_MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
 PORT = {"minimum": 1, "maximum": 65535}
+#: The number or the name of a port.
+PORT_REFERENCE = {
+    "type": ["integer", "string"],
+    **PORT,
+    **PORT_NAME,
+    "description": f"{PORT_NAME['description']}; a number stands without quotes",
+}
 NOT_NEGATIVE = {"minimum": 0}
 USER_ID = {"minimum": 0, "maximum": 2**31 - 1}
 FILE_MODE = {"minimum": 0, "maximum": 0o777}
@@ -119,12 +127,14 @@ RULES: dict[str, dict[str, Any]] = {
     "Container.name": DNS_LABEL,
     "ContainerPort.containerPort": PORT,
     "ContainerPort.hostPort": {"minimum": 0, "maximum": 65535},
-    "ContainerPort.name": PORT_NAME,
+    "ContainerPort.name": MAYBE_PORT_NAME,
     "ConfigMapVolumeSource.defaultMode": FILE_MODE,
     "DownwardAPIVolumeFile.mode": FILE_MODE,
     "DownwardAPIVolumeSource.defaultMode": FILE_MODE,
     "EmptyDirVolumeSource.medium": HUGE_PAGES,
     "EnvVar.name": ENV_NAME,
+    "GRPCAction.port": PORT,
+    "HTTPGetAction.port": PORT_REFERENCE,
     "KeyToPath.mode": FILE_MODE,
     "ObjectMeta.annotations": {"propertyNames": ANNOTATION_KEY},
     "ObjectMeta.labels": {
@@ -157,6 +167,7 @@ RULES: dict[str, dict[str, Any]] = {
     "SecretVolumeSource.defaultMode": FILE_MODE,
     "SecurityContext.runAsGroup": USER_ID,
     "SecurityContext.runAsUser": USER_ID,
+    "TCPSocketAction.port": PORT_REFERENCE,
     "TopologySpreadConstraint.maxSkew": {"minimum": 1},
     "TopologySpreadConstraint.minDomains": {"minimum": 1},
     "Volume.name": DNS_LABEL,

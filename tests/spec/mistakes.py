@@ -93,6 +93,12 @@ TEXTS = {
     "lists and mappings exchanged": HEAD + "spec: {tasks: {a: 1}, plugins: [pytorch], policies: [x, null], queue: [a]}\n",
     "bad words": container("          imagePullPolicy: always\n          terminationMessagePolicy: 'No\n\n            where'\n"),
     "bad numbers": container("          ports: [{containerPort: 0}, {containerPort: 99999}]\n"),
+    "bad ports of probes": container(
+        "          livenessProbe: {tcpSocket: {port: 70000}}\n"
+        "          readinessProbe: {httpGet: {port: Web Port}}\n"
+        "          startupProbe: {grpc: {port: 0}}\n"
+        "          lifecycle: {preStop: {httpGet: {port: null}}, postStart: {httpGet: {port: '8080'}}}\n"
+    ),
     "bad resources": container("          resources: {limits: {gpu: 1, cpu: four}, requests: {memory: 1GB}}\n"),
     "bad labels": HEAD.replace("{name: j}", "{name: j, labels: {a b: c d}, annotations: {-: x}}") + "spec: {tasks: []}\n",
     "too long": HEAD + f"spec: {{schedulerName: {'s' * 64}, tasks: []}}\n",

@@ -57,8 +57,8 @@ class Preparer:
             made = volumes.make_volumes(pod, self._host, folder, self._claims, notes.add)
         except MissingReference as missing:
             error = str(missing)
-        except OSError as failed:
-            error = f"its volumes cannot be made: {failed.strerror}: {failed.filename}"
+        except (OSError, ValueError) as failed:
+            error = _volume_error(failed)
         here = _Here(pod, state, made, error, notes, folder)
         found = [self._container(container, role, here) for role, container in in_order(spec)]
         return PodSpec(
@@ -95,6 +95,8 @@ class Preparer:
             cwd = self._folder(container, mounts, notes)
         except MissingReference as missing:
             error = error or str(missing)
+        except (OSError, ValueError) as failed:
+            error = error or _volume_error(failed)
         return ContainerSpec(
             name=container["name"],
             role=role,
@@ -233,6 +235,12 @@ def in_order(spec: Mapping[str, Any]) -> list[tuple[Role, dict[str, Any]]]:
         for container in spec.get("initContainers") or []
     ]
     return initial + [("main", container) for container in spec.get("containers") or []]
+
+
+def _volume_error(failed: OSError | ValueError) -> str:
+    """Why the machine does not make a volume or a subPath; ValueError: its path has a NUL character."""
+    reason = f"{failed.strerror}: {failed.filename}" if isinstance(failed, OSError) else str(failed)
+    return f"its volumes cannot be made: {reason}"
 
 
 def _or(value: Any, default: Any) -> Any:

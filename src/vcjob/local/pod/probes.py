@@ -86,11 +86,16 @@ class Checks:
         self._port = port
 
     def check(self, spec: dict[str, Any], timeout: float, on_result: CheckResult) -> Callable[[], None]:
-        if "exec" in spec:
-            return self.command(list(spec["exec"].get("command") or []), timeout, on_result)
-        if "httpGet" in spec:
-            return self._http_get(spec["httpGet"], timeout, on_result)
-        return self._connect(self._port((spec.get("tcpSocket") or {}).get("port")), timeout, on_result, None)
+        try:
+            if "exec" in spec:
+                return self.command(list(spec["exec"].get("command") or []), timeout, on_result)
+            if "httpGet" in spec:
+                return self._http_get(spec["httpGet"], timeout, on_result)
+            port = self._port((spec.get("tcpSocket") or {}).get("port"))
+            return self._connect(port, timeout, on_result, None)
+        except OSError as error:  # too many processes or open files
+            on_result(False, f"the check cannot be made: {error.strerror}")
+            return _nothing
 
     def command(self, argv: list[str], timeout: float, on_result: CheckResult) -> Callable[[], None]:
         """Run a command in the environment of the container; it passes with exit code 0."""
@@ -159,11 +164,15 @@ class _ConnectionCheck:
         self._loop, self._on_result, self._request = loop, on_result, request
         self._port = port
         self._answer = b""
-        self._timer = loop.after(timeout, lambda: self._finish(False, f"no answer on port {port}"))
         self._socket = socket.socket()
         self._socket.setblocking(False)
-        self._socket.connect_ex(("127.0.0.1", port))
-        loop.on_writable(self._socket, self._connected)
+        self._timer = loop.after(timeout, lambda: self._finish(False, f"no answer on port {port}"))
+        try:
+            self._socket.connect_ex(("127.0.0.1", port))
+        except OverflowError:  # a Job that was stored before admission checked the ports of probes
+            self._finish(False, f"port {port} does not exist: ports are 1 to 65535")
+        else:
+            loop.on_writable(self._socket, self._connected)
 
     def _connected(self) -> None:
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -175,7 +184,10 @@ class _ConnectionCheck:
         else:
             self._loop.forget(self._socket)
             self._loop.on_readable(self._socket, self._read)
-            self._socket.send(self._request)
+            try:
+                self._socket.send(self._request)
+            except OSError as error:
+                self._finish(False, f"port {self._port}: {error.strerror}")
 
     def _read(self) -> None:
         try:

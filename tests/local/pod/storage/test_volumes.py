@@ -112,6 +112,16 @@ def test_files_of_config_maps_and_secrets_have_the_modes_that_the_volume_gives_t
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("below", ["x", "x\0y"])
+def test_a_sub_path_that_cannot_be_made_is_a_start_error_of_its_container(finish: Start, below: str) -> None:
+    mounts = [{"name": "v", "mountPath": "/vcjob-below", "subPath": below}]
+    volume = {"name": "v", "hostPath": {"path": "/proc"}}
+    handle = finish(job(task("a", container("true", volumeMounts=mounts), volumes=[volume])))
+    (pod,) = handle.pods()
+    assert (handle.phase, pod.phase) == ("Failed", "Failed")
+    assert "its volumes cannot be made: " in str(pod.message)
+
+
 def _in_memory(limit: str = "1Mi") -> dict[str, Any]:
     return {"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}
 
