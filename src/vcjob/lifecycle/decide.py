@@ -83,7 +83,7 @@ def _paused(context: DecisionContext, problem: Blocked) -> Decision:
     if (state.reason, state.message) != (problem.reason, problem.message):
         context.update(state=msgspec.structs.replace(state, reason=problem.reason, message=problem.message))
         context.emit("Warning", problem.reason, problem.message)
-    return Decision(context.status, tuple(context.events), None, context.status.ready_tasks)
+    return Decision(context.status, tuple(context.events), None, context.status.ready_tasks, paused=True)
 
 
 def _set_ready_tasks(context: DecisionContext) -> None:

@@ -13,10 +13,12 @@ class Decision(msgspec.Struct, frozen=True):
 
     `status` is the same object as the one passed in when nothing changed. `wake_at` is the next time at which
     the decision changes without an event (None: never; now: there is more to decide at once). `ready_tasks` are
-    the tasks whose dependsOn is met: a PodGroup counts only these.
+    the tasks whose dependsOn is met: a PodGroup counts only these. `paused`: the spec must not take effect, so that
+    nothing is created or changed by it either, whatever the phase.
     """
 
     status: Status
     steps: tuple[Step, ...]
     wake_at: float | None
     ready_tasks: tuple[str, ...]
+    paused: bool = False

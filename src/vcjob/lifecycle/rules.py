@@ -18,14 +18,14 @@ class TaskRules:
     """The rules of one task. Read-only."""
 
     __slots__ = (
-        "all_of", "depends_on", "every_index", "max_restarts", "min_available", "name", "partition_size",
+        "_every_index", "all_of", "depends_on", "max_restarts", "min_available", "name", "partition_size",
         "policies", "rank_offset", "replicas",
     )  # fmt: skip
 
     def __init__(self, task: Task, rank_offset: int | None) -> None:
         self.name = task.name
         self.replicas = task.replicas
-        self.every_index = IndexSet.span(0, task.replicas)
+        self._every_index: IndexSet | None = None
         # An explicit 0 counts as absent.
         self.min_available = task.min_available or task.replicas
         # At least one restart must happen before there is something to count.
@@ -36,6 +36,13 @@ class TaskRules:
         self.partition_size = task.partition_policy.partition_size if task.partition_policy else 0
         #: The rank of index 0; None where the task's pods have none.
         self.rank_offset = rank_offset
+
+    @property
+    def every_index(self) -> IndexSet:
+        """Built when it is first needed: a Job that is paused because it exceeds the limits can ask for any number of pods."""
+        if self._every_index is None:
+            self._every_index = IndexSet.span(0, self.replicas)
+        return self._every_index
 
     def rank(self, index: int) -> int | None:
         return None if self.rank_offset is None else self.rank_offset + index

@@ -254,6 +254,8 @@ class Reconciler:
                 case _:
                     pass  # creations come below; the PodGroup follows from the ready tasks
         phase = decision.status.phase
+        if decision.paused:
+            return  # the plan is that of a spec which must not take effect
         if phase in ACTIVE:
             await self._create(state, decision)
         elif phase in _ENDED:
