@@ -13,13 +13,14 @@ from typing import NamedTuple
 import msgspec
 
 _PREFIX = re.compile(r"^\[(?:rank\d+|default\d+)\]: ?")
-_RANK = re.compile(r"^\[rank(\d+)\]: ?")
-_ROOT_CAUSE = re.compile(
-    r"Root Cause \(first observed failure\):.*?rank\s*: (\d+) \(local_rank: (\d+)\).*?exitcode\s*: (-?\d+)",
-    re.DOTALL,
-)
+_RANK = re.compile(r"^\[rank(\d{1,9})\]: ?")
+#: torchrun's table of failures: its heading, two of the lines below it, and how far below they may be.
+_ROOT_CAUSE = "Root Cause (first observed failure):"
+_FAILED_RANK = re.compile(r"^\s*rank\s*: (\d{1,9}) \(local_rank: (\d{1,9})\)")
+_FAILED_CODE = re.compile(r"^\s*exitcode\s*: (-?\d{1,9})\b")
+_TABLE_LINES = 20
 _HEAD = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d+)(?:, in (.+))?$')
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d{1,9})(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
 #: Code that is not the user's: installed packages, the standard library, generated code.
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen |/torchrun$|/bin/")
@@ -148,9 +149,14 @@ class TorchrunFailure(NamedTuple):
 
 
 def torchrun_root_cause(lines: Sequence[str]) -> TorchrunFailure | None:
-    """The worker that torchrun's table of failures names; None where there is no table."""
-    match = _ROOT_CAUSE.search("\n".join(map(plain, lines)))
-    return TorchrunFailure(int(match[1]), int(match[2]), int(match[3])) if match else None
+    """The worker that torchrun's last table of failures names; None where there is no table."""
+    start = max((place for place, line in enumerate(lines) if _ROOT_CAUSE in line), default=None)
+    if start is None:
+        return None
+    table = [plain(line) for line in lines[start : start + _TABLE_LINES]]
+    rank = next(filter(None, map(_FAILED_RANK.match, table)), None)
+    code = next(filter(None, map(_FAILED_CODE.match, table)), None)
+    return TorchrunFailure(int(rank[1]), int(rank[2]), int(code[1])) if rank and code else None
 
 
 def before_last_traceback(lines: Sequence[str]) -> Sequence[str]:

@@ -14,12 +14,21 @@ _SHELL_NOT_FOUND = re.compile(r"sh: (?:line )?(?:\d+: )?([^:]+): (?:command )?no
 _MAIN = ("", "main", "?")
 #: The kubelet's message about a pod that it ended.
 _POD_DEADLINE = "active on the node longer than the specified deadline"
+#: Names have at most 253 characters. The limit keeps the cost of a long hostile line linear.
+_NO_CONFIG = re.compile(r"(?:ConfigMap|Secret)\b.{0,300}?(?:does not exist|not found)")
+_NO_INTERPRETER = re.compile(r"interpreter", re.IGNORECASE)
+_NOT_PERMITTED = re.compile(r"permission denied", re.IGNORECASE)
+_NO_FILE = re.compile(r"no such file|not found", re.IGNORECASE)
+_NO_MEMORY = re.compile(r"\bMemoryError\b|std::bad_alloc|Cannot allocate memory")
+#: Characters of each message that are searched.
+_LONGEST = 2000
 _PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
 
 
 def start_error(suspect: Suspect) -> Verdict | None:
     """The command could not be executed: it does not exist, is not executable, or is a whole command line."""
-    text = f"{suspect.end.message} {suspect.pod.message} {suspect.last_line}"
+    said = (suspect.end.message, suspect.pod.message, suspect.last_line)
+    text = " ".join(each[:_LONGEST] for each in said)
     if suspect.end.reason not in (
         reasons.START_ERROR,
         "ContainerCannotRun",
@@ -35,25 +44,25 @@ def start_error(suspect: Suspect) -> Verdict | None:
             f"could not start: there is no program named {command!r}",
             f"write the command as a list of words: [{words}]",
         )
-    if re.search(r"(?:ConfigMap|Secret)\b.*(?:does not exist|not found)", text):
+    if _NO_CONFIG.search(text):
         return Verdict(
             reasons.CONTAINER_CONFIG,
             f"could not start: {suspect.end.message}",
             "create the ConfigMap or Secret in the namespace, or, locally, in the Job's file",
         )
-    if re.search(r"interpreter|bad interpreter", text, re.IGNORECASE):
+    if _NO_INTERPRETER.search(text):
         return Verdict(
             causes.COMMAND_NOT_FOUND,
             "could not start: the first line of its script names an interpreter that does not exist",
             "correct the #! line, or install that interpreter in the image",
         )
-    if suspect.end.exit_code == 126 or re.search(r"permission denied", text, re.IGNORECASE):
+    if suspect.end.exit_code == 126 or _NOT_PERMITTED.search(text):
         return Verdict(
             causes.COMMAND_NOT_EXECUTABLE,
             f"could not start: {command or 'its command'} is not executable",
             f"run `chmod +x {command}`" if command else "make it executable with chmod +x",
         )
-    if suspect.end.exit_code == 127 or re.search(r"no such file|not found", text, re.IGNORECASE):
+    if suspect.end.exit_code == 127 or _NO_FILE.search(text):
         return Verdict(
             causes.COMMAND_NOT_FOUND,
             f"could not start: {command or suspect.last_line or 'its command'} does not exist",
@@ -71,7 +80,7 @@ def memory(suspect: Suspect) -> Verdict | None:
             f"was killed: it used more memory than its limit{f' of {limit}' if limit else ''}",
             "raise resources.limits.memory, or use a smaller batch or fewer DataLoader workers",
         )
-    if re.search(r"\bMemoryError\b|std::bad_alloc|Cannot allocate memory", suspect.reason):
+    if _NO_MEMORY.search(suspect.reason):
         return Verdict(
             causes.HOST_OUT_OF_MEMORY,
             "could not allocate memory",

@@ -1,0 +1,155 @@
+"""The cost of patterns on hostile output: eight times the text must not take much more than eight times as long.
+
+The controller reads lines that any tenant may write, on its event loop. `re` cannot count its steps, so the test
+measures the CPU time of this thread, which other processes on the machine do not change.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import time
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from types import ModuleType
+
+import pytest
+
+import vcjob.diagnosis
+from vcjob.diagnosis.observation import End, PodObservation
+from vcjob.diagnosis.rules import exits, watchdog
+from vcjob.diagnosis.suspect import Suspect
+from vcjob.diagnosis.traceback_text import lines_by_rank, torchrun_root_cause, tracebacks
+from vcjob.report import progress
+
+#: Characters of the small text and how much longer the large one is; a quadratic search takes 64 times as long.
+SMALL, FACTOR, MOST = 2000, 8, 30
+#: Seconds below which a ratio of two measurements says nothing.
+MEASURABLE = 0.01
+#: For each pattern, by its name in the module, a text that it matches.
+SAMPLES = {
+    "_BAR": "train: 50%|#####| 5/10 [00:05<00:05, 1.0it/s, loss=0.5]",
+    "_CLIENTS": "waiting for clients. 1/2 clients joined",
+    "_DISTRIBUTED": "/torch/distributed/c10d.py",
+    "_EPOCH": "epoch: 3.5",
+    "_EXCEPTION": "torch.cuda.OutOfMemoryError: ",
+    "_FAILED_CODE": "  exitcode  : 1 (pid: 815)",
+    "_FAILED_RANK": "  rank      : 3 (local_rank: 1)",
+    "_FRAME": '  File "train.py", line 3, in main',
+    "_KNOWN[0]": "CUDA error: out of memory",
+    "_KNOWN[1]": "No CUDA GPUs are available",
+    "_KNOWN[2]": "Duplicate GPU detected",
+    "_KNOWN[3]": "No space left on device",
+    "_KNOWN[4]": "Read-only file system",
+    "_KNOWN[5]": "Address already in use",
+    "_KNOWN[6]": "Temporary failure in name resolution",
+    "_KNOWN[7]": "collectives with a size mismatch in shape",
+    "_KNOWN[8]": "PermissionError Errno 13",
+    "_KNOWN[9]": "FileNotFoundError Errno 2",
+    "_LIBRARY": "/usr/lib/python3/site-packages/",
+    "_LOSS": "step 3 train loss = 0.5",
+    "_MODULE": "ModuleNotFoundError: No module named 'torch.nn'",
+    "_NOT_PERMITTED": "permission denied",
+    "_NO_CONFIG": 'ConfigMap "settings" does not exist',
+    "_NO_FILE": "no such file",
+    "_NO_INTERPRETER": "bad interpreter",
+    "_NO_MEMORY": "Cannot allocate memory",
+    "_OTHER_LOSS": "validation loss",
+    "_OWN": "  vcjob-progress: step=1",
+    "_PAIR": "step=1.5e3 ",
+    "_PEER": "connection closed by peer",
+    "_PREFIX": "[rank1]: ",
+    "_PROBE": "liveness probe",
+    "_RAN_FOR": "ran for 600 milliseconds",
+    "_RANK": "[rank1]: ",
+    "_SCRIPT": "can't open file 'train.py'",
+    "_SHELL_NOT_FOUND": "sh: line 1: pyhton: command not found",
+    "_STEP": "global step: 3 ",
+    "_STEP_OF": "global step: 3 of 10",
+    "_STORE_WAIT": "wait timeout after 300ms, keys: Timed out after 30 seconds waiting for",
+    "_TIMEOUT": "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE, NumelIn=4",
+    "_TORCH": "torch.distributed gloo",
+    "_TORCH_LOG": "frame #3: ",
+    "_TRAINING": "train epoch",
+}  # fmt: skip
+ROOT_CAUSE = "Root Cause (first observed failure):\n  rank      : 3 (local_rank: 1)\n  exitcode  : 1\n"
+TIMED_OUT = f"{SAMPLES['_TIMEOUT']}, Timeout(ms)=600000) ran for 600100 milliseconds"
+
+
+def modules() -> Iterator[ModuleType]:
+    for found in pkgutil.walk_packages(vcjob.diagnosis.__path__, "vcjob.diagnosis."):
+        yield importlib.import_module(found.name)
+    yield progress
+
+
+def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
+    for module in modules():
+        for name, value in vars(module).items():
+            if isinstance(value, re.Pattern):
+                yield name, value
+            elif name == "_KNOWN":
+                yield from ((f"{name}[{place}]", row[0]) for place, row in enumerate(value))
+
+
+def suspect(text: str) -> Suspect:
+    return Suspect(PodObservation("w-0", "w", 0, stderr=tuple(text.split("\n"))), End(127))
+
+
+SEARCHES: list[tuple[str, Callable[[str], object], str]] = [
+    *((name, pattern.search, SAMPLES[name]) for name, pattern in patterns() if name in SAMPLES),
+    ("torchrun_root_cause", lambda text: torchrun_root_cause(text.split("\n")), ROOT_CAUSE),
+    ("tracebacks", lambda text: tracebacks(text.split("\n")), 'Traceback (most recent call last):\n File "a", line 1\nE: x'),
+    ("lines_by_rank", lambda text: lines_by_rank(text.split("\n")), "[rank1]: a\n"),
+    ("start_error", lambda text: exits.start_error(suspect(text)), 'ConfigMap "settings" does not exist'),
+    ("collective_timeout", lambda text: watchdog.collective_timeout(suspect(text)), TIMED_OUT),
+]  # fmt: skip
+
+
+def hostile(sample: str, length: int) -> Iterator[str]:
+    """Texts on which a search may begin again and again: a beginning many times, then what follows it many times."""
+    cuts = [match.end() for match in re.finditer(r"\w+|\s+|[^\w\s]+", sample)]
+    for first in cuts:
+        yield sample[:first] * (length // first)
+        yield sample[:first] + sample[first - 1] * length
+    for first, last in combinations(cuts[:-1], 2):
+        yield sample[:first] * (length // 2 // first) + sample[first:last] * (length // 2 // (last - first))
+
+
+def seconds(search: Callable[[str], object], text: str) -> float:
+    began = time.thread_time()
+    search(text)
+    return time.thread_time() - began
+
+
+def test_every_pattern_is_measured() -> None:
+    """Patterns that are written where they are used would escape: each is a constant of its module."""
+    assert {name for name, _ in patterns()} == set(SAMPLES)
+    for module in modules():
+        assert not re.search(
+            r"\bre\.(?:search|match|fullmatch|findall|finditer|sub|split)\(", inspect.getsource(module)
+        )
+
+
+@pytest.mark.parametrize(
+    "search, sample", [each[1:] for each in SEARCHES], ids=[each[0] for each in SEARCHES]
+)
+def test_hostile_text_takes_time_in_proportion_to_its_length(
+    search: Callable[[str], object], sample: str
+) -> None:
+    assert search(sample)
+    for small, large in zip(hostile(sample, SMALL), hostile(sample, SMALL * FACTOR), strict=True):
+        if seconds(search, large) < MEASURABLE:
+            continue
+        took = min(seconds(search, large) for _ in range(3)), min(seconds(search, small) for _ in range(3))
+        assert took[0] < MEASURABLE or took[0] < MOST * took[1], (small[:100], took)
+
+
+@pytest.mark.parametrize("line", ["[rank{}]: 1", '  File "a", line {}', "rank : {} (local_rank: 1)"])
+def test_numbers_of_thousands_of_digits_are_text(line: str) -> None:
+    """Python refuses to convert them."""
+    long = line.format("9" * 5000)
+    lines = ["Traceback (most recent call last):", long, ROOT_CAUSE.splitlines()[0], long, "exitcode : 1"]
+    assert tracebacks(lines) == [] and torchrun_root_cause(lines) is None
+    assert set(lines_by_rank(lines)) == {None}
