@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vcjob.report.podstate import ContainerState, Ended, PodState
-from vcjob.report.timeline import Timeline, timeline_of
+from vcjob.report.timeline import LABELS, Timeline, timeline_of
+from vcjob.report.timeline_drawing import _LOOK
 
 
 def container(name: str, role: str, start: float, end: float | None, code: int = 0) -> ContainerState:
@@ -111,6 +112,9 @@ PODS = st.builds(
     attempt=st.integers(0, 2),
     rank=st.none() | st.integers(0, 3),
     created_at=TIMES,
+    scheduled_at=st.none() | TIMES,
+    pulling_at=st.none() | TIMES,
+    pulled_at=st.none() | TIMES,
     finished_at=st.none() | TIMES,
     deleted_at=st.none() | TIMES,
     containers=st.lists(CONTAINERS, max_size=3),
@@ -143,7 +147,8 @@ def test_a_pod_of_a_cluster_waits_for_a_node_and_pulls_its_image_before_it_start
         "a", 0, "j-a-0", "u", phase="Succeeded", created_at=101.0, scheduled_at=105.0, pulling_at=107.0,
         pulled_at=127.0, finished_at=150.0, containers=[main],
     )  # fmt: skip
-    found = timeline_of("j", 100.0, 150.0, [pod], 200.0).rows[0].spans
+    timeline = timeline_of("j", 100.0, 150.0, [pod], 200.0)
+    found = timeline.rows[0].spans
     kinds = [(span.kind, span.start, span.end) for span in found]
     assert kinds == [
         ("Waiting", 100.0, 101.0),
@@ -153,6 +158,19 @@ def test_a_pod_of_a_cluster_waits_for_a_node_and_pulls_its_image_before_it_start
         ("Startup", 127.0, 130.0),
         ("Running", 130.0, 150.0),
     ]
+    bar, _, legend = timeline.to_text(56)
+    assert bar == "a-0  ·nnnnssppppppppppppppppppppsss████████████████████"
+    assert legend == (
+        "· waiting to be created  n waiting for a node  p pulling images  s starting  █ running"
+    )
+    drawn = "".join(ElementTree.fromstring(timeline.to_svg()).itertext())
+    assert "waiting for a node, 4.0s" in drawn and "pulling images, 20.0s" in drawn
+
+
+def test_every_kind_of_span_has_its_own_mark_and_colour() -> None:
+    assert _LOOK.keys() == LABELS.keys()
+    marks, colours = zip(*_LOOK.values(), strict=True)
+    assert len({*marks}) == len({*colours}) == len(LABELS)
 
 
 def test_a_pod_without_a_node_waits_for_one_until_now() -> None:

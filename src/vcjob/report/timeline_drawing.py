@@ -8,10 +8,12 @@ from xml.sax.saxutils import escape, quoteattr
 from vcjob.report.timeline import (
     BACKOFF,
     ENDING,
+    IMAGE,
     INIT,
     LABELS,
     MASTER,
     RUNNING,
+    SCHEDULING,
     STARTING,
     WAITING,
     Span,
@@ -21,6 +23,8 @@ from vcjob.report.timeline import (
 #: The mark of each kind in a text bar, and its colour in an image.
 _LOOK = {
     WAITING: ("·", "#d0d7de"),
+    SCHEDULING: ("n", "#57a0d8"),
+    IMAGE: ("p", "#39c5cf"),
     STARTING: ("s", "#e3b341"),
     INIT: ("i", "#a371f7"),
     MASTER: ("m", "#db6d28"),
