@@ -7,6 +7,7 @@ from typing import Any
 from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.observation import Collective, End, Frame, Observation, PodObservation, RankState
+from vcjob.diagnosis.report import failure_report
 
 NOW = 1000.0
 _GROUPS: dict[str, tuple[int, ...]] = {"0": (0, 1, 2)}
@@ -168,6 +169,19 @@ def test_a_failure_of_a_ranks_own_comes_before_a_hang_that_was_seen() -> None:
     pods = [PodObservation("m-0", "master", 0, rank=0, phase="Failed", end=End(1), stderr=error)]
     findings = diagnose(observed(phase="Failed", pods=pods, hang_findings=[recorded]))
     assert [each.cause for each in findings] == ["Exception"]
+
+
+def test_the_report_of_a_hang_below_torchrun_names_ranks_that_are_no_pods() -> None:
+    """There are more ranks than pods: rank 1 may be a process of pod rank 0, and pod rank 1 is not to blame."""
+    (recorded,) = found(waiting(0), RankState(1, calls(417), _GROUPS, idle_since=NOW - 90), waiting(2))
+    pods = [
+        PodObservation(f"j-w-{rank}", "w", rank, rank=rank, phase="Failed", end=End(137, stopped=True))
+        for rank in range(2)
+    ]
+    report = failure_report(observed(phase="Failed", pods=pods, hang_findings=[recorded]))
+    assert (report.cause, report.culprit) == ("RankBehind", None)
+    assert report.message.startswith("rank 1 never reached all_reduce #418")
+    assert report.victims == ["rank 0", "rank 2"]
 
 
 def test_a_completed_job_has_no_finding_of_a_hang_or_a_straggler() -> None:

@@ -19,8 +19,11 @@ def failure_report(observation: Observation) -> FailureReport:
     if first is None:
         return FailureReport(None, [])
     pods = {pod.name: pod for pod in observation.pods}
+    named = (*first.ranks.first, *first.ranks.victims)
+    if not all(name in pods for name in named):
+        pods = {}  # below torchrun a finding names ranks of processes, and rank 1 of them is not pod rank 1
     culprit = _culprit(pods.get(next(iter(first.ranks.first), "")))
-    victims = [pods[name].long_name for name in first.ranks.victims]
+    victims = [pods[name].long_name if name in pods else name for name in first.ranks.victims]
     return FailureReport(culprit, victims, first.cause, first.message, first.hint)
 
 
