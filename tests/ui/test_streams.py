@@ -71,6 +71,31 @@ async def test_a_producer_ends_when_its_client_leaves(counting: tuple[Counting, 
     assert await asyncio.to_thread(producer.ended.wait, 30)
 
 
+async def test_a_producer_that_fails_ends_its_own_stream_and_frees_its_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> Iterator[Produced]:
+        yield "message", 1
+        raise ValueError("unexpected")
+
+    served = Streams(limit=1)
+    app = web.Application()
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        return await served.serve(request, fail)
+
+    app.router.add_get("/", stream)
+    async with TestServer(app) as running, aiohttp.ClientSession() as session:
+        for _ in range(3):
+            async with session.get(running.make_url("/")) as response:
+                assert response.status == 200
+                text = await response.text()
+                assert text.startswith("event: message\n") and "event: gone\n" in text
+                assert "unexpected" not in text
+    assert caplog.text.count("ValueError: unexpected") == 3
+    served.close()
+
+
 async def _open(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:
     """A stream; the places of clients that have just left become free one by one, long before a heartbeat."""
     async with asyncio.timeout(streams.HEARTBEAT_SECONDS / 2):

@@ -23,7 +23,7 @@ from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import load, validate
 from vcjob.ui import jobs, manifests, producers
 from vcjob.ui.security import Handler
-from vcjob.ui.streams import Streams
+from vcjob.ui.streams import INTERNAL_ERROR, Streams
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -251,4 +251,4 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         raise
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
-        return _json({"error": {"message": "vcjob itself failed; its terminal shows the traceback"}}, 500)
+        return _json({"error": {"message": INTERNAL_ERROR}}, 500)

@@ -2,12 +2,13 @@
 
 The producer waits while the client is slow (a bounded queue), and ends when the client has gone. The number of streams
 is limited, because each holds a thread; one client more is answered with 503. A comment is sent when nothing
-happens, so that a connection that died is noticed.
+happens, so that a connection that died is noticed. A producer that fails ends its own stream with the event "gone".
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from aiohttp import web
 
 from vcjob.errors import VcjobError
 
+log = logging.getLogger(__name__)
 #: (event, data), or the seconds to wait before the producer is asked again.
 Produced: TypeAlias = tuple[str, Any] | float
 Producer: TypeAlias = Callable[[], Iterator[Produced]]
@@ -25,6 +27,7 @@ Producer: TypeAlias = Callable[[], Iterator[Produced]]
 MAX_STREAMS = 64
 QUEUED = 16
 HEARTBEAT_SECONDS = 15.0
+INTERNAL_ERROR = "vcjob itself failed; its terminal shows the traceback"
 
 
 class Streams:
@@ -32,22 +35,20 @@ class Streams:
 
     def __init__(self, limit: int = MAX_STREAMS) -> None:
         self._limit = limit
-        self._open = 0
         self._pool = ThreadPoolExecutor(limit, "vcjob-ui-stream")
         self._running: dict[threading.Event, asyncio.Queue[bytes | None]] = {}
 
     async def serve(self, request: web.Request, producer: Producer) -> web.StreamResponse:
-        if self._open >= self._limit:
+        if len(self._running) >= self._limit:
             return web.json_response(
                 {"error": {"message": f"more than {self._limit} streams are open; close other pages"}},
                 status=503,
             )
-        self._open += 1
         stop = threading.Event()
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
-        self._running[stop] = queue
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._pool, _produce, producer, queue, loop, stop)
+        self._running[stop] = queue
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         try:
             await response.prepare(request)
@@ -57,9 +58,10 @@ class Streams:
         finally:
             stop.set()
             _clear(queue)  # lets a waiting producer see the stop
-            await asyncio.shield(asyncio.wait_for(work, None))
-            del self._running[stop]
-            self._open -= 1
+            try:
+                await asyncio.wait([work])
+            finally:
+                del self._running[stop]
         return response
 
     async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes | None]) -> None:
@@ -115,6 +117,9 @@ def _produce(
             put(encode(*produced))
     except VcjobError as error:
         put(encode("gone", {"message": error.message, "hint": error.hint}))
+    except Exception:
+        log.exception("a stream failed")
+        put(encode("gone", {"message": INTERNAL_ERROR}))
     finally:
         put(None)
 
