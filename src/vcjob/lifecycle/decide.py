@@ -34,6 +34,8 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
         # Its pods are deleted with it, and that is no event.
         return Decision(status, (), None, status.ready_tasks)
     context = DecisionContext(job, status, observed, now)
+    if status.ended_elsewhere:
+        return _ended_elsewhere(context)
     problem = None if status.over else spec_problem(job, status)
     if problem is not None:
         return _paused(context, problem)
@@ -73,8 +75,21 @@ def _begin(context: DecisionContext) -> None:
         context.update(started=context.now, shape=context.rules.shape)
     if not status.over:
         context.update(spec_digest=spec_digest(context.job))
-    if status.state.reason == reasons.INVALID_UPDATE:
+    if status.state.reason in (reasons.INVALID_UPDATE, reasons.INVALID_JOB):  # it is valid now
         context.update(state=msgspec.structs.replace(status.state, reason="", message=""))
+
+
+def _ended_elsewhere(context: DecisionContext) -> Decision:
+    """Commands are rejected, pods that still run are deleted, and the Job is deleted after its TTL. What the status says
+    about its end stays, and the tasks of the spec are not read."""
+    more_commands = take_commands(context)
+    context.changed = False
+    apply_user_requests(context)
+    if more_commands:
+        context.wake_by(context.now)
+    record_commands(context)
+    planned = steps(context)  # may set wake_at
+    return Decision(context.status, planned, context.wake_at, context.status.ready_tasks)
 
 
 def _paused(context: DecisionContext, problem: Blocked) -> Decision:

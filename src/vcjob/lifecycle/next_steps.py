@@ -38,7 +38,10 @@ def _kills(context: DecisionContext) -> Iterator[Step]:
     for name, groups in context.observed.groups.items():
         attempts = context.tasks[name].memory.attempts if name in context.tasks else None
         for attempt, group in groups.items():
-            current = attempts.on(attempt, group.present) if attempts else EMPTY
+            if context.status.ended_elsewhere:
+                current = group.present  # no attempts are recorded
+            else:
+                current = attempts.on(attempt, group.present) if attempts else EMPTY
             left_over = group.present - current - group.terminating
             if left_over:
                 yield KillPods(name, left_over, attempt, "Replaced")

@@ -165,6 +165,11 @@ class Status(msgspec.Struct, frozen=True):
         return self.state.phase in FINAL
 
     @property
+    def ended_elsewhere(self) -> bool:
+        """It is over, and vcjob has never decided about it: Volcano ran it."""
+        return self.over and not self.shape
+
+    @property
     def suspended(self) -> bool:
         """Aborted by a Command, so a user is expected to resume it; not by spec.suspend or a policy."""
         return self.state.phase is Phase.ABORTED and self.suspended_by == "command"

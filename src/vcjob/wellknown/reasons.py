@@ -56,7 +56,8 @@ COMMAND_ISSUED = _define(
 INVALID_JOB = _define(
     "InvalidJob",
     f"{_JOB}, {_EVENT}",
-    "The Job breaks a rule and is not run. The message lists every problem.",
+    "The Job breaks a rule and is not run. The message lists every problem. "
+    "A Job that Volcano started keeps its phase and its pods, and vcjob does nothing with it.",
 )
 SUPERVISOR_LOST = _define(
     "SupervisorLost",

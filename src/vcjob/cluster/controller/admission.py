@@ -78,6 +78,13 @@ def _with_defaults(document: dict[str, Any]) -> Job:
     return Job(document)
 
 
+def ended_job(document: dict[str, Any]) -> Job:
+    """What matters of a Job that has ended and that vcjob never ran. The rest of its spec may be anything."""
+    ttl = (document.get("spec") or {}).get("ttlSecondsAfterFinished")
+    spec = {"ttlSecondsAfterFinished": ttl} if type(ttl) is int and ttl >= 0 else {}
+    return Job({**document, "spec": spec})
+
+
 def rejection_message(problems: list[Problem]) -> str:
     errors = [problem for problem in problems if problem.severity == "error"]
     text = "; ".join(_describe(problem) for problem in errors)

@@ -10,7 +10,7 @@ import logging
 
 import msgspec
 
-from vcjob.cluster.controller.admission import Rejected, admit_job, is_large
+from vcjob.cluster.controller.admission import Rejected, admit_job, ended_job, is_large
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated
 from vcjob.cluster.controller.event_recorder import EventRecorder
@@ -20,6 +20,8 @@ from vcjob.cluster.controller.pending import EDITION_KEY, edition_of
 from vcjob.cluster.controller.schedulers import Schedulers
 from vcjob.cluster.controller.status.changes import REJECTED
 from vcjob.cluster.controller.status.writer import StatusWriter
+from vcjob.lifecycle.decision_context import MESSAGE_BYTES
+from vcjob.lifecycle.descriptions import shorten
 from vcjob.lifecycle.status import Status
 from vcjob.plan.gang import GANGS, GangName
 from vcjob.plan.names import pod_group_name
@@ -30,6 +32,10 @@ from vcjob.wellknown import reasons
 log = logging.getLogger(__name__)
 #: In status.controlledResources: the gang that the Job was started with.
 GANG = "vcjob.io/gang"
+_CANNOT_CONTINUE = (
+    "the Job was started by Volcano or another version of vcjob, and this version cannot continue it; its pods are left "
+    "alone: run it with the controller that started it, or delete the Job and create one without these problems"
+)
 
 
 class JobPreparer:
@@ -57,7 +63,17 @@ class JobPreparer:
         """Make the Job and its plan available. False: there is nothing to run."""
         assert state.resource is not None
         generation = state.resource.metadata.generation
+        if status.ended_elsewhere:
+            if state.job is None or state.admitted_generation != generation:
+                state.job, state.plan, state.admitted_generation = (
+                    ended_job(state.document()),
+                    None,
+                    generation,
+                )
+            return True
         if state.job is None or state.admitted_generation != generation:
+            if status.state.reason == reasons.INVALID_JOB and state.admitted_generation == generation:
+                return False  # it was rejected, and only its pods have changed
             if status.over and status.shape == REJECTED:
                 return False
             document = state.document()
@@ -92,7 +108,13 @@ class JobPreparer:
         if status.shape:
             self._events.emit(state, "Warning", reasons.INVALID_UPDATE, message)
             return
-        await self._status_writer.reject(state, status, message, now)
+        if state.has_status or state.observed.live:
+            # It was started under other rules: its pods must not lose their Job because of that.
+            message = shorten(f"{_CANNOT_CONTINUE}: {message}", MESSAGE_BYTES)
+            shown = msgspec.structs.replace(status.state, reason=reasons.INVALID_JOB, message=message)
+            await self._status_writer.write(state, msgspec.structs.replace(status, state=shown))
+        else:
+            await self._status_writer.reject(state, status, message, now)
         self._events.emit(state, "Warning", reasons.INVALID_JOB, message)
 
     def _gang(self, state: JobState, status: Status, job: Job) -> GangName:
