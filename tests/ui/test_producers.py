@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pytest
+
 from vcjob.errors import BackendError
+from vcjob.local.jobs.store import Store
+from vcjob.local.run.run_dir import RunConfig, RunDir
+from vcjob.sdk.handle import Handle
+from vcjob.sdk.local_backend import LocalBackend
 from vcjob.ui import jobs, producers
 
 
@@ -29,3 +39,34 @@ def test_what_the_caller_may_not_read_is_named_and_the_rest_is_shown(monkeypatch
     found = jobs.detail(job)
     assert found["missing"] == ["you may not list events (request that right)"]
     assert (found["job"], found["notes"], found["events"]) == ({"name": "a"}, ["a note"], [])
+
+
+def new_run(name: str, uid: str) -> RunDir:
+    """A run in the store whose supervisor is gone."""
+    spec = {"minAvailable": 1, "tasks": []}
+    doc = {"metadata": {"name": name, "namespace": "default", "uid": uid}, "spec": spec}
+    run, lock = Store().create(doc, RunConfig(), "")
+    os.close(lock)
+    return run
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("home")
+def test_a_damaged_job_and_one_that_is_being_deleted_do_not_keep_others_from_the_list() -> None:
+    runs = {name: new_run(name, f"uid-of-{name}") for name in ("good", "damaged", "deleted")}
+    Path(runs["damaged"].path("job.json")).write_bytes(b"")
+
+    class Deleting(LocalBackend):
+        def list(self, namespace: str | None, *, all_namespaces: bool = False) -> Sequence[Handle]:
+            found = super().list(namespace, all_namespaces=all_namespaces)
+            shutil.rmtree(runs["deleted"].folder, ignore_errors=True)
+            return found
+
+    event, sent = next(producers.job_list(Deleting(), None))  # type: ignore[misc]  # not a pause
+    assert event == "jobs"
+    assert [(row["name"], row["phase"]) for row in sent] == [("good", "Failed"), ("damaged", "Damaged")]
+    assert "job.json" in sent[1]["message"] and "vcjob delete uid-of-damaged" in sent[1]["message"]

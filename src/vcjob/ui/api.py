@@ -97,13 +97,7 @@ class Api:
         )
 
     async def list(self, _: web.Request) -> web.Response:
-        everywhere = self._namespace is None
-        found = await self._call(
-            lambda: [
-                jobs.summary(each) for each in self._backend.list(self._namespace, all_namespaces=everywhere)
-            ]
-        )
-        return _json({"jobs": found})
+        return _json({"jobs": await self._call(lambda: jobs.summaries(self._backend, self._namespace))})
 
     async def list_stream(self, request: web.Request) -> web.StreamResponse:
         return await self.streams.serve(request, lambda: producers.job_list(self._backend, self._namespace))

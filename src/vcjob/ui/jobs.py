@@ -13,16 +13,37 @@ import msgspec
 from vcjob.diagnosis.collect import newest_attempts
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.report import failure_report
-from vcjob.errors import BackendError, UserError, VcjobError
+from vcjob.errors import BackendError, NoSuchJob, RunDamaged, UserError, VcjobError
+from vcjob.lifecycle.status import Status
+from vcjob.sdk.backend import Backend
 from vcjob.sdk.handle import Handle
 
+#: Shown instead of a phase where the files of a run cannot be read, as `vcjob list` does.
+DAMAGED = "Damaged"
 #: Events that are sent; older ones are left out.
 MAX_EVENTS = 500
 
 
+def summaries(backend: Backend, namespace: str | None) -> list[dict[str, Any]]:
+    """The rows of the list. A job that was deleted since it was found is left out, a damaged one says so."""
+    rows: list[dict[str, Any]] = []
+    for job in backend.list(namespace, all_namespaces=namespace is None):
+        try:
+            rows.append(summary(job))
+        except NoSuchJob:
+            continue
+        except RunDamaged as error:
+            damaged = {"phase": DAMAGED, "message": _sentence(error)}
+            rows.append({**_row(job, Status(), done=True, replicas=0), **damaged})
+    return rows
+
+
 def summary(job: Handle) -> dict[str, Any]:
     """One row of the list. `replicas` is what the Job asks for, `pods` what there is."""
-    status = job.status()
+    return _row(job, job.status(), done=job.done, replicas=job.replicas)
+
+
+def _row(job: Handle, status: Status, *, done: bool, replicas: int) -> dict[str, Any]:
     progress = job.progress() if status.running else None
     return {
         "namespace": job.namespace,
@@ -34,9 +55,9 @@ def summary(job: Handle) -> dict[str, Any]:
         "created": job.created,
         "started": status.started,
         "finished": status.finished,
-        "done": job.done,
+        "done": done,
         "restarts": status.restarts,
-        "replicas": job.replicas,
+        "replicas": replicas,
         "progress": progress and {"text": str(progress), "percent": progress.percent},
         "pods": {
             "pending": status.pending,

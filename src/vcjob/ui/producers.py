@@ -32,8 +32,7 @@ def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
 
     def read() -> Iterator[Produced]:
         nonlocal sent
-        every = namespace is None
-        found = [jobs.summary(job) for job in backend.list(namespace, all_namespaces=every)]
+        found = jobs.summaries(backend, namespace)
         if found != sent:
             sent = found
             yield "jobs", found

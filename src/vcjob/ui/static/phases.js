@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 /** @type {Record<string, string>} */
 const KINDS = {
   Pending: "wait", Restarting: "wait", Aborting: "wait", Terminating: "wait", Completing: "run", Running: "run",
-  Completed: "ok", Succeeded: "ok", Failed: "bad", Terminated: "idle", Aborted: "idle", Unknown: "wait",
+  Completed: "ok", Succeeded: "ok", Failed: "bad", Damaged: "bad", Terminated: "idle", Aborted: "idle", Unknown: "wait",
 };
 
 /** @param {string} phase */
