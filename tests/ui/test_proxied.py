@@ -132,9 +132,21 @@ async def test_an_identity_that_is_not_the_proxys_is_rejected(
     assert backends == []
 
 
+async def test_a_secret_that_is_not_utf_8_is_wrong(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    port = int(server.origin.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        b"GET / HTTP/1.1\r\nHost: ui\r\nConnection: close\r\n" + SECRET_HEADER.encode() + b": \xff\r\n\r\n"
+    )
+    assert (await reader.read()).startswith(b"HTTP/1.1 403")
+    writer.close()
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
+        ((("Origin", "http://["),), 403),
         ((("Origin", "https://attacker.example"),), 403),
         ((("Origin", "null"),), 403),
         ((("Sec-Fetch-Site", "cross-site"),), 403),

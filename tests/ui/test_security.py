@@ -56,6 +56,21 @@ async def test_nothing_is_readable_without_the_token(page: Page, token: str) -> 
     assert status == 403 and "token" in text
 
 
+async def test_a_token_that_is_not_utf_8_is_wrong_and_nothing_is_logged(
+    page: Page, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = int(page.origin.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        f"GET /api/jobs HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n".encode()
+        + b"Authorization: Bearer \xff\r\n\r\n"
+    )
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 403") and b"token" in answer
+    assert "Traceback" not in caplog.text
+
+
 async def test_a_request_under_another_host_name_is_rejected(page: Page) -> None:
     """A name of the attacker's that resolves to this machine (DNS rebinding)."""
     for path in ("/", "/api/jobs"):

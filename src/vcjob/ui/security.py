@@ -75,7 +75,9 @@ class Guard:
         if not request.path.startswith("/api/"):
             return "" if request.method in ("GET", "HEAD") else "this page cannot be changed"
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        if scheme != "Bearer" or not hmac.compare_digest(given.encode(), self._token.encode()):
+        if scheme != "Bearer" or not hmac.compare_digest(
+            given.encode(errors="surrogateescape"), self._token.encode()
+        ):
             return "the token is missing or wrong; use the URL that `vcjob ui` printed"
         if self._read_only and request.method not in ("GET", "HEAD"):
             return "this server was started with --read-only"
