@@ -55,6 +55,9 @@ TEXTS = {
     "a second Job of one name": tasks(GOOD) + "---\n" + tasks(GOOD),
     "a ConfigMap without a name": tasks(GOOD) + "---\napiVersion: v1\nkind: ConfigMap\ndata: {a: 1}\n",
     "a Secret of another version": tasks(GOOD) + "---\napiVersion: v2\nkind: Secret\nmetadata: {name: s}\n",
+    "data that is not base64": tasks(GOOD)
+    + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata:\n  a: not base64!\n  b: YQ\n  c: |\n    YWJj\n    ZGVm\n  d:\n  e: 1\n"
+    + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\nbinaryData: {x: é, y: YQ==}\n",
     "two ConfigMaps of one name": tasks(GOOD) + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\n" * 2,
     "an unclosed list": "kind: Job\nspec: [1, 2\n",
     "an unclosed mapping": "kind: Job\nspec: {a: 1\n",

@@ -1,4 +1,4 @@
-"""Plain YAML scalars, read as kubectl reads them.
+"""Plain YAML scalars, read as kubectl reads them, and base64 text, read as the API server reads it.
 
 kubectl turns YAML into JSON with YAML 1.1 words (`yes`, `off`, `y`) as booleans, without base-60 numbers
 and without dates: `22:22` and `2026-11-15` stay text. A float with no fraction is written as an integer
@@ -7,6 +7,7 @@ in JSON, so `1e3` is 1000.
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 
@@ -75,3 +76,8 @@ def key_text(value: str | int | float | bool) -> str:
     if value is False:
         return "false"
     return value if isinstance(value, str) else str(value)
+
+
+def base64_bytes(text: str | None) -> bytes:
+    """The bytes of a value in a Secret's `data` or a ConfigMap's `binaryData`; ValueError where it is not base64."""
+    return base64.b64decode((text or "").replace("\n", "").replace("\r", ""), validate=True)

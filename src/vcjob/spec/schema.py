@@ -17,11 +17,14 @@ import msgspec
 from vcjob.spec.document import Document
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Path, Problem, error
+from vcjob.spec.scalars import base64_bytes
 from vcjob.spec.wording import Failure, problems_of, show
 
 _OTHER_JOB = "batch/v1"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TASK = "TaskSpec"
+#: The field of a kind that has base64 text, and the one for plain text.
+_BASE64 = {"Secret": ("data", "stringData"), "ConfigMap": ("binaryData", "data")}
 #: Failures after which the rest of a document is not examined.
 MAX_FAILURES = 1_000
 #: The validator collects all failures of a piece at once; of a larger piece it reports the first one only.
@@ -50,11 +53,25 @@ def check_companion(document: Document) -> list[Problem]:
     """Problems of a ConfigMap, Secret or PersistentVolumeClaim."""
     assert document.kind is not None
     problems = examine(document.data, document.kind).problems
+    problems += islice(_not_base64(document.data, document.kind), MAX_FAILURES)
     if document.name is None:
         problems.append(
             error(("metadata",), "`metadata.name` is missing", "add `name: ...` under `metadata`")
         )
     return problems
+
+
+def _not_base64(data: dict[str, Any], kind: str) -> Iterator[Problem]:
+    """Values that the API server cannot decode. The message does not repeat them: they may be secrets."""
+    field, plain = _BASE64.get(kind, ("", ""))
+    values = data.get(field)
+    for key, value in values.items() if isinstance(values, dict) else ():
+        if isinstance(value, str):
+            try:
+                base64_bytes(value)
+            except ValueError:
+                hint = f"encode it with `base64 -w0`, or write it as plain text in `{plain}`"
+                yield error((field, key), "the value is not base64 text", hint)
 
 
 def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Examined:

@@ -56,6 +56,11 @@ def test_a_value_that_names_the_cluster_is_made_to_mean_this_machine(
     assert some_host().localize(name, value) == expected
 
 
+def test_the_data_of_a_secret_is_base64_text_of_several_lines_plain_text_or_empty() -> None:
+    secret = {"data": {"a": "YWJj\nZGVm\n", "b": None, "c": "AA=="}, "stringData": {"c": "plain", "d": None}}
+    assert environment.secret_data(secret) == {"a": b"abcdef", "b": b"", "c": b"plain", "d": b""}
+
+
 def test_a_missing_key_is_named_and_an_optional_one_is_left_out() -> None:
     host = some_host(config_maps={"c": {"there": "x"}})
     pod = {"metadata": {"uid": "u", "name": "p"}, "spec": {}}

@@ -7,7 +7,6 @@ the port is the one that the job holds here. What is missing raises MissingRefer
 
 from __future__ import annotations
 
-import base64
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 from vcjob.local.machine import process
 from vcjob.spec import quantity
+from vcjob.spec.scalars import base64_bytes
 
 LOCALHOST = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
@@ -219,6 +219,6 @@ def _of_machine(what: str) -> str:
 
 
 def secret_data(secret: Mapping[str, Any]) -> dict[str, bytes]:
-    data = {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items()}
-    data.update({key: value.encode() for key, value in (secret.get("stringData") or {}).items()})
+    data = {key: base64_bytes(value) for key, value in (secret.get("data") or {}).items()}
+    data.update({key: (value or "").encode() for key, value in (secret.get("stringData") or {}).items()})
     return data
