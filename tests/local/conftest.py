@@ -150,7 +150,7 @@ def another_user() -> int:
 def start(tmp_path: Path) -> Start:
     """Starts jobs in a folder of their own."""
 
-    def starting(document: dict[str, Any], **options: Any) -> LocalHandle:
+    def starting(document: dict[str, Any] | str, **options: Any) -> LocalHandle:
         options.setdefault("cwd", tmp_path)
         options.setdefault("warm", WARM)
         handle = run(document, **options)
@@ -164,7 +164,7 @@ def start(tmp_path: Path) -> Start:
 def finish(start: Start) -> Start:
     """Starts a job and waits for its end."""
 
-    def finishing(document: dict[str, Any], **options: Any) -> LocalHandle:
+    def finishing(document: dict[str, Any] | str, **options: Any) -> LocalHandle:
         handle = start(document, **options)
         handle.wait(PATIENCE)
         return handle

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.local.conftest import some_host
+from tests.local.conftest import Start, container, job, some_host, task, texts
 from vcjob.local.pod import environment
 from vcjob.local.pod.environment import MissingReference, expand
+from vcjob.sdk.yaml_text import to_yaml
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,22 @@ def test_a_value_that_names_the_cluster_is_made_to_mean_this_machine(
 def test_the_data_of_a_secret_is_base64_text_of_several_lines_plain_text_or_empty() -> None:
     secret = {"data": {"a": "YWJj\nZGVm\n", "b": None, "c": "AA=="}, "stringData": {"c": "plain", "d": None}}
     assert environment.secret_data(secret) == {"a": b"abcdef", "b": b"", "c": b"plain", "d": b""}
+
+
+def test_binary_data_of_a_config_map_becomes_files_and_as_on_a_cluster_no_variables(finish: Start) -> None:
+    config_map = {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
+        "data": {"TEXT": "words", "none": None}, "binaryData": {"BYTES": "YWJj/w=="},
+    }  # fmt: skip
+    key = {"name": "c", "key": "BYTES", "optional": True}
+    script = "cd ${VCJOB_MOUNT_VCJOB_CONFIG:-/vcjob-config} && od -An -tx1 BYTES; cat TEXT none; echo; echo $ONE $BYTES $TEXT"
+    main = container(
+        script, env=[{"name": "ONE", "valueFrom": {"configMapKeyRef": key}}],
+        envFrom=[{"configMapRef": {"name": "c"}}], volumeMounts=[{"name": "v", "mountPath": "/vcjob-config"}],
+    )  # fmt: skip
+    document = job(task("a", main, volumes=[{"name": "v", "configMap": {"name": "c"}}]))
+    handle = finish("---\n".join(map(to_yaml, (document, config_map))))
+    assert texts(handle) == [" 61 62 63 ff", "words", "words"]
 
 
 def test_a_missing_key_is_named_and_an_optional_one_is_left_out() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from vcjob.local.machine import process
@@ -38,7 +38,8 @@ class HostContext(NamedTuple):
     """
 
     env: Mapping[str, str]
-    config_maps: Mapping[str, Mapping[str, str]]
+    #: The values of `data` are text, those of `binaryData` bytes.
+    config_maps: Mapping[str, Mapping[str, str | bytes]]
     secrets: Mapping[str, Mapping[str, bytes]]
     #: Matches every address of a pod of this job.
     hosts: re.Pattern[str]
@@ -114,28 +115,31 @@ def _value_of(
     if "resourceFieldRef" in source:
         return resource(container, pod, source["resourceFieldRef"])
     if "configMapKeyRef" in source:
-        return _keyed(source["configMapKeyRef"], "ConfigMap", host.config_maps, lambda value: value)
+        return _keyed(source["configMapKeyRef"], "ConfigMap", host)
     if "secretKeyRef" in source:
-        return _keyed(
-            source["secretKeyRef"], "Secret", host.secrets, lambda value: value.decode(errors="replace")
-        )
+        return _keyed(source["secretKeyRef"], "Secret", host)
     raise MissingReference(
         f"env {entry['name']}: valueFrom {', '.join(source)} is not supported on this machine"
     )
 
 
-def _keyed(
-    reference: Mapping[str, Any],
-    kind: str,
-    shelf: Mapping[str, Mapping[str, Any]],
-    text: Callable[[Any], str],
-) -> str | None:
+def _keyed(reference: Mapping[str, Any], kind: str, host: HostContext) -> str | None:
     name, key = reference.get("name") or "", reference["key"]
-    if key in shelf.get(name, {}):
-        return text(shelf[name][key])
+    found = _variables(kind, name, host)
+    if found is not None and key in found:
+        return found[key]
     if reference.get("optional"):
         return None
-    raise missing(kind, name, key if name in shelf else None)
+    raise missing(kind, name, None if found is None else key)
+
+
+def _variables(kind: str, name: str, host: HostContext) -> dict[str, str] | None:
+    """The keys of a ConfigMap or Secret that can be variables; as on a cluster, `binaryData` can only be files."""
+    if name not in (host.secrets if kind == "Secret" else host.config_maps):
+        return None
+    if kind == "Secret":
+        return {key: value.decode(errors="replace") for key, value in host.secrets[name].items()}
+    return {key: value for key, value in host.config_maps[name].items() if isinstance(value, str)}
 
 
 def missing(kind: str, name: str, key: str | None = None) -> MissingReference:
@@ -148,17 +152,14 @@ def missing(kind: str, name: str, key: str | None = None) -> MissingReference:
 
 def _all_of(source: Mapping[str, Any], host: HostContext) -> dict[str, str]:
     prefix = source.get("prefix") or ""
-    if "configMapRef" in source:
-        reference, kind = source["configMapRef"], "ConfigMap"
-        found: Mapping[str, str] | None = host.config_maps.get(reference.get("name") or "")
-    else:
-        reference, kind = source.get("secretRef") or {}, "Secret"
-        data = host.secrets.get(reference.get("name") or "")
-        found = None if data is None else {key: value.decode(errors="replace") for key, value in data.items()}
+    kind = "ConfigMap" if "configMapRef" in source else "Secret"
+    reference = source.get("configMapRef") or source.get("secretRef") or {}
+    name = reference.get("name") or ""
+    found = _variables(kind, name, host)
     if found is None:
         if reference.get("optional"):
             return {}
-        raise missing(kind, reference.get("name") or "")
+        raise missing(kind, name)
     return {prefix + key: value for key, value in found.items()}
 
 
@@ -216,6 +217,14 @@ def _of_machine(what: str) -> str:
     if what == "memory":
         return str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return "0"
+
+
+def config_map_data(config_map: Mapping[str, Any]) -> dict[str, str | bytes]:
+    texts = {key: value or "" for key, value in (config_map.get("data") or {}).items()}
+    return {
+        **texts,
+        **{key: base64_bytes(value) for key, value in (config_map.get("binaryData") or {}).items()},
+    }
 
 
 def secret_data(secret: Mapping[str, Any]) -> dict[str, bytes]:

@@ -57,12 +57,12 @@ def make_host_context(
     run: RunDir, plan: Plan, config: RunConfig, port: int | None, local_port: int | None
 ) -> HostContext:
     pattern = host_pattern(plan.job)
-    config_maps: dict[str, Mapping[str, str]] = {}
+    config_maps: dict[str, Mapping[str, str | bytes]] = {}
     secrets: dict[str, Mapping[str, bytes]] = {}
     for obj in config.bundle:
         name = (obj.get("metadata") or {}).get("name") or ""
         if obj.get("kind") == "ConfigMap":
-            config_maps[name] = obj.get("data") or {}
+            config_maps[name] = environment.config_map_data(obj)
         elif obj.get("kind") == "Secret":
             secrets[name] = environment.secret_data(obj)
     for obj in plan.objects():
