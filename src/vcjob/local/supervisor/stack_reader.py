@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+from typing import IO
 
 import msgspec
 
@@ -15,6 +17,8 @@ from vcjob.diagnosis.observation import Frame
 from vcjob.diagnosis.stacks import RankStack
 from vcjob.local.run.run_dir import RunDir
 
+#: The stacks of some ten thousand ranks.
+_MOST_BYTES = 1 << 25
 _STACKS = msgspec.json.Decoder(list[RankStack])
 
 
@@ -24,6 +28,7 @@ class StackReader:
     def __init__(self, run: RunDir) -> None:
         self._run = run
         self._reading: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes]
         self._began = 0.0
         self.stacks: dict[int, tuple[tuple[Frame, ...], float]] = {}
 
@@ -32,25 +37,27 @@ class StackReader:
         if self._reading is None:
             self._start(now)
         elif self._reading.poll() is not None:
-            self._finish(self._reading)
+            self._finish()
             self._reading = None
 
     def _start(self, now: float) -> None:
         command = [sys.executable, "-P", "-m", "vcjob.local.live.stacks", self._run.folder]
         try:
+            # A pipe would block the process when it is full.
+            self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
             self._reading = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.DEVNULL
             )
             self._began = now
         except OSError:
             self._reading = None
 
-    def _finish(self, reading: subprocess.Popen[bytes]) -> None:
-        assert reading.stdout is not None
-        with reading.stdout as output:
+    def _finish(self) -> None:
+        with self._output as output:
             try:
-                found = _STACKS.decode(output.read())
-            except msgspec.MsgspecError:
+                output.seek(0)
+                found = _STACKS.decode(output.read(_MOST_BYTES))
+            except (OSError, msgspec.MsgspecError):
                 found = []
         before, self.stacks = self.stacks, {}
         for stack in found:
