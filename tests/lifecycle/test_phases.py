@@ -186,6 +186,20 @@ def test_resume_of_a_job_that_is_not_suspended_changes_nothing(phase: Phase) -> 
     assert world.observed.commands == {}
 
 
+def test_commands_that_are_rejected_in_one_decision_are_one_event() -> None:
+    world = world_in(Phase.RUNNING)
+    for number in range(50):
+        world.command(f"Dance{number}")
+    world.command("ResumeJob")
+    world.command("ResumeJob")
+    world.settle()
+    rejected = [event.message for event in world.events if event.reason == "CommandRefused"]
+    assert len(rejected) == 1
+    assert rejected[0].startswith("Dance0 was rejected: there is no such action; Dance1 was rejected")
+    assert rejected[0].endswith("and 46 more")
+    assert world.observed.commands == {}
+
+
 def test_restarting_waits_until_enough_old_pods_no_longer_exist() -> None:
     world = Simulation(job(task("worker", 3, minAvailable=2), minAvailable=2)).running()
     world.command("RestartJob")

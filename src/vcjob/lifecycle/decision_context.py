@@ -50,6 +50,8 @@ class DecisionContext:
         #: Commands that are to be executed in this decision, the oldest last, and those that were.
         self.new_commands: list[Command] = []
         self.executed_commands: list[str] = []
+        #: Why each Command that was rejected was.
+        self.rejected_commands: list[str] = []
 
     @property
     def phase(self) -> Phase:

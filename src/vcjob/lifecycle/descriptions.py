@@ -15,10 +15,10 @@ def pod_label(culprit: Culprit) -> str:
     return pod if culprit.rank is None else f"rank {culprit.rank} ({pod})"
 
 
-def join_names(names: list[str], shown: int = 5) -> str:
+def join_names(names: list[str], shown: int = 5, *, separator: str = ", ") -> str:
     """The names for a message that must stay short, whatever a Job contains."""
     rest = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + rest
+    return separator.join(names[:shown]) + rest
 
 
 def shorten(text: str, limit: int) -> str:

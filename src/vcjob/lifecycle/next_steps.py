@@ -14,8 +14,8 @@ CREATING = frozenset({Phase.PENDING, Phase.RUNNING})
 
 
 def steps(context: DecisionContext) -> tuple[Step, ...]:
-    recorded = frozenset(context.status.commands)
-    found: list[Step] = [DeleteCommand(uid) for uid in context.observed.commands if uid in recorded]
+    commands = context.observed.commands
+    found: list[Step] = [DeleteCommand(uid) for uid in context.status.commands if uid in commands]
     found += _kills(context)
     if context.phase in ACTIVE:
         found += _failures(context)

@@ -6,9 +6,11 @@ thousands. The others stay where they are until the next decision, which follows
 
 from __future__ import annotations
 
+from itertools import islice
+
 from vcjob.lifecycle.actions import ABORT, ACTIONS, RESUME, TARGETED, Cause, execute, fail
 from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext
-from vcjob.lifecycle.descriptions import shorten
+from vcjob.lifecycle.descriptions import join_names, shorten
 from vcjob.lifecycle.observed import Command
 from vcjob.lifecycle.status_codec import go_duration
 from vcjob.wellknown import reasons
@@ -28,14 +30,14 @@ def take_commands(context: DecisionContext) -> bool:
         return False
     recorded = frozenset(context.status.commands)
     room = COMMANDS_UNDELETED - sum(uid in commands for uid in recorded)
-    new = [command for uid, command in commands.items() if uid not in recorded]
     limit = max(0, min(COMMANDS_PER_DECISION, room))
+    new = list(islice((command for uid, command in commands.items() if uid not in recorded), limit + 1))
     context.new_commands = new[:limit][::-1]
     return len(new) > limit > 0
 
 
 def record_commands(context: DecisionContext) -> None:
-    """Record the executed Commands in the status, so that none is executed twice."""
+    """Record the executed Commands in the status, so that none is executed twice, and report the rejected ones."""
     if context.executed_commands:
         uids = (*context.status.commands, *context.executed_commands)
         old = len(uids) - COMMANDS_KEPT
@@ -43,6 +45,10 @@ def record_commands(context: DecisionContext) -> None:
         context.update(
             commands=tuple(uid for place, uid in enumerate(uids) if place >= old or uid in commands)
         )
+    if context.rejected_commands:
+        # One event: users choose the actions, so each message can differ from all others.
+        message = join_names(list(dict.fromkeys(context.rejected_commands)), separator="; ")
+        context.emit("Warning", reasons.COMMAND_REJECTED, message)
 
 
 def apply_user_requests(context: DecisionContext) -> None:
@@ -70,7 +76,7 @@ def _execute_command(context: DecisionContext, command: Command) -> None:
         why = "spec.suspend is true"
     else:
         why = f"the job is {context.phase}"
-    context.emit("Warning", reasons.COMMAND_REJECTED, f"{shorten(command.action, 100)} was rejected: {why}")
+    context.rejected_commands.append(f"{shorten(command.action, 100)} was rejected: {why}")
 
 
 def _suspend_or_resume(context: DecisionContext) -> None:

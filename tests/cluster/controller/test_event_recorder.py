@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.controller.harness import Harness
 from tests.cluster.controller.jobs import job, task
-from vcjob.cluster.controller.event_recorder import REPEAT_SECONDS
+from vcjob.cluster.controller.event_recorder import EVENTS_PER_REASON, REPEAT_SECONDS
 from vcjob.kube.errors import Forbidden
 
 QUOTA = "exceeded quota: few, requested: pods=1"
@@ -79,8 +79,8 @@ async def test_a_pending_reason_that_lasts_is_repeated_after_some_minutes() -> N
     harness = Harness(job("j", task("a", 1)))
     refuse_pods(QUOTA)(harness)
     await harness.reconcile()
-    text = next(text for text in harness.state.recent_events if text == "QuotaExceeded")
-    harness.state.recent_events[text] -= REPEAT_SECONDS
+    recent = harness.state.recent_events["QuotaExceeded"]
+    recent.update({message: at - REPEAT_SECONDS for message, at in recent.items()})
     await harness.reconcile()
     assert [name for name, _ in await events(harness)].count("QuotaExceeded") == 2
 
@@ -121,3 +121,33 @@ async def test_another_scheduler_is_reported_once_for_all_jobs(monkeypatch: pyte
     await harness.reconciler.reconcile(("n", "other-uid"))
     assert "k-a-0" in harness.pods()
     assert [name for name, _ in await events(harness)].count("SchedulerReplaced") == 1
+
+
+async def test_messages_that_all_differ_neither_pile_up_nor_displace_other_events() -> None:
+    harness = Harness(job("j", task("a", 1)))
+    for number in range(10_000):  # more than fit into the queue
+        harness.events.emit(harness.state, "Warning", "PodWarning", f"{number}{'x' * 5000}")
+    assert sum(map(len, harness.state.recent_events.values())) == EVENTS_PER_REASON
+    harness.events.emit(harness.state, "Warning", "Unschedulable", "no node fits")
+    found = [reason for reason, _ in await events(harness)]
+    assert found == ["PodWarning"] * EVENTS_PER_REASON + ["Unschedulable"]
+
+
+async def test_the_events_of_a_reason_are_reported_again_after_some_minutes() -> None:
+    harness = Harness(job("j", task("a", 1)))
+    for _ in range(2):
+        for number in range(EVENTS_PER_REASON + 1):
+            harness.events.emit(harness.state, "Warning", "PodWarning", str(number))
+        for recent in harness.state.recent_events.values():
+            recent.update({message: at - REPEAT_SECONDS for message, at in recent.items()})
+    assert len(await events(harness)) == 2 * EVENTS_PER_REASON
+
+
+async def test_a_burst_of_any_size_is_combined_into_one_event_of_bounded_size() -> None:
+    harness = Harness(job("j", task("a", 1)))
+    for number in range(10_000):
+        harness.events.emit(harness.state, "Warning", "PodEvicted", f"rank {number} was evicted")
+    (combined,) = harness.events._combined.values()
+    assert len(combined.messages) < 100
+    ((_, message),) = await events(harness)
+    assert message.startswith("rank 0 was evicted; rank 1 was evicted") and len(message) <= 1001

@@ -27,6 +27,7 @@ from tests.cluster.controller.jobs import Object, job, task
 from tests.cluster.controller.test_schedulers import ready_part
 from tests.testbed.api import ApiError
 from tests.testbed.cluster import Cluster as RealCluster
+from vcjob.cluster.controller import event_recorder
 from vcjob.cluster.controller.admission import admit_job
 from vcjob.cluster.controller.controller import Controller
 from vcjob.cluster.controller.options import ControllerOptions
@@ -39,6 +40,8 @@ from vcjob.cluster.resources import (
     PartialCommand,
 )
 from vcjob.kube.api.client import Client
+from vcjob.kube.errors import Forbidden
+from vcjob.lifecycle.user_requests import COMMANDS_PER_DECISION
 
 #: Function calls that one step of the loop may make: less than 50 ms.
 STEP_LIMIT = 120_000
@@ -115,19 +118,19 @@ class Cluster:
         for number in range(ORDINARY):
             self.add_job(f"j{number}", job("j", task("a", 2)))
 
+    def add_commands(self, action: Callable[[int], str]) -> None:
+        for number in range(COMMANDS):
+            meta = {"name": f"c{number}", "namespace": NAMESPACE, "uid": f"c{number}"}
+            meta["resourceVersion"] = str(number + 1)
+            target = {"kind": "Job", "name": "commands"}
+            command = {"metadata": meta, "action": action(number), "target": target}
+            self.api.put("commands", command)
+            self.controller.jobs.command_added(msgspec.convert(command, PartialCommand))
+
     def add_hostile(self) -> None:
         for name, document in HOSTILE.items():
             self.add_job(name, document)
-        for number in range(COMMANDS):
-            meta = {
-                "name": f"c{number}",
-                "namespace": NAMESPACE,
-                "uid": f"c{number}",
-                "resourceVersion": str(number),
-            }
-            command = {"metadata": meta, "action": "ResumeJob", "target": {"kind": "Job", "name": "commands"}}
-            self.api.put("commands", command)
-            self.controller.jobs.command_added(msgspec.convert(command, PartialCommand))
+        self.add_commands(lambda number: "ResumeJob")
         for uid in ("j0-uid", "nobody"):  # hand-made pods with an owner reference to any uid
             for number, index in enumerate(("2000000000", "²", "-1", "9" * 4000)):
                 self.controller.jobs.pod_changed(
@@ -286,6 +289,35 @@ async def test_thousands_of_commands_reach_the_lifecycle_in_order() -> None:
     state.commands.refresh()
     assert list(state.observed.commands) == [f"c{number}" for number in range(COMMANDS)]
     assert PARTIAL_COMMANDS.model is PartialCommand
+
+
+async def test_commands_of_unknown_actions_neither_hold_the_loop_nor_displace_events_of_other_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Users choose the action, so each of these messages differs from all others."""
+    monkeypatch.setattr(event_recorder, "_QUEUE_LIMIT", 2 * event_recorder.EVENTS_PER_REASON)
+    cluster, steps = Cluster(), LoopSteps()
+    cluster.add_job("commands", HOSTILE["commands"])
+    cluster.add_job("other", job("other", task("a", 1)))
+    cluster.add_commands(lambda number: f"Unknown{number}")
+    quota = Forbidden(403, server_message="exceeded quota: few")
+    cluster.api.refuse = lambda verb, plural, name: quota if (verb, name) == ("create", "other-a-0") else None
+    reconcile = cluster.controller._reconciler.reconcile
+    with steps.counted():
+        for _ in range(COMMANDS // COMMANDS_PER_DECISION + 1):
+            await reconcile((NAMESPACE, "commands-uid"))
+        for _ in range(2):
+            await reconcile((NAMESPACE, "other-uid"))
+    state = cluster.controller.jobs.named(NAMESPACE, "commands")
+    assert state is not None and not state.commands
+    assert sum(map(len, state.recent_events.values())) <= 2 * event_recorder.EVENTS_PER_REASON
+    assert steps.most <= STEP_LIMIT
+    await cluster.controller._events.drain()
+    events = [found for (plural, _), found in cluster.api.objects.items() if plural == "events"]
+    assert "QuotaExceeded" in {found["reason"] for found in events}
+    rejected = [found["message"] for found in events if found["reason"] == "CommandRefused"]
+    assert 1 <= len(rejected) <= event_recorder.EVENTS_PER_REASON
+    assert rejected[0].startswith("Unknown0 was rejected: there is no such action")
 
 
 def _imitate_volcano(ground: ControllerCluster) -> str:

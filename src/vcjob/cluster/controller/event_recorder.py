@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 COMPONENT = "vcjob-controller"
 #: The same event on the same Job is not repeated for this long.
 REPEAT_SECONDS = 300.0
+#: Events of one Job and reason in that time; further ones are dropped. Users choose parts of some messages.
+EVENTS_PER_REASON = 25
 #: Events of a reason that comes in bursts are combined for this long.
 COMBINE_SECONDS = 5.0
 #: Pending reasons that are part of every start or end, and no event.
@@ -38,11 +40,17 @@ _MESSAGE_LIMIT = 1000
 
 
 class _Combined(msgspec.Struct):
-    """Events of one Job and reason that become one event."""
+    """Events of one Job and reason that become one event, with as many messages as it can show."""
 
     state: JobState
     type: EventType
     messages: list[str]
+    length: int = 0
+
+    def add(self, message: str) -> None:
+        if self.length <= _MESSAGE_LIMIT and message not in self.messages:
+            self.messages.append(message)
+            self.length += len(message)
 
 
 class _Ignored(msgspec.Struct):
@@ -67,18 +75,22 @@ class EventRecorder:
     ) -> None:
         """Queue an event on the Job unless it was emitted lately: the same message, or the same reason if
         `once_per_reason`."""
-        now = time.time()
-        text = reason if once_per_reason else f"{reason}: {message}"
-        state.recent_events = {
-            old: at for old, at in state.recent_events.items() if now - at < REPEAT_SECONDS
-        }
-        if text in state.recent_events or state.resource is None:
-            return
-        state.recent_events[text] = now
         if reason == POD_EVICTED:
             self._combine(state, type, reason, message)
         else:
-            self._enqueue(state, type, reason, message)
+            self._emit(state, type, reason, message, "" if once_per_reason else message[:_MESSAGE_LIMIT])
+
+    def _emit(self, state: JobState, type: EventType, reason: str, message: str, key: str) -> None:
+        now = time.time()
+        known = state.recent_events.get(reason, {})
+        recent = {old: at for old, at in known.items() if now - at < REPEAT_SECONDS}
+        if state.resource is None or key in recent or len(recent) >= EVENTS_PER_REASON:
+            return
+        state.recent_events[reason] = {**recent, key: now}
+        try:
+            self._queue.put_nowait(self._event(state, type, reason, message, now))
+        except asyncio.QueueFull:
+            log.warning("event queue is full; dropped an event of %s/%s", state.namespace, state.name)
 
     def emit_pending_reason(self, state: JobState) -> None:
         """Report what keeps pods from being created or from running, once for each reason."""
@@ -90,24 +102,16 @@ class EventRecorder:
     def _combine(self, state: JobState, type: EventType, reason: str, message: str) -> None:
         """Collect events of one reason for some seconds: a drained node loses many pods, one after the other."""
         key = (state.key, reason)
-        if key in self._combined:
-            self._combined[key].messages.append(message)
-            return
-        self._combined[key] = _Combined(state, type, [message])
-        asyncio.get_running_loop().call_later(COMBINE_SECONDS, self._release, key)
+        if key not in self._combined:
+            self._combined[key] = _Combined(state, type, [])
+            asyncio.get_running_loop().call_later(COMBINE_SECONDS, self._release, key)
+        self._combined[key].add(message)
 
     def _release(self, key: tuple[QueueKey, str]) -> None:
         combined = self._combined.pop(key, None)
         if combined is not None:
-            self._enqueue(combined.state, combined.type, key[1], "; ".join(combined.messages))
-
-    def _enqueue(self, state: JobState, type: EventType, reason: str, message: str) -> None:
-        if state.resource is None:
-            return
-        try:
-            self._queue.put_nowait(self._event(state, type, reason, message, time.time()))
-        except asyncio.QueueFull:
-            log.warning("event queue is full; dropped an event of %s/%s", state.namespace, state.name)
+            message = "; ".join(combined.messages)
+            self._emit(combined.state, combined.type, key[1], message, message[:_MESSAGE_LIMIT])
 
     async def run(self) -> None:
         while True:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from tests.cluster.controller.pods import OWNER, ended, pod
-from tests.counting import calls
 from vcjob.cluster.controller.cache.job_cache import CAUSE_DELAY_SECONDS, CHANGE_DELAY_SECONDS, JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.cluster.resources import PartialCommand, PartialGroup, PartialJob, PartialSpecced
@@ -290,27 +289,6 @@ def test_commands_of_a_deleted_job_are_kept_for_deletion(jobs: JobCache) -> None
     assert [c.metadata.uid for c in jobs.unmatched.older_than(0.0)] == ["c"]
     jobs.command_gone(command({"kind": "Job", "name": "j"}))
     assert not jobs.unmatched.older_than(0.0)
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_the_cost_of_a_command_does_not_grow_with_their_number(known: bool) -> None:
-    def cost(count: int) -> int:
-        jobs = JobCache(lambda key, seconds: None)
-        if known:
-            jobs.job_changed(lean())
-        commands = [command({"kind": "Job", "name": "j"}, f"c{n}", count - n) for n in range(count)]
-
-        def see_all() -> None:
-            for each in commands:
-                jobs.command_added(each)
-            jobs.job_changed(lean(2))
-            state_of(jobs).commands.refresh()
-
-        made = calls(see_all)
-        assert len(state_of(jobs).observed.commands) == count
-        return made
-
-    assert cost(1000) <= cost(100) * 11
 
 
 def test_a_change_that_overtook_our_own_write_is_not_lost(jobs: JobCache) -> None:

@@ -12,14 +12,17 @@ from vcjob.lifecycle.observed import Command, Observed
 
 class CommandTracker:
     """The Command objects of one Job. The informer's handlers add them in any order and at constant cost; `refresh`
-    sorts them once per reconcile."""
+    sorts them, but only if they came in another order than that of their creation."""
 
-    __slots__ = ("_changed", "_objects", "_observed")
+    __slots__ = ("_changed", "_newest", "_objects", "_observed", "_sorted")
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
         self._objects: dict[str, PartialCommand] = {}
-        self._changed = False
+        #: The uids that were added or removed since the last refresh, in order; no others than exist or are observed.
+        self._changed: dict[str, None] = {}
+        self._newest = 0
+        self._sorted = True
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -31,19 +34,32 @@ class CommandTracker:
         return self._objects.get(uid)
 
     def add(self, command: PartialCommand) -> None:
+        version = _version(command)
+        self._sorted = self._sorted and version > self._newest
+        self._newest = max(self._newest, version)
         self._objects[command.metadata.uid] = command
-        self._changed = True
+        self._changed[command.metadata.uid] = None
 
     def remove(self, uid: str) -> None:
-        self._changed = self._objects.pop(uid, None) is not None or self._changed
+        if self._objects.pop(uid, None) is None:
+            return
+        if uid in self._observed.commands:
+            self._changed[uid] = None
+        else:
+            self._changed.pop(uid, None)
 
     def refresh(self) -> None:
-        """Give the lifecycle the Commands as they are now. A first list is not sorted, and Commands are executed in
-        the order of their creation."""
-        if self._changed:
-            self._changed = False
-            in_order = sorted(self._objects.values(), key=_version)
-            self._observed.commands = {c.metadata.uid: Command(c.metadata.uid, c.action) for c in in_order}
+        """Give the lifecycle the Commands as they are now, in the order of their creation. A first list is not
+        sorted."""
+        if not self._sorted:
+            self._objects = dict(sorted(self._objects.items(), key=lambda item: _version(item[1])))
+            self._observed.commands, self._changed, self._sorted = {}, dict.fromkeys(self._objects), True
+        for uid in self._changed:
+            if (command := self._objects.get(uid)) is not None:
+                self._observed.commands[uid] = Command(uid, command.action)
+            else:
+                self._observed.commands.pop(uid, None)
+        self._changed = {}
 
 
 class UnmatchedCommands:

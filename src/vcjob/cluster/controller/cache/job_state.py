@@ -109,8 +109,8 @@ class JobState:
         self.pending = PendingReason()
         #: What was read of the logs of failed pods, by uid.
         self.log_tails: dict[str, LogTail] = {}
-        #: Events emitted lately and when, so that none is repeated.
-        self.recent_events: dict[str, float] = {}
+        #: The messages emitted lately and when, by reason, so that none is repeated; a few of each reason.
+        self.recent_events: dict[str, dict[str, float]] = {}
 
     @property
     def has_status(self) -> bool:
