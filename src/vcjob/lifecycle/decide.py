@@ -34,8 +34,8 @@ def decide(job: Job, status: Status, observed: Observed, now: float) -> Decision
         # Its pods are deleted with it, and that is no event.
         return Decision(status, (), None, status.ready_tasks)
     context = DecisionContext(job, status, observed, now)
-    if status.ended_elsewhere:
-        return _ended_elsewhere(context)
+    if status.never_ran_here:
+        return _never_ran_here(context)
     problem = None if status.over else spec_problem(job, status)
     if problem is not None:
         return _paused(context, problem)
@@ -79,7 +79,7 @@ def _begin(context: DecisionContext) -> None:
         context.update(state=msgspec.structs.replace(status.state, reason="", message=""))
 
 
-def _ended_elsewhere(context: DecisionContext) -> Decision:
+def _never_ran_here(context: DecisionContext) -> Decision:
     """Commands are rejected, pods that still run are deleted, and the Job is deleted after its TTL. What the status says
     about its end stays, and the tasks of the spec are not read."""
     more_commands = take_commands(context)

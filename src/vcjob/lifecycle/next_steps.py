@@ -38,7 +38,7 @@ def _kills(context: DecisionContext) -> Iterator[Step]:
     for name, groups in context.observed.groups.items():
         attempts = context.tasks[name].memory.attempts if name in context.tasks else None
         for attempt, group in groups.items():
-            if context.status.ended_elsewhere:
+            if context.status.never_ran_here:
                 current = group.present  # no attempts are recorded
             else:
                 current = attempts.on(attempt, group.present) if attempts else EMPTY

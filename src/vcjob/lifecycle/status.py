@@ -36,6 +36,9 @@ class Phase(StrEnum):
 #: The reason of a Job that failed because a restart was requested and no run was left.
 MAX_RETRY_REACHED = reasons.MAX_RETRY_REACHED
 
+#: As the shape in a status: the Job was rejected and never ran.
+REJECTED = "refused"
+
 #: Phases that a Job never leaves.
 FINAL = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 
@@ -165,9 +168,9 @@ class Status(msgspec.Struct, frozen=True):
         return self.state.phase in FINAL
 
     @property
-    def ended_elsewhere(self) -> bool:
-        """It is over, and vcjob has never decided about it: Volcano ran it."""
-        return self.over and not self.shape
+    def never_ran_here(self) -> bool:
+        """It is over, and vcjob has never run it: Volcano did, or it was rejected."""
+        return self.over and self.shape in ("", REJECTED)
 
     @property
     def suspended(self) -> bool:

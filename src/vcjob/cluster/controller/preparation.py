@@ -18,7 +18,6 @@ from vcjob.cluster.controller.offload import Offload
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.pending import EDITION_KEY, edition_of
 from vcjob.cluster.controller.schedulers import Schedulers
-from vcjob.cluster.controller.status.changes import REJECTED
 from vcjob.cluster.controller.status.writer import StatusWriter
 from vcjob.lifecycle.decision_context import MESSAGE_BYTES
 from vcjob.lifecycle.descriptions import shorten
@@ -60,30 +59,27 @@ class JobPreparer:
         self._reported_scheduler = ""
 
     async def prepare(self, state: JobState, status: Status, now: float) -> bool:
-        """Make the Job and its plan available. False: there is nothing to run."""
+        """Make the Job and its plan available. A Job that has ended and never ran here gets no plan: nothing is created for
+        it. False: there is nothing to do."""
         assert state.resource is not None
         generation = state.resource.metadata.generation
-        if status.ended_elsewhere:
+        if status.never_ran_here:
             if state.job is None or state.admitted_generation != generation:
-                state.job, state.plan, state.admitted_generation = (
-                    ended_job(state.document()),
-                    None,
-                    generation,
-                )
+                state.job, state.plan = ended_job(state.document()), None
+                state.admitted_generation = generation
             return True
-        if state.job is None or state.admitted_generation != generation:
+        if state.plan is None or state.admitted_generation != generation:
+            known = state.job if state.plan is not None else None
             if status.state.reason == reasons.INVALID_JOB and state.admitted_generation == generation:
                 return False  # it was rejected, and only its pods have changed
-            if status.over and status.shape == REJECTED:
-                return False
             document = state.document()
             large = is_large(document, len(state.resource.spec))
             try:
-                job = await self._offload.run(large, admit_job, document, state.job, status)
+                job = await self._offload.run(large, admit_job, document, known, status)
             except Rejected as rejected:
                 await self._reject(state, status, rejected.message, now)
                 state.admitted_generation = generation
-                return state.job is not None  # it continues as it was before the change
+                return known is not None  # it continues as it was before the change
             if state.resource is None or state.resource.metadata.generation != generation:
                 raise Outdated  # changed or deleted meanwhile
             gang = self._gang(state, status, job)
@@ -108,14 +104,17 @@ class JobPreparer:
         if status.shape:
             self._events.emit(state, "Warning", reasons.INVALID_UPDATE, message)
             return
-        if state.has_status or state.observed.live:
+        rejected = not (state.has_status or state.observed.live)
+        if rejected:
+            await self._status_writer.reject(state, status, message, now)
+        else:
             # It was started under other rules: its pods must not lose their Job because of that.
             message = shorten(f"{_CANNOT_CONTINUE}: {message}", MESSAGE_BYTES)
             shown = msgspec.structs.replace(status.state, reason=reasons.INVALID_JOB, message=message)
             await self._status_writer.write(state, msgspec.structs.replace(status, state=shown))
-        else:
-            await self._status_writer.reject(state, status, message, now)
         self._events.emit(state, "Warning", reasons.INVALID_JOB, message)
+        if rejected:
+            raise Outdated  # its TTL and its Commands are decided with the status that it has now
 
     def _gang(self, state: JobState, status: Status, job: Job) -> GangName:
         """The gang that the Job was started with, or the one that fits the cluster as it is now."""

@@ -6,7 +6,8 @@ from operator import attrgetter
 
 import msgspec
 
-from vcjob.lifecycle.status import Condition, Phase, State, Status
+from vcjob.lifecycle.status import REJECTED, Condition, Phase, State, Status
+from vcjob.wellknown import reasons
 
 #: Counters: losing the latest of them costs nothing, because the pods still show it.
 _COUNTERS = frozenset(
@@ -15,9 +16,6 @@ _COUNTERS = frozenset(
 )  # fmt: skip
 _beyond_pending = attrgetter("running", "succeeded", "failed", "terminating", "unknown", "min_available")
 _not_counters = attrgetter(*(name for name in Status.__struct_fields__ if name not in _COUNTERS))
-
-#: As the shape in a status: the Job was rejected and never ran.
-REJECTED = "refused"
 
 
 def is_urgent(old: Status, new: Status) -> bool:
@@ -62,7 +60,7 @@ def rejected_status(status: Status, message: str, now: float) -> Status:
     """The status of a Job that is not run at all."""
     return msgspec.structs.replace(
         status,
-        state=State(Phase.FAILED, "InvalidJob", message, now),
+        state=State(Phase.FAILED, reasons.INVALID_JOB, message, now),
         conditions=(*status.conditions, Condition(Phase.FAILED, now)),
         finished=now,
         shape=REJECTED,

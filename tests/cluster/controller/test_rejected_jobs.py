@@ -1,0 +1,97 @@
+"""Jobs that the controller rejects: they are never run, but their TTL and their Commands are handled."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cluster.controller.harness import Harness
+from tests.cluster.controller.jobs import job
+from vcjob.cluster.resources import PartialCommand
+from vcjob.lifecycle.user_requests import COMMANDS_PER_DECISION
+
+
+def _command(harness: Harness, name: str, action: str) -> None:
+    document = {
+        "metadata": {"name": name, "uid": name},
+        "action": action,
+        "target": {"kind": "Job", "name": "j"},
+    }
+    made = harness.api.put("commands", document)
+    harness.jobs.command_added(msgspec.convert(made, PartialCommand))
+
+
+def _kinds(harness: Harness) -> list[str]:
+    return [kind for kind, _ in harness.api.objects]
+
+
+async def test_a_rejected_job_is_deleted_after_its_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(job("j", ttlSecondsAfterFinished=60))
+    await harness.reconcile()
+    assert harness.stored["state"]["reason"] == "InvalidJob"
+    assert [round(seconds) for seconds in harness.queue.later] == [60]
+    harness.take_over()
+    await harness.reconcile()
+    assert [round(seconds) for seconds in harness.queue.later] == [60], "the next leader waits for the rest"
+    later = time.time() + 61
+    monkeypatch.setattr(harness.api, "now", lambda: later)
+    await harness.reconcile()
+    assert "jobs" not in _kinds(harness)
+
+
+async def test_a_ttl_that_is_set_later_applies() -> None:
+    harness = Harness(job("j"))
+    await harness.reconcile()
+    assert harness.state.idle and harness.queue.later == []
+    harness.change(job("j", ttlSecondsAfterFinished=0))
+    await harness.reconcile()
+    assert "jobs" not in _kinds(harness)
+
+
+@pytest.mark.parametrize("ttl", [-1, True, "60", 1.5, {}])
+async def test_a_ttl_that_is_no_number_of_seconds_is_ignored(ttl: Any) -> None:
+    harness = Harness(job("j", ttlSecondsAfterFinished=ttl))
+    await harness.reconcile()
+    assert harness.stored["state"]["reason"] == "InvalidJob"
+    assert harness.queue.later == [] and "jobs" in _kinds(harness)
+
+
+@pytest.mark.parametrize("action", ["RestartJob", "ResumeJob", "TerminateJob", "Dance"])
+@pytest.mark.parametrize("new_leader", [False, True])
+async def test_the_commands_of_a_rejected_job_are_refused_and_deleted(action: str, new_leader: bool) -> None:
+    harness = Harness(job("j", suspend=True))
+    await harness.reconcile()
+    if new_leader:
+        harness.take_over()
+    _command(harness, "c", action)
+    await harness.reconcile()
+    assert "commands" not in _kinds(harness)
+    assert (harness.stored["state"]["phase"], harness.stored["state"]["reason"]) == ("Failed", "InvalidJob")
+    await harness.events.drain()
+    events = {doc["reason"]: doc["message"] for (k, _), doc in harness.api.objects.items() if k == "events"}
+    assert f"{action} was rejected" in events["CommandRefused"]
+    assert harness.state.idle
+
+
+async def test_any_number_of_commands_for_a_rejected_job_is_deleted_in_bounded_steps() -> None:
+    harness = Harness(job("j"))
+    await harness.reconcile()
+    for number in range(COMMANDS_PER_DECISION * 2 + 1):
+        _command(harness, f"c{number}", "AbortJob")
+    before = harness.api.requests["patch", "jobs"]
+    await harness.reconcile()
+    assert "commands" not in _kinds(harness)
+    assert harness.api.requests["patch", "jobs"] - before == 3, "one write for each hundred"
+
+
+async def test_a_rejected_job_whose_status_somebody_removes_is_checked_again() -> None:
+    harness = Harness(job("j", ttlSecondsAfterFinished=60))
+    await harness.reconcile()
+    del harness.api.objects["jobs", "j"]["status"]
+    harness.change(job("j", ttlSecondsAfterFinished=60), generation=1)
+    await harness.reconcile()
+    assert harness.stored["state"]["reason"] == "InvalidJob"
+    assert harness.api.requests["patch", "jobs"] == 2
