@@ -5,7 +5,6 @@ They are created before the pods, and created or restored again when somebody de
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState
 from vcjob.cluster.controller.cache.object_tracker import ObjectKey, content_of, version_of
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
+from vcjob.cluster.controller.objects.concurrent_requests import gather_all
 from vcjob.cluster.controller.objects.merge_patch import owned_patch
 from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
 from vcjob.cluster.controller.offload import LARGE_PODS, LARGE_TASKS, Offload
@@ -72,8 +72,8 @@ class OwnedObjects:
         large = job.replicas >= LARGE_PODS or len(job.tasks) >= LARGE_TASKS
         try:
             wanted = await self._offload.run(large, state.plan.objects, ready=ready)
-            results = await asyncio.gather(
-                *(self._ensure_one(state, obj) for obj in wanted if kinds is None or obj["kind"] in kinds)
+            results = await gather_all(
+                self._ensure_one(state, obj) for obj in wanted if kinds is None or obj["kind"] in kinds
             )
         except BaseException:
             objects.dirty = "all"

@@ -6,7 +6,6 @@ last write. Nothing here decides what to do: the reconciler passes the lifecycle
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
@@ -17,6 +16,7 @@ from vcjob.cluster.controller.cache.job_state import JobState, Outdated
 from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS, PodChange
 from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
+from vcjob.cluster.controller.objects.concurrent_requests import gather_all
 from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
 from vcjob.cluster.controller.offload import LARGE_TASKS, Offload
 from vcjob.cluster.resources import COMMANDS, JOBS, PARTIAL_PODS, PartialPod
@@ -62,7 +62,7 @@ class PodControl:
                 created += refused is None
 
         wanted = sum(len(step.indexes) for step in steps)
-        await _run_all(work for _ in range(min(wanted, limit, CONCURRENT_REQUESTS)))
+        await gather_all(work() for _ in range(min(wanted, limit, CONCURRENT_REQUESTS)))
         return created, refused
 
     async def _create_one(self, state: JobState, step: CreatePods, index: int) -> Blocked | None:
@@ -180,7 +180,7 @@ class PodControl:
                 meta = pod.metadata
                 await self._delete_pod(state, meta.name, meta.uid, version=meta.resource_version)
 
-        await _run_all(work for _ in range(min(len(found), CONCURRENT_REQUESTS)))
+        await gather_all(work() for _ in range(min(len(found), CONCURRENT_REQUESTS)))
 
     async def _delete_pod(self, state: JobState, name: str, uid: str, *, version: str | None = None) -> None:
         try:
@@ -231,7 +231,7 @@ class PodControl:
             for fact in facts:
                 await act(fact)
 
-        await _run_all(work for _ in range(min(len(step.indexes), CONCURRENT_REQUESTS)))
+        await gather_all(work() for _ in range(min(len(step.indexes), CONCURRENT_REQUESTS)))
 
 
 def _name(state: JobState, task: str, index: int) -> str:
@@ -245,15 +245,3 @@ def _pods(steps: Iterable[CreatePods], limit: int) -> Iterator[tuple[CreatePods,
                 return
             limit -= 1
             yield step, index
-
-
-async def _run_all(works: Iterable[Callable[[], Awaitable[None]]]) -> None:
-    """Run all to their end, then raise the first error, so that no request is left running unobserved."""
-    works = list(works)
-    if len(works) == 1:
-        await works[0]()  # needs no asyncio task of its own
-        return
-    results = await asyncio.gather(*(work() for work in works), return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
