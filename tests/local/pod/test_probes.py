@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.conftest import PATIENCE
+from tests.local.conftest import PATIENCE, eventually
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.launch import LaunchRequest, PlainLauncher
 from vcjob.local.pod.probes import Checks
@@ -36,6 +36,22 @@ def _result(probe: dict[str, Any], timeout: float = PATIENCE) -> tuple[bool, str
     loop.close()
     (result,) = results
     return result
+
+
+def test_nothing_is_remembered_of_commands_that_have_ended_or_were_cancelled() -> None:
+    loop, launcher = Loop(), PlainLauncher()
+    checks = Checks(loop, launcher, LaunchRequest([], dict(os.environ), "/", -1, -1), lambda _: 0)
+    for _ in range(3):
+        checks.command(["true"], PATIENCE, lambda _passed, _why: loop.stop())
+        loop.run()
+        checks.command(["sleep", "60"], PATIENCE, lambda _passed, _why: None)()
+    loop.close()
+
+    def remembered() -> bool:
+        launcher.reap()
+        return any(vars(launcher).values())
+
+    eventually(lambda: not remembered(), what="the end of the cancelled commands")
 
 
 @pytest.fixture

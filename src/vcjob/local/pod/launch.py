@@ -94,6 +94,8 @@ class PlainChild:
 
     def __init__(self, pid: int, launcher: PlainLauncher) -> None:
         self.pid = pid
+        #: Set by the launcher when it has reaped the process.
+        self.code: int | None = None
         self._launcher = launcher
         self._descriptor = linux.exit_descriptor(pid)
 
@@ -101,7 +103,9 @@ class PlainChild:
         return self._descriptor
 
     def poll(self) -> int | None:
-        return self._launcher.exit_code(self.pid)
+        if self.code is None:
+            self._launcher.reap()
+        return self.code
 
     def signal_group(self, number: int) -> None:
         signal_group(self.pid, number)
@@ -116,8 +120,7 @@ class PlainLauncher:
     """Forks and executes. It also reaps: a subreaper becomes the parent of orphans that it did not start."""
 
     def __init__(self) -> None:
-        self._running: set[int] = set()
-        self._ended: dict[int, int] = {}
+        self._running: dict[int, PlainChild] = {}
 
     def launch(self, request: LaunchRequest) -> PlainChild:
         reading, writing = os.pipe()  # closed by a successful exec; otherwise it carries the error
@@ -128,17 +131,12 @@ class PlainLauncher:
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
             trouble = pipe.read().decode(errors="replace")
-        self._running.add(pid)
         if trouble:
             os.waitpid(pid, 0)
-            self._running.discard(pid)
             code, _, message = trouble.partition(" ")
             raise StartFailure(message, int(code))
-        return PlainChild(pid, self)
-
-    def exit_code(self, pid: int) -> int | None:
-        self.reap()
-        return self._ended.get(pid)
+        child = self._running[pid] = PlainChild(pid, self)
+        return child
 
     def reap(self) -> None:
         """Reap every process that has ended, including adopted orphans."""
@@ -149,9 +147,9 @@ class PlainLauncher:
                 return
             if pid == 0:
                 return
-            if pid in self._running:
-                self._running.discard(pid)
-                self._ended[pid] = os.waitstatus_to_exitcode(status)
+            child = self._running.pop(pid, None)
+            if child is not None:
+                child.code = os.waitstatus_to_exitcode(status)
 
 
 def signal_group(pid: int, number: int) -> None:
