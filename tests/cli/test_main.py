@@ -190,6 +190,20 @@ def test_a_verdict_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize(("closed", "shown"), [(">&-", ""), ("2>&-", "job.yaml: valid\n")])
+def test_a_closed_stream_is_as_good_as_one_that_nobody_reads(tmp_path: Path, closed: str, shown: str) -> None:
+    (tmp_path / "job.yaml").write_text(Path(GUIDE).read_text())
+    line = f'"$@" validate job.yaml {closed}'
+    done = subprocess.run(["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
+
+
+def test_a_closed_standard_input_has_no_job() -> None:
+    line = '"$@" validate - <&-'
+    done = subprocess.run(["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True)
+    assert done.returncode == 2 and "the file contains no Job" in done.stdout
+
+
 def test_output_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(Path(GUIDE).read_text().replace("/home", "/训练"), encoding="utf-8")

@@ -141,6 +141,13 @@ def test_script_and_command_exclude_each_other() -> None:
         vcjob.pytorch_job("a", script="a.py", command="b")
 
 
+def test_a_command_with_an_open_quote_is_refused() -> None:
+    with pytest.raises(vcjob.UserError, match="command: a quote is not closed in `echo 'x`"):
+        vcjob.pytorch_job("hello", command="echo 'x")
+    with pytest.raises(vcjob.UserError, match="command: nothing follows the last backslash"):
+        vcjob.pytorch_job("hello", command="echo \\")
+
+
 def test_a_job_without_workers_is_the_master_alone() -> None:
     job = vcjob.pytorch_job("a", script="a.py", workers=0)
     assert [task["name"] for task in job["spec"]["tasks"]] == ["master"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -117,7 +118,7 @@ def command(
 def _line_filter(grep: str | None) -> Callable[[Chunk], Chunk]:
     """What `--grep` leaves of a chunk."""
     try:
-        pattern = re.compile(grep.encode()) if grep is not None else None
+        pattern = re.compile(os.fsencode(grep)) if grep is not None else None
     except re.error as error:
         raise UserError(f"`{grep}` is no regular expression: {error}") from error
 

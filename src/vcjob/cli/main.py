@@ -94,6 +94,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    _open_closed_streams()
     if COMPLETE in os.environ:
         from click.shell_completion import shell_complete
 
@@ -114,6 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     return code
+
+
+def _open_closed_streams() -> None:
+    """A stream that the shell has closed (`>&-`) is read as empty and written to nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open as long as the process lives
 
 
 def _write_utf8() -> None:

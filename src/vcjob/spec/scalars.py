@@ -1,4 +1,4 @@
-"""Plain YAML scalars, read as kubectl reads them, and base64 text, read as the API server reads it.
+"""Values that are written as text: plain YAML scalars as kubectl reads them, base64, and command lines.
 
 kubectl turns YAML into JSON with YAML 1.1 words (`yes`, `off`, `y`) as booleans, without base-60 numbers
 and without dates: `22:22` and `2026-11-15` stay text. A float with no fraction is written as an integer
@@ -10,6 +10,9 @@ from __future__ import annotations
 import base64
 import math
 import re
+import shlex
+
+from vcjob.errors import UserError
 
 Scalar = str | int | float | bool | None
 
@@ -81,3 +84,14 @@ def key_text(value: str | int | float | bool) -> str:
 def base64_bytes(text: str | None) -> bytes:
     """The bytes of a value in a Secret's `data` or a ConfigMap's `binaryData`; ValueError where it is not base64."""
     return base64.b64decode((text or "").replace("\n", "").replace("\r", ""), validate=True)
+
+
+def command_words(text: str, where: str, refusal: type[UserError] = UserError) -> list[str]:
+    """The words of a command line, split as a shell does; `where` begins the message if that is impossible."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        open_quote = "quotation" in str(error)
+        reason = "a quote is not closed" if open_quote else "nothing follows the last backslash"
+        hint = "close it, or write `\\` before a quote that is a character of the command"
+        raise refusal(f"{where}: {reason} in `{text}`", hint=hint if open_quote else None) from error

@@ -34,7 +34,14 @@ def test_a_bad_image_flag_is_refused(tmp_path: Path, flag: str) -> None:
         images.load_map(str(tmp_path), [flag], "python")
 
 
-@pytest.mark.parametrize("text", ["- a\n", "x: 5\n", "x: []\n", "a: [b\n"])
+def test_an_image_flag_whose_command_has_an_open_quote_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        images.load_map(str(tmp_path), ["x='python"], "python")
+    assert refused.value.message == "--image x: a quote is not closed in `'python`"
+    assert refused.value.hint == "close it, or write `\\` before a quote that is a character of the command"
+
+
+@pytest.mark.parametrize("text", ["- a\n", "x: 5\n", "x: []\n", "a: [b\n", """x: "'python"\n"""])
 def test_a_bad_image_map_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
     (tmp_path / "images.yaml").write_text(text)
     with pytest.raises(SourceError, match=re.escape(str(tmp_path / "images.yaml"))):

@@ -47,6 +47,12 @@ def test_logs_are_chosen_by_pattern_and_by_stream(file: Any) -> None:
     assert "no regular expression" in verb("logs", "job", "--grep", "(").stderr
 
 
+def test_a_pattern_may_have_any_bytes(file: Any) -> None:
+    verb("run", file(job(task("a", r"printf 'caf\351\ntea\n'"))))
+    shown = verb("logs", "job", "--grep", "\udce9", "--no-prefix")
+    assert (shown.returncode, shown.stdout) == (0, "caf\udce9\n")
+
+
 def test_log_lines_have_the_time_at_which_they_were_received(file: Any) -> None:
     begin = time.time()
     verb("run", file(job(task("a", "echo one; sleep 0.5; echo two"))))

@@ -8,7 +8,6 @@ user guide is built in, and users add others in `images.yaml` (or `images.json`)
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from vcjob.errors import BackendError, SourceError, UserError
 from vcjob.local.machine import files
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Path
+from vcjob.spec.scalars import command_words
 
 SENDRECV_IMAGE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
 _PROGRAMS = "vcjob.local.programs."
@@ -106,7 +106,7 @@ def _from_flags(flags: Iterable[str]) -> dict[str, list[str]]:
     found = {}
     for flag in flags:
         image, equals, command = flag.partition("=")
-        words = shlex.split(command)
+        words = command_words(command, f"--image {image}")
         if not equals or not image or not words:
             raise UserError(
                 f"--image {flag!r} is not IMAGE=COMMAND",
@@ -139,7 +139,7 @@ def _parsed(path: str, data: bytes) -> object:
 def _checked(path: str, content: object) -> dict[str, list[str]]:
     found = {}
     for image, command in content.items() if isinstance(content, dict) else [("", None)]:
-        words = shlex.split(command) if isinstance(command, str) else command
+        words = command_words(command, path, SourceError) if isinstance(command, str) else command
         if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
             raise SourceError(
                 f"{path}: an image map has lines of `image: command`",

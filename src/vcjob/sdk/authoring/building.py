@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from os import PathLike, fspath
@@ -12,6 +11,7 @@ from vcjob.errors import UserError
 from vcjob.sdk.authoring.functions import LAUNCHER, function_name, function_program
 from vcjob.sdk.authoring.names import job_name
 from vcjob.spec.job import API_VERSION, KIND
+from vcjob.spec.scalars import command_words
 from vcjob.wellknown.environment import FUNCTION
 
 DEFAULT_IMAGE = "pytorch/pytorch:latest"
@@ -142,7 +142,7 @@ def _container(
     elif script is not None:
         words = ["python" if nproc_per_node is None else "torchrun", fspath(script)]
     elif isinstance(command, str):
-        words = shlex.split(command)
+        words = command_words(command, "command")
     else:
         words = list(command or ())
     container: dict[str, Any] = {"name": "pytorch", "image": image}
