@@ -1,14 +1,16 @@
-"""Jobs that are deleted, or that the API server does not find: what happens to their pods."""
+"""Jobs that are deleted or changed at any time, or that the API server does not find: what happens to their pods."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.cluster.controller.harness import KEY, Harness, refusing
+from tests.cluster.controller.harness import KEY, Harness, _read, refusing
 from tests.cluster.controller.jobs import job, task
-from vcjob.kube.errors import NotFound
+from vcjob.cluster.resources import PARTIAL_JOBS
+from vcjob.kube.errors import NotFound, Unreachable
 
 
 async def test_a_job_that_is_being_deleted_gets_no_requests() -> None:
@@ -85,3 +87,69 @@ async def test_a_job_deleted_during_a_status_write_gets_no_pods(
     assert harness.api.requests["create", "pods"] == before
     assert state.resource is None
     assert harness.pods() == [], "the pod that ran is deleted"
+
+
+async def _with_an_unanswered_creation() -> Harness:
+    harness = Harness(job("j", task("a", 2, after=None)), status_delay=0.0)
+    lost = [Unreachable("cut off", may_have_applied=True)]
+    harness.api.refuse = lambda verb, plural, name: lost.pop() if name == "j-a-1" and lost else None
+    with pytest.raises(Unreachable):
+        await harness.reconcile()
+    return harness
+
+
+async def _with_a_slow_starter() -> Harness:
+    harness = Harness(job("j", task("a", 1)), status_delay=0.0)
+    await harness.reconcile()
+    pod = harness.api.objects["pods", "j-a-0"]
+    pod["spec"]["nodeName"] = "n1"
+    pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    harness.show("j-a-0", "Pending")
+    return harness
+
+
+async def _with_a_pod_to_replace() -> Harness:
+    policy = {"event": "PodFailed", "action": "RestartPod"}
+    tasks = task("a", 2, after=None, policies=[policy])
+    harness = Harness(job("j", tasks, maxRetry=5, plugins={"svc": []}), status_delay=0.0)
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    harness.show("j-a-1", "Failed")
+    return harness
+
+
+@pytest.mark.parametrize("change", ["the Job is deleted", "its status is edited"])
+@pytest.mark.parametrize(
+    ("prepare", "during"),
+    [
+        (_with_an_unanswered_creation, ("get", "pods")),
+        (_with_a_slow_starter, ("list", "events")),
+        (_with_a_pod_to_replace, ("delete", "pods")),
+        (_with_a_pod_to_replace, ("patch", "jobs")),
+    ],
+)
+async def test_a_job_that_changes_during_a_request_is_reconciled_again_and_that_is_no_error(
+    prepare: Callable[[], Awaitable[Harness]], during: tuple[str, str], change: str
+) -> None:
+    harness = await prepare()
+    changed: list[str] = []
+
+    def show_change(verb: str, plural: str, name: str) -> None:
+        if (verb, plural) != during or changed:
+            return
+        changed.append(name)
+        if change == "the Job is deleted":
+            harness.delete_job()
+        else:
+            found = harness.api.objects["jobs", "j"]
+            edited = harness.api.put("jobs", {**found, "status": {**found.get("status", {}), "running": 77}})
+            harness.jobs.job_changed(_read(PARTIAL_JOBS, edited))
+
+    harness.api.refuse = show_change
+    created = harness.api.requests["create", "pods"]
+    await harness.reconcile()
+    assert changed
+    if change == "the Job is deleted":
+        assert harness.api.requests["create", "pods"] == created
+    else:
+        assert harness.stored.get("running", 0) != 77, "it is written again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -124,6 +125,22 @@ async def test_a_log_that_does_not_come_holds_the_job_up_for_seconds_only(
     await harness.reconciler.failure_logs.settle()
     await harness.reconcile()
     assert harness.stored["state"]["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("step", [0, 3], ids=["before the log is read", "while it is read"])
+async def test_a_job_that_is_deleted_while_its_logs_are_read_needs_them_no_more(step: int) -> None:
+    harness = await started()
+    harness.api.log_lines["j-worker-1"] = COMPLAINED
+    harness.api.may_read.clear()
+    fail(harness, "j-worker-1")
+    await harness.reconcile()
+    for _ in range(step):  # turns of the loop
+        await asyncio.sleep(0)
+    harness.delete_job()
+    harness.api.may_read.set()
+    await harness.reconciler.failure_logs.settle()
+    await harness.reconcile()
+    assert "j-worker-0" not in harness.pods(), "it ran, and is deleted"
 
 
 async def test_of_a_thousand_failed_pods_a_few_logs_are_read() -> None:

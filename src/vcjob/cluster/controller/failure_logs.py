@@ -18,7 +18,7 @@ from itertools import islice
 
 import msgspec
 
-from vcjob.cluster.controller.cache.job_state import JobState, LogTail, QueueKey
+from vcjob.cluster.controller.cache.job_state import JobState, LogTail, Outdated, QueueKey
 from vcjob.cluster.network_policies import blocking_policies, master_labels
 from vcjob.diagnosis.collect import container_spec
 from vcjob.diagnosis.explanation import explained
@@ -90,6 +90,8 @@ class FailureLogs:
                 if _only_complaints(state, wanted):
                     others = (fact for fact in state.observed.pods.values() if _is_other_rank(state, fact))
                     await self._read_tails(state, list(islice(others, MOST_OTHERS)))
+        except Outdated:
+            pass  # deleted or changed meanwhile, and reconciled again
         except TimeoutError:
             self._timeouts += 1
             if self._timeouts >= MOST_TIMEOUTS:
@@ -106,14 +108,15 @@ class FailureLogs:
         state.log_tails |= {fact.uid: tail for fact, tail in zip(facts, tails, strict=True)}
 
     async def _tail(self, state: JobState, fact: PodFact) -> LogTail:
-        assert state.job is not None
-        failure = fact.failure
+        failure, job = fact.failure, state.job
+        if job is None:
+            return LogTail()  # deleted meanwhile
         try:
             async with self._slots:
                 if failure is not None and failure.container == CONTAINER_NAME:
                     # The kubelet has its last lines. Whether a connection was refused by the master or on its way there
                     # only the policies say.
-                    labels = master_labels(state.job)
+                    labels = master_labels(job)
                     return LogTail(blocked_by=await blocking_policies(self._client, state.namespace, labels))
                 if failure is not None and failure.message:
                     return LogTail()  # the kubelet says why
@@ -171,10 +174,10 @@ def _replaced(decision: Decision, status: Status, *events: EmitEvent) -> Decisio
 
 def _failed(state: JobState) -> list[PodFact]:
     """The pods of the current attempts that failed first, or that keep failing; a few, however many there are."""
-    assert state.job is not None and state.status is not None
-    rules, found = rules_of(state.job), []
+    job, status = state.current()
+    rules, found = rules_of(job), []
     for task, groups in state.observed.groups.items():
-        memory, known = state.status.memory(task), rules.tasks.get(task)
+        memory, known = status.memory(task), rules.tasks.get(task)
         for attempt, group in groups.items():
             for index in _failed_indexes(group, known.max_restarts if known else 0):
                 fact = state.observed.pod(task, index, attempt)
@@ -196,24 +199,22 @@ def _failed_indexes(group: Group, max_restarts: int) -> Iterator[int]:
 
 
 def _only_complaints(state: JobState, facts: Iterable[PodFact]) -> bool:
-    assert state.job is not None
-    rules = rules_of(state.job)
+    rules = rules_of(state.current()[0])
     pods = [_pod(state, rules, fact, 0.0) for fact in facts]
     return bool(pods) and all(pod.end is not None and Suspect(pod, pod.end).is_complaint for pod in pods)
 
 
 def _is_other_rank(state: JobState, fact: PodFact) -> bool:
     """Another rank that runs, so that its log exists: it may have raised an error and be slow to exit."""
-    assert state.job is not None and state.status is not None
-    known = rules_of(state.job).tasks.get(fact.task)
-    current = state.status.attempt(fact.task, fact.index) == fact.attempt
+    job, status = state.current()
+    known = rules_of(job).tasks.get(fact.task)
+    current = status.attempt(fact.task, fact.index) == fact.attempt
     ranked = known is not None and known.rank(fact.index) is not None
     return current and ranked and fact.phase == "Running" and fact.uid not in state.log_tails
 
 
 def _observation(state: JobState, status: Status, now: float) -> Observation:
-    assert state.job is not None
-    rules, culprit = rules_of(state.job), status.culprit
+    rules, culprit = rules_of(state.current()[0]), status.culprit
     assert culprit is not None
     facts = [
         fact
@@ -233,11 +234,10 @@ def _observation(state: JobState, status: Status, now: float) -> Observation:
 
 
 def _pod(state: JobState, rules: Rules, fact: PodFact, now: float) -> PodObservation:
-    assert state.job is not None
     failure, known = fact.failure, rules.tasks.get(fact.task)
     container = failure.container if failure is not None else ""
     tail = state.log_tails.get(fact.uid, LogTail())
-    spec = container_spec(state.job, fact.task, container)
+    spec = container_spec(state.current()[0], fact.task, container)
     pod = PodObservation(
         pod=_name(state, fact),
         task=fact.task,

@@ -1,6 +1,7 @@
 """Which reason a pending Job shows, from everything that can keep its pods from running.
 
-The reconciler calls it before each decision; the lifecycle then writes the reason into the status.
+The reconciler calls it before each decision; the lifecycle then writes the reason into the status. It raises Outdated
+if the Job was deleted or its status changed meanwhile.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ def group_gate(state: JobState) -> Blocked | None:
     group = state.objects.group
     if state.chosen_gang != "volcano" or group is None:
         return None  # not created yet: checked once it is
-    assert state.job is not None
+    job, _ = state.current()
     status = group.status
     messages = [c.message for c in (status.conditions if status else None) or () if c.message]
     return queue_gate(
         state.chosen_gang,
         status.phase if status else "",
-        queue_of(state.job),
+        queue_of(job),
         messages[-1] if messages else "",
     )
 
@@ -59,8 +60,8 @@ def edition_of(status: Status, *, started: bool) -> int:
 
 def unknown_edition(state: JobState) -> Blocked | None:
     """A Job that another version started is followed to its end, but nothing is created for it by other rules."""
-    assert state.status is not None
-    edition = state.status.resources.get(EDITION_KEY)
+    _, status = state.current()
+    edition = status.resources.get(EDITION_KEY)
     if edition is None or edition in _KNOWN_EDITIONS:
         return None
     return Blocked(

@@ -145,20 +145,20 @@ class Reconciler:
             state.recovered = state.recovered and state.has_status  # what was not written is forgotten
         if not await self._preparer.prepare(state, status, now):
             return
-        assert state.job is not None and state.status is not None
+        job, status = state.current()
         if not state.recovered:
             unwritten_start = state.objects.show_start and not state.has_status
-            known = assume_created(state.status, state.job) if unwritten_start else state.status
+            known = assume_created(status, job) if unwritten_start else status
             state.status = recover(known, state.observed)
         self._resolve_unseen(state)
         uncertain = await self._resolve_uncertain(state)
         if self.failure_logs.reading(state):
             return  # reconciled again once they are read, a few seconds later at most
-        if state.status.phase is Phase.PENDING:
+        if state.current()[1].phase is Phase.PENDING:
             await self._fetch_start_failure(state, now)
         state.commands.refresh()
         wake_at = update_pending_reason(state, now)
-        if not state.status.over:
+        if not state.current()[1].over:
             self._events.emit_pending_reason(state)
         if wake_at is not None:
             self._queue.add_after(state.key, max(0.1, wake_at - now))
@@ -175,8 +175,7 @@ class Reconciler:
 
     async def _decide(self, state: JobState, now: float) -> Decision:
         """Decide, in a thread for a Job with many tasks. Reports about its pods wait until the thread is done."""
-        assert state.job is not None and state.status is not None
-        job, status = state.job, state.status
+        job, status = state.current()
         if len(job.tasks) < LARGE_TASKS:
             return decide(job, status, state.observed, now)
         state.deferred = []
@@ -224,8 +223,7 @@ class Reconciler:
         for task, index, attempt in uncertain:
             known = state.observed.pod(task, index, attempt)
             if known is None and not await self._pod_control.find(state, task, index):
-                assert state.status is not None
-                state.status = skip_attempt(state.status, task, index, attempt)
+                state.status = skip_attempt(state.current()[1], task, index, attempt)
         return uncertain
 
     async def _fetch_start_failure(self, state: JobState, now: float) -> None:

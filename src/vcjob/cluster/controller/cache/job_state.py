@@ -134,6 +134,13 @@ class JobState:
             and not (self.commands or self.pods.departed or self.objects.group or self.observed.live)
         )
 
+    def current(self) -> tuple[Job, Status]:
+        """The admitted Job and its status. Raises Outdated if the Job was deleted or somebody else changed its status
+        meanwhile, which can happen during any request."""
+        if self.job is None or self.status is None:
+            raise Outdated
+        return self.job, self.status
+
     def update(self, resource: PartialJob, *, even_if_older: bool = False) -> bool:
         """Take in the Job as the server returned it. False: what we know is as new, for example our own last write."""
         version = version_number(resource.metadata.resource_version)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import JobState
+from vcjob.cluster.controller.cache.job_state import JobState, Outdated
 from vcjob.cluster.controller.cache.object_tracker import ObjectKey, content_of, version_of
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
 from vcjob.cluster.controller.objects.concurrent_requests import gather_all
@@ -65,7 +65,8 @@ class OwnedObjects:
             objects.mark_dirty(("PodGroup", group.metadata.name if group else ""))
         if not objects.dirty:
             return state.retry.conflict
-        assert state.plan is not None
+        if state.plan is None:
+            raise Outdated  # the Job was deleted meanwhile
         dirty, objects.dirty = objects.dirty, set()
         kinds = None if dirty == "all" or state.retry.conflict else {kind for kind, _ in dirty}
         job = state.plan.job

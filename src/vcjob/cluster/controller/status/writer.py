@@ -55,7 +55,8 @@ class StatusWriter:
     async def save(self, state: JobState, decision: Decision) -> None:
         """Make the decided status the Job's, and write it now unless it can be batched."""
         old, new = state.saved, decision.status
-        assert old is not None
+        if old is None:
+            raise Outdated
         # Kept in memory at once: what was observed must not be forgotten because it is not written yet.
         state.status = new
         if new == old and state.has_status:
@@ -78,7 +79,8 @@ class StatusWriter:
     async def write(self, state: JobState, new: Status) -> None:
         """Write it now, or raise Outdated with the state brought up to date."""
         old, first = state.saved, not state.has_status
-        assert old is not None
+        if old is None or state.resource is None:
+            raise Outdated
         await self._patch(state, new)
         if first or old.phase is not new.phase:
             self._telemetry.phase_changed(new.phase)
