@@ -188,3 +188,14 @@ def test_earlier_runs_can_be_opened(page: Page, server: Server) -> None:
     open_job(page, "repeated", "Attempts")
     page.locator("#panel ul a").click()
     page.get_by_role("log").get_by_text("first run").wait_for()
+
+
+def test_a_job_that_is_started_again_shows_the_log_of_its_new_run(page: Page, server: Server) -> None:
+    server.run("rerun", "echo run one")
+    server.wait_for("rerun", "Completed", done=True)
+    open_job(page, "rerun")
+    log = page.get_by_role("log")
+    log.get_by_text("run one").wait_for()
+    server.run("rerun", "echo run two")
+    log.get_by_text("run two").wait_for()
+    assert log.get_by_text("run one").count() == 0

@@ -14,6 +14,7 @@ import pytest
 from vcjob.errors import BackendError
 from vcjob.local.jobs.store import Store
 from vcjob.local.run.run_dir import RunConfig, RunDir
+from vcjob.report.logs import Chunk, LogOrigin
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.local_backend import LocalBackend
 from vcjob.ui import jobs, producers
@@ -70,3 +71,25 @@ def test_a_damaged_job_and_one_that_is_being_deleted_do_not_keep_others_from_the
     assert event == "jobs"
     assert [(row["name"], row["phase"]) for row in sent] == [("good", "Failed"), ("damaged", "Damaged")]
     assert "job.json" in sent[1]["message"] and "vcjob delete uid-of-damaged" in sent[1]["message"]
+
+
+def test_a_job_that_is_started_again_begins_a_new_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new run of the name: no point of the earlier run is left, and its log is no longer read."""
+    monkeypatch.setattr(jobs, "detail", lambda job: {"pods": [{"uid": f"pod of {job.uid}", "rank": 0}]})
+    origin = LogOrigin(rank=0, task="w", index=0, attempt=0, container="main", main=True, restart=0)
+
+    def run(uid: str, line: bytes) -> Mock:
+        job = Mock(uid=uid, done=True)
+        job.log_chunks.return_value = (step for step in ([Chunk(origin, line, 5.0)], 1.0))
+        return job
+
+    backend, first = Mock(), run("first", b"step 9/9 loss 0.1\n")
+    backend.find.side_effect = [first, run("second", b"step 1/9 loss 2.0\n")]
+    sent = producers.one_job(backend, "default", "a")
+    histories: list[Any] = []
+    while len(histories) < 2:
+        produced = next(sent)
+        if isinstance(produced, tuple) and produced[0] == "history":
+            histories.append(produced[1])
+    assert histories == [[(5.0, 9, 0.1)], [(5.0, 1, 2.0)]]
+    assert first.log_chunks.return_value.gi_frame is None, "it is closed"

@@ -41,14 +41,20 @@ def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
 
 
 def one_job(backend: Backend, namespace: str, name: str) -> Iterator[Produced]:
-    """First everything, then the parts that changed; of pods only those that changed or are gone."""
+    """First everything, then the parts that changed; of pods only those that changed or are gone.
+
+    A job that is started again under its name is a new run, with a new uid: its history begins again.
+    """
     sent: dict[str, Any] = {}
     pods: dict[str, dict[str, Any]] = {}
-    history, meter = History(), Meter()
+    history, meter, uid = History(), Meter(), ""
 
     def read() -> Iterator[Produced]:
-        nonlocal pods
+        nonlocal pods, history, uid
         job = backend.find(name, namespace)
+        if job.uid != uid:
+            history.close()
+            history, uid = History(), job.uid
         found = jobs.detail(job)
         now = {pod["uid"]: pod for pod in found.pop("pods")}
         changed = [pod for uid, pod in now.items() if pods.get(uid) != pod]

@@ -144,9 +144,16 @@ export function showJob(root, which, page) {
     logs?.choose({ attempt });
   }
 
+  /** The job was started again under its name: shows the new run. */
+  function showNewRun() {
+    if (logs) logs.choose({ pod: null, attempt: "" });
+    else openTab(tab);
+  }
+
   const stop = stream(
     `${jobPath(which)}/stream`,
     (event, data) => {
+      if (event === "job" && parts.job && parts.job.uid !== data.uid) showNewRun();
       if (event === "pods") grid.update(data);
       else if (event === "gone") page.banner(data.message);
       else if (event === "trouble") page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "");

@@ -171,7 +171,7 @@ export function showLogs(root, job, page) {
   return {
     close: () => stop(),
     focus: () => search.focus(),
-    /** Shows one pod or all of them, or another attempt. @param {{pod?: any, attempt?: number}} chosen */
+    /** Shows one pod or all of them, or another attempt ("" is the newest). @param {{pod?: any, attempt?: number | ""}} chosen */
     choose(chosen) {
       if (chosen.pod !== undefined) choice.pod = chosen.pod;
       if (chosen.attempt !== undefined) choice.attempt = String(chosen.attempt);
