@@ -134,6 +134,25 @@ def test_a_failure_has_its_cause(fields: dict[str, Any], cause: str) -> None:
     assert [finding.cause for finding in findings] == [cause]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "nothing to run: no command, and image 'torch' is not mapped",
+        "its volumes cannot be made: Permission denied: /data/checkpoints",
+        'error mounting "/data" to rootfs at "/ckpt": no such file or directory',
+    ],
+)
+def test_a_container_that_did_not_start_says_why_and_does_not_blame_its_command(message: str) -> None:
+    pod = rank(0, code=128, reason="StartError", message=message, command=("python", "train.py"))
+    (finding,) = diagnose(job(pod))
+    assert (finding.cause, finding.message) == ("StartError", f"rank 0 could not start: {message}")
+
+
+def test_a_program_that_exits_with_128_did_start() -> None:
+    (finding,) = diagnose(job(rank(0, code=128, reason="Error")))
+    assert finding.cause == "NonZeroExit"
+
+
 @pytest.mark.parametrize("recorded", [5.0, 6.5], ids=["before", "a little after its peers complain"])
 def test_a_rank_that_leaves_early_is_the_cause_of_its_peers_complaints(recorded: float) -> None:
     finding = diagnose(job(rank(0, code=0, at=recorded), rank(1, at=6.0, stderr=tuple(PREFIXED))))[0]

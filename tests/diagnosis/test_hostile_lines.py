@@ -51,6 +51,7 @@ SAMPLES = {
     "_LIBRARY": "/usr/lib/python3/site-packages/",
     "_LOSS": "step 3 train loss = 0.5",
     "_MODULE": "ModuleNotFoundError: No module named 'torch.nn'",
+    "_NOT_ITS_COMMAND": "error mounting the volume of a subPath",
     "_NOT_PERMITTED": "permission denied",
     "_NO_CONFIG": 'ConfigMap "settings" does not exist',
     "_NO_FILE": "no such file",

@@ -45,6 +45,9 @@ COMMAND_NOT_EXECUTABLE = _define(
 COMMAND_IS_ONE_WORD = _define(
     "CommandIsOneWord", _FAILED, "A whole command line was written as the name of one program."
 )
+START_ERROR = _define(
+    "StartError", _FAILED, "A container could not be started, for example because of its volumes."
+)
 MASTER_NOT_LISTENING = _define(
     "MasterNotListening",
     f"{_FAILED}, {_HUNG}",

@@ -16,6 +16,9 @@ _MAIN = ("", "main", "?")
 _POD_DEADLINE = "active on the node longer than the specified deadline"
 #: Names have at most 253 characters. The limit keeps the cost of a long hostile line linear.
 _NO_CONFIG = re.compile(r"(?:ConfigMap|Secret)\b.{0,300}?(?:does not exist|not found)")
+#: Errors about a path that is not the command's.
+_NOT_ITS_COMMAND = re.compile(r"volume|mount|subPath|hostPath|log file", re.IGNORECASE)
+_START_ERRORS = (reasons.START_ERROR, "ContainerCannotRun")
 _NO_INTERPRETER = re.compile(r"interpreter", re.IGNORECASE)
 _NOT_PERMITTED = re.compile(r"permission denied", re.IGNORECASE)
 _NO_FILE = re.compile(r"no such file|not found", re.IGNORECASE)
@@ -26,14 +29,25 @@ _PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
 
 
 def start_error(suspect: Suspect) -> Verdict | None:
-    """The command could not be executed: it does not exist, is not executable, or is a whole command line."""
+    """The container could not be started: its volumes or settings, or a command that cannot be executed."""
+    could_not_start = suspect.end.reason in _START_ERRORS
+    if not could_not_start and suspect.end.exit_code not in (126, 127, 128):
+        return None
     said = (suspect.end.message, suspect.pod.message, suspect.last_line)
     text = " ".join(each[:_LONGEST] for each in said)
-    if suspect.end.reason not in (
-        reasons.START_ERROR,
-        "ContainerCannotRun",
-    ) and suspect.end.exit_code not in (126, 127, 128):
-        return None
+    if _NO_CONFIG.search(text):
+        return Verdict(
+            reasons.CONTAINER_CONFIG,
+            f"could not start: {suspect.end.message}",
+            "create the ConfigMap or Secret in the namespace, or, locally, in the Job's file",
+        )
+    other = Verdict(
+        causes.START_ERROR,
+        f"could not start: {suspect.end.message or suspect.pod.message or 'no reason is given'}",
+        "check the volumes, the paths and the workingDir of the container",
+    )
+    if could_not_start and _NOT_ITS_COMMAND.search(suspect.end.message[:_LONGEST]):
+        return other
     command = suspect.pod.command[0] if suspect.pod.command else ""
     if missing := _SHELL_NOT_FOUND.search(suspect.last_line):
         command = missing[1]  # a shell started and did not find it
@@ -43,12 +57,6 @@ def start_error(suspect: Suspect) -> Verdict | None:
             causes.COMMAND_IS_ONE_WORD,
             f"could not start: there is no program named {command!r}",
             f"write the command as a list of words: [{words}]",
-        )
-    if _NO_CONFIG.search(text):
-        return Verdict(
-            reasons.CONTAINER_CONFIG,
-            f"could not start: {suspect.end.message}",
-            "create the ConfigMap or Secret in the namespace, or, locally, in the Job's file",
         )
     if _NO_INTERPRETER.search(text):
         return Verdict(
@@ -68,7 +76,7 @@ def start_error(suspect: Suspect) -> Verdict | None:
             f"could not start: {command or suspect.last_line or 'its command'} does not exist",
             "check the command and the image (or, locally, PATH)",
         )
-    return None
+    return other if could_not_start else None
 
 
 def memory(suspect: Suspect) -> Verdict | None:
