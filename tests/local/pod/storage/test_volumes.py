@@ -112,6 +112,32 @@ def test_files_of_config_maps_and_secrets_have_the_modes_that_the_volume_gives_t
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("base", "below", "source"),
+    [
+        ("{folder}/", "x", "{folder}/x"),
+        ("{folder}/../{name}", "x", "{folder}/x"),
+        ("/", "{folder}/x", "{folder}/x"),
+        ("{folder}", ".", "{folder}"),
+    ],
+)
+def test_a_sub_path_is_below_its_volume_however_that_is_written(
+    tmp_path: Path, base: str, below: str, source: str
+) -> None:
+    base, below, source = (text.format(folder=tmp_path, name=tmp_path.name) for text in (base, below, source))
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": below.lstrip("/")}]}
+    (mount,) = volumes.mounts_of(container, {"v": volumes.Volume(base)}, {})
+    assert mount.source == source and os.path.isdir(source)
+
+
+@pytest.mark.parametrize("below", ["..", "../other", "x/../../other", "../{name}-other"])
+def test_a_sub_path_outside_of_its_volume_is_refused(tmp_path: Path, below: str) -> None:
+    below = below.format(name=tmp_path.name)
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": below}]}
+    with pytest.raises(MissingReference, match="is outside of its volume"):
+        volumes.mounts_of(container, {"v": volumes.Volume(f"{tmp_path}/")}, {})
+
+
 @pytest.mark.parametrize("below", ["x", "x\0y"])
 def test_a_sub_path_that_cannot_be_made_is_a_start_error_of_its_container(finish: Start, below: str) -> None:
     mounts = [{"name": "v", "mountPath": "/vcjob-below", "subPath": below}]

@@ -30,8 +30,8 @@ def write_volume(
     if files is None:
         return False
     for name, file in files.items():
-        path = os.path.normpath(os.path.join(folder, name))
-        if not path.startswith(folder + os.sep):
+        path = path_below(folder, name)
+        if path is None:
             raise MissingReference(f"the volume path {name!r} is outside of its volume")
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -39,6 +39,13 @@ def write_volume(
             opened.write(file.data)
             os.fchmod(descriptor, file.mode & 0o777)
     return True
+
+
+def path_below(folder: str, name: str) -> str | None:
+    """The normal form of a path in `folder`; None where the name leads out of it."""
+    folder = os.path.normpath(folder)
+    path = os.path.normpath(os.path.join(folder, name))
+    return path if os.path.commonpath([folder, path]) == folder else None
 
 
 def _files(

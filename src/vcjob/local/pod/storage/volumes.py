@@ -18,7 +18,7 @@ from vcjob.local.pod import environment
 from vcjob.local.pod.environment import HostContext, MissingReference
 from vcjob.local.pod.launch import Mount
 from vcjob.local.pod.storage.mounts import enter_mounts
-from vcjob.local.pod.storage.volume_files import write_volume
+from vcjob.local.pod.storage.volume_files import path_below, write_volume
 from vcjob.spec import quantity
 
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
@@ -175,9 +175,10 @@ def mounts_of(
         source = volume.source
         below = environment.expand(mount.get("subPathExpr") or "", own) or mount.get("subPath") or ""
         if below:
-            source = os.path.normpath(os.path.join(source, below))
-            if not source.startswith(volume.source + os.sep):
+            inside = path_below(source, below)
+            if inside is None:
                 raise MissingReference(f"the subPath {below!r} is outside of its volume")
+            source = inside
             if not os.path.exists(source):
                 os.makedirs(source)
                 os.chmod(source, os.stat(volume.source).st_mode & 0o777)
