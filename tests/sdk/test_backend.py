@@ -9,9 +9,10 @@ from subprocess import run
 
 import pytest
 
-from vcjob import Handle, UserError
+from vcjob import Handle, UserError, pytorch_job
 from vcjob.sdk.backend import Backend, RunOptions, open_backend
 from vcjob.sdk.cluster_backend import ClusterBackend
+from vcjob.sdk.loading import Loaded
 from vcjob.sdk.local_backend import LocalBackend
 
 KUBECONFIG = """
@@ -107,3 +108,12 @@ main(["run", "job.yaml"])
         "vcjob.sdk.loading",
         "vcjob.sdk.handle",
     }.isdisjoint(loaded)
+
+
+def test_a_bad_hang_setting_is_refused_before_a_request_is_made(
+    kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HANG_AFTER", "soon")
+    loaded = Loaded(pytorch_job("hello", script="train.py"))
+    with pytest.raises(UserError, match="VCJOB_HANG_AFTER is 'soon'"):
+        open_backend("cluster", kubeconfig=kubeconfig).start(loaded, RunOptions())

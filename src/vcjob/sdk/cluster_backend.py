@@ -5,11 +5,13 @@ The kubeconfig is read when the first request is made, so that mistakes in the J
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from vcjob.cluster.client.permissions import denied_verbs
+from vcjob.diagnosis.hang_settings import hang_seconds
 from vcjob.errors import UserError
 from vcjob.kube.config.config import impersonating, load
 from vcjob.sdk.cluster.connection import ClusterConnection, connect
@@ -61,6 +63,7 @@ class ClusterBackend:
 
     def start(self, loaded: Loaded, options: RunOptions) -> Handle:
         """Create the Job as the user wrote it: the cluster fills in the defaults."""
+        hang_seconds(os.environ)  # refused now rather than when the Job exists and is followed
         job = placed(loaded.job, namespace=options.namespace)  # refuses a namespace that is not the Job's own
         cluster = self._connect()
         namespace = job.metadata.namespace or cluster.namespace
