@@ -6,6 +6,7 @@ The supervisor calls it for the steps of a decision. It knows nothing of policie
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -150,7 +151,8 @@ class Pods:
     def _kill_shims(self) -> None:
         """Kill shims that do not react (stopped by SIGSTOP, for example): a pod ends with its shim."""
         for shim in self._shims.values():
-            os.kill(shim.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # reaped, and its last report not yet read
+                os.kill(shim.pid, signal.SIGKILL)
 
     def _present(self, step: KillPods | FailPods) -> list[Key]:
         keys = ((step.task, index, step.attempt) for index in step.indexes)
