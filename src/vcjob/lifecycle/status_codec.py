@@ -166,7 +166,10 @@ def from_kube(document: dict[str, Any]) -> Status:
         return Status()
     public = msgspec.convert(document, _Public)
     resources = dict(public.controlled_resources or {})
-    own = _OWN.decode(resources.pop(LIFECYCLE, "{}"))
+    try:
+        own = _OWN.decode(resources.pop(LIFECYCLE, "{}"))
+    except RecursionError as error:
+        raise ValueError(f"{LIFECYCLE} is nested too deeply") from error
     state, conditions = public.state or _State(), public.conditions or ()
     phase = Phase(state.phase or Phase.PENDING)
     since = own.since if own.since is not None else _epoch(state.last_transition_time)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cluster.controller.harness import KEY, Harness, _read, refusing
 from tests.cluster.controller.jobs import job, task
 from vcjob.cluster.controller.telemetry import Silent
-from vcjob.cluster.resources import PARTIAL_SERVICES
+from vcjob.cluster.resources import PARTIAL_JOBS, PARTIAL_SERVICES
 from vcjob.kube.errors import Forbidden
+from vcjob.lifecycle.status import Status
+from vcjob.lifecycle.status_codec import LIFECYCLE
 
 
 async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by_it(
@@ -112,6 +115,58 @@ async def test_a_rejected_job_is_written_once_and_never_run() -> None:
     assert harness.stored["state"]["phase"] == "Failed"
     assert "spec.tasks" in harness.stored["state"]["message"]
     assert dict(harness.api.requests) == {("patch", "jobs"): 1}
+
+
+DEEP = '{"x":' * 5000 + "1" + "}" * 5000
+
+
+@pytest.mark.parametrize(
+    ("status", "unreadable"),
+    [
+        ({"controlledResources": {LIFECYCLE: DEEP}}, True),
+        ({"controlledResources": {LIFECYCLE: "[]"}}, True),
+        (msgspec.Raw(f'{{"state":{{"phase":"Running"}},"x":{DEEP}}}'.encode()), False),
+    ],
+    ids=["our part, deeply nested", "our part, of another type", "another field, deeply nested"],
+)
+async def test_whatever_somebody_writes_into_the_status_the_job_is_reconciled(
+    status: Any, unreadable: bool
+) -> None:
+    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    await harness.reconcile()
+    edited = _read(PARTIAL_JOBS, harness.api.put("jobs", harness.api.objects["jobs", "j"]))
+    edited.status = msgspec.Raw(msgspec.json.encode(status))
+    harness.jobs.job_changed(edited)
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Running"
+    await harness.events.drain()
+    reported = [doc["reason"] for (plural, _), doc in harness.api.objects.items() if plural == "events"]
+    assert ("StatusUnreadable" in reported) is unreadable
+    assert harness.pods() == ["j-a-0"]
+
+
+async def test_a_large_status_that_is_edited_while_it_is_read_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
+    await harness.reconcile()
+    harness.take_over()
+    read, edits = Status.from_kube, iter(["edited once"])
+
+    def read_slowly(document: Any) -> Status:
+        for edit in edits:  # as the watch shows it while a thread reads the status
+            found = harness.api.objects["jobs", "j"]
+            state = {**found["status"]["state"], "message": edit, "phase": "Aborted"}
+            changed = harness.api.put("jobs", {**found, "status": {**found["status"], "state": state}})
+            harness.jobs.job_changed(_read(PARTIAL_JOBS, changed))
+        return read(document)
+
+    monkeypatch.setattr(Status, "from_kube", read_slowly)
+    await harness.reconcile()
+    assert harness.state.status is not None and harness.state.status.phase == "Aborted"
+    assert harness.stored["state"]["phase"] == "Aborted"
 
 
 async def test_a_finished_job_keeps_little_in_memory() -> None:

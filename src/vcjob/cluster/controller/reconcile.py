@@ -12,7 +12,7 @@ from datetime import datetime
 
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey
+from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey, status_document
 from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS
 from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.failure_logs import FailureLogs
@@ -190,11 +190,12 @@ class Reconciler:
         return decision
 
     async def _read_status(self, state: JobState) -> Status:
-        assert state.resource is not None
-        large = len(state.resource.status) >= LARGE_STATUS_BYTES
-        document = state.status_document()
+        resource = state.resource
+        assert resource is not None
+        large = len(resource.status) >= LARGE_STATUS_BYTES
+        document = await self._offload.run(large, status_document, resource)
         try:
-            return await self._offload.run(large, Status.from_kube, document)
+            status = await self._offload.run(large, Status.from_kube, document)
         except (ValueError, TypeError, KeyError) as error:
             # Somebody changed it. The pods restore most of it.
             self._events.emit(
@@ -204,7 +205,10 @@ class Reconciler:
                 f"the status cannot be read and is rebuilt from the pods: {error}",
             )
             kept = {"state": {"phase": "Pending"}, "version": document.get("version")}
-            return Status.from_kube(kept)
+            status = Status.from_kube(kept)
+        if state.resource is not resource:
+            raise Outdated  # changed or deleted while a thread read it
+        return status
 
     # What is observed
 

@@ -11,10 +11,14 @@ import time
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from vcjob.cluster.controller.cache.job_cache import JobCache
-from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey, UnsavedCounters
+from vcjob.cluster.controller.cache.job_state import (
+    JobState,
+    Outdated,
+    QueueKey,
+    UnsavedCounters,
+    status_document,
+)
 from vcjob.cluster.controller.objects.merge_patch import merge_patch
 from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, Offload
 from vcjob.cluster.controller.status.changes import is_urgent, only_started, only_waits, rejected_status
@@ -153,4 +157,4 @@ class StatusWriter:
 
 
 def _changes(resource: PartialJob, status: Status) -> dict[str, Any]:
-    return merge_patch(msgspec.json.decode(resource.status) or {}, status.to_kube())
+    return merge_patch(status_document(resource), status.to_kube())
