@@ -13,6 +13,7 @@ from tests.cluster.controller.jobs import job, task
 from vcjob.cluster.controller.telemetry import Silent
 from vcjob.cluster.resources import PARTIAL_JOBS, PARTIAL_SERVICES
 from vcjob.kube.errors import Forbidden
+from vcjob.lifecycle.decision_context import HISTORY_KEPT
 from vcjob.lifecycle.status import Status
 from vcjob.lifecycle.status_codec import LIFECYCLE
 
@@ -290,3 +291,21 @@ async def test_an_update_that_the_webhook_did_not_reject_has_no_effect(
     harness.change(job("j", task("a", 2, after=None)))
     await harness.reconcile()
     assert harness.pods() == ["j-a-0", "j-a-1"], "it continues when the change is undone"
+
+
+async def test_restarts_are_counted_for_as_long_as_the_job_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(
+        job("j", task("a", 1, policies=[{"event": "PodFailed", "action": "RestartPod"}]), maxRetry=99),
+        status_delay=0.0,
+    )
+    restarts: list[str] = []
+    monkeypatch.setattr(harness.reconciler._telemetry, "restarted", restarts.append)
+    for _ in range(HISTORY_KEPT + 5):
+        await harness.reconcile()
+        failed = harness.next_sight("j-a-0", "Failed")
+        harness.jobs.pod_changed(failed)
+        await harness.reconcile()
+        if ("pods", "j-a-0") in harness.api.objects:
+            del harness.api.objects["pods", "j-a-0"]
+        harness.jobs.pod_gone(failed)
+    assert len(restarts) == HISTORY_KEPT + 5

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from vcjob.cluster.controller.status.changes import is_urgent, rejected_status
+from vcjob.cluster.controller.status.changes import is_urgent, new_history, rejected_status
 from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.decision_context import HISTORY_KEPT
 from vcjob.lifecycle.indexset import IndexSet
-from vcjob.lifecycle.status import Phase, State, Status, TaskMemory
+from vcjob.lifecycle.status import HistoryEntry, Phase, State, Status, TaskMemory
 
 
 def test_counters_and_messages_may_be_batched() -> None:
@@ -40,3 +41,14 @@ def test_a_rejected_job_is_failed_with_the_reason() -> None:
     status = rejected_status(Status(), "no tasks", 5.0)
     assert status.over and status.finished == 5.0
     assert status.to_kube()["state"]["message"] == "no tasks"
+
+
+@pytest.mark.parametrize("before", [0, 1, HISTORY_KEPT - 1, HISTORY_KEPT, 3 * HISTORY_KEPT])
+@pytest.mark.parametrize("added", [0, 1, 3])
+def test_every_new_entry_of_the_history_is_found_also_where_each_displaces_an_old_one(
+    before: int, added: int
+) -> None:
+    entries = [HistoryEntry(float(number), "RestartPod", f"r{number}") for number in range(before + added)]
+    old = Status(history=tuple(entries[:before][-HISTORY_KEPT:]))
+    new = Status(history=tuple(entries[-HISTORY_KEPT:]))
+    assert new_history(old, new) == entries[before:]

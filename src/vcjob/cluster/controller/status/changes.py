@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from operator import attrgetter
 
 import msgspec
 
-from vcjob.lifecycle.status import REJECTED, Condition, Phase, State, Status
+from vcjob.lifecycle.status import REJECTED, Condition, HistoryEntry, Phase, State, Status
 from vcjob.wellknown import reasons
 
 #: Counters: losing the latest of them costs nothing, because the pods still show it.
@@ -33,6 +34,13 @@ def is_urgent(old: Status, new: Status) -> bool:
         ):
             return True
     return False
+
+
+def new_history(old: Status, new: Status) -> list[HistoryEntry]:
+    """The entries of the history that `old` does not have. A full history loses its oldest entry with each new one,
+    so they are searched from the end."""
+    last = old.history[-1] if old.history else None
+    return list(takewhile(lambda entry: entry != last, reversed(new.history)))[::-1]
 
 
 def only_started(first: Status) -> bool:

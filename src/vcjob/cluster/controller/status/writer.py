@@ -21,7 +21,13 @@ from vcjob.cluster.controller.cache.job_state import (
 )
 from vcjob.cluster.controller.objects.merge_patch import merge_patch
 from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, Offload
-from vcjob.cluster.controller.status.changes import is_urgent, only_started, only_waits, rejected_status
+from vcjob.cluster.controller.status.changes import (
+    is_urgent,
+    new_history,
+    only_started,
+    only_waits,
+    rejected_status,
+)
 from vcjob.cluster.controller.status.throttle import StatusThrottle
 from vcjob.cluster.controller.telemetry import Telemetry
 from vcjob.cluster.resources import PARTIAL_JOBS, PartialJob
@@ -92,8 +98,8 @@ class StatusWriter:
                 "%s/%s is %s: %s", state.namespace, state.name, new.phase, new.state.message,
                 extra={"job": f"{state.namespace}/{state.name}", "uid": state.uid},
             )  # fmt: skip
-        for run in new.history[len(old.history) :]:
-            self._telemetry.restarted(run.reason)
+        for entry in new_history(old, new):
+            self._telemetry.restarted(entry.reason)
 
     async def reject(self, state: JobState, status: Status, message: str, now: float) -> None:
         """Write that the Job is invalid and does not run."""
