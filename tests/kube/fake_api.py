@@ -28,6 +28,9 @@ KINDS = {
     "services": "Service",
     "widgets": "Widget",
     "secrets": "Secret",
+    "serviceaccounts": "ServiceAccount",
+    "namespaces": "Namespace",
+    "statefulsets": "StatefulSet",
     "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
     "validatingwebhookconfigurations": "ValidatingWebhookConfiguration",
 }
@@ -52,6 +55,11 @@ def refuse(
     return web.json_response(status(code, reason, message), status=code, headers=headers)
 
 
+def served(plural: str, kind: str, verbs: tuple[str, ...] = ("list", "delete")) -> dict[str, Any]:
+    """An entry of discovery: a namespaced resource."""
+    return {"name": plural, "kind": kind, "namespaced": True, "verbs": list(verbs)}
+
+
 class FakeApi:
     """`async with FakeApi() as api:` then talk to `api.url`."""
 
@@ -69,6 +77,8 @@ class FakeApi:
         self.mangle: Callable[[bytes], bytes | None] | None = None  # each watch line; None cuts
         self.cut = asyncio.Event()
         self.logs: dict[str, list[bytes]] = {}
+        #: What discovery answers: the resources of each version of an API group.
+        self.served = {"example.io/v1": [served("widgets", "Widget"), served("widgets/status", "Widget")]}
         self.url = ""
 
     async def __aenter__(self) -> FakeApi:
@@ -184,12 +194,12 @@ class FakeApi:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/version":
             return web.json_response({"gitVersion": "v1.35.4"})
-        if request.path == "/apis/example.io/v1":
-            served = [
-                {"name": "widgets", "kind": "Widget", "namespaced": True},
-                {"name": "widgets/status", "kind": "Widget", "namespaced": True},
-            ]
-            return web.json_response({"kind": "APIResourceList", "resources": served})
+        if request.path == "/apis":
+            groups = [{"versions": [{"groupVersion": each}]} for each in self.served if "/" in each]
+            return web.json_response({"kind": "APIGroupList", "groups": groups})
+        version = request.path.removeprefix("/apis/").removeprefix("/api/")
+        if version in self.served:
+            return web.json_response({"kind": "APIResourceList", "resources": self.served[version]})
         match = PATH.match(request.path)
         if match is None:
             return refuse(404, "NotFound", "no such path")
@@ -241,7 +251,12 @@ class FakeApi:
         return [o for (p, n, _), o in sorted(self.objects.items()) if p == plural and namespace in ("", n)]
 
     async def _list(self, request: web.Request, plural: str, namespace: str) -> web.Response:
-        items = self._of(plural, namespace)
+        wanted = dict(each.split("=") for each in request.query.get("labelSelector", "").split(",") if each)
+        items = [
+            found
+            for found in self._of(plural, namespace)
+            if wanted.items() <= (found["metadata"].get("labels") or {}).items()
+        ]
         start = int(request.query.get("continue", "0"))
         limit = int(request.query.get("limit", "0")) or len(items)
         metadata = {"resourceVersion": str(self.version)}

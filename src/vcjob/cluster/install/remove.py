@@ -15,25 +15,22 @@ from vcjob.cluster.install.waiting import Progress, wait_until
 from vcjob.cluster.resources import JOBS
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
+from vcjob.kube.api.discovery import deletable_kinds
 from vcjob.kube.api.resources import (
-    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
-    DEPLOYMENTS,
     LEASES,
     NAMESPACES,
-    PERSISTENT_VOLUME_CLAIMS,
     PODS,
-    SECRETS,
-    SERVICES,
     Document,
     Resource,
     resource,
 )
+from vcjob.kube.errors import ApiError, NotFound
 
-#: Objects of these kinds show that somebody else uses a namespace.
-_FOREIGN_KINDS = (PODS, DEPLOYMENTS, SERVICES, CONFIG_MAPS, SECRETS, PERSISTENT_VOLUME_CLAIMS)
+#: Kinds whose objects Kubernetes derives from others, or that nobody keeps: they show no use of a namespace.
+_DERIVED_KINDS = frozenset({"events", "endpoints", "endpointslices", "leases"})
 #: Kubernetes puts these into every namespace.
-_IN_EVERY_NAMESPACE = frozenset({"kube-root-ca.crt"})
+_IN_EVERY_NAMESPACE = frozenset({("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")})
 _WAIT_SECONDS = 60.0
 
 
@@ -144,17 +141,34 @@ async def _namespace(client: Client, namespace: str, notes: list[str], progress:
     found = await find(client, NAMESPACES, namespace)
     if found is None or not is_ours(found):
         return None
-    for kind in _FOREIGN_KINDS:
-        for item in await client.list(kind, namespace):
-            name = item["metadata"]["name"]
-            if not is_ours(item) and name not in _IN_EVERY_NAMESPACE:
-                notes.append(
-                    f"the namespace {namespace} stays because it contains somebody else's {kind.kind} {name}"
-                )
-                return Change("Namespace", namespace, "kept")
+    if reason := await _reason_to_keep(client, namespace):
+        notes.append(f"the namespace {namespace} stays because {reason}")
+        return Change("Namespace", namespace, "kept")
     await client.delete(NAMESPACES, namespace, uid=found["metadata"]["uid"])
     await _wait_gone(client, NAMESPACES, namespace, progress)
     return Change("Namespace", namespace, "removed")
+
+
+async def _reason_to_keep(client: Client, namespace: str) -> str | None:
+    """What in the namespace belongs to somebody else. What cannot be listed may be somebody else's too."""
+    try:
+        kinds = await deletable_kinds(client)
+    except ApiError as error:
+        return f"the kinds of objects that it may contain cannot be listed: {error.message}"
+    for kind in kinds:
+        if kind.plural in _DERIVED_KINDS:
+            continue
+        try:
+            items = await client.list(kind.read_metadata_as(Document), namespace)
+        except NotFound:
+            continue  # the definition of this kind was deleted
+        except ApiError as error:
+            return f"its {kind.plural} cannot be listed: {error.message}"
+        for item in items:
+            name = item["metadata"]["name"]
+            if not is_ours(item) and (kind.plural, name) not in _IN_EVERY_NAMESPACE:
+                return f"it contains somebody else's {kind.kind} {name}"
+    return None
 
 
 async def _wait_gone(client: Client, kind: Resource[Document], name: str, progress: Progress) -> None:

@@ -29,7 +29,7 @@ from vcjob.kube.api.options import (
     Selectors,
     WriteOptions,
 )
-from vcjob.kube.api.resources import PODS, Document, Resource, from_discovery, known
+from vcjob.kube.api.resources import PODS, Document, Resource, kinds_in, known
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import AlreadyExists, InvalidResponse, NotFound
 from vcjob.kube.http.base import Pieces
@@ -321,9 +321,10 @@ class Client:
             return found
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
-            return from_discovery(api_version, kind, await self.raw(root))
+            served = kinds_in(api_version, await self.raw(root))
         except NotFound:
             return None
+        return next((each for each in served if each.kind == kind), None)
 
     async def _get(self, path: str, plural: str, **options: Unpack[RequestOptions]) -> bytes:
         return await self.transport.send(

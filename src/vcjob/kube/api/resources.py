@@ -133,20 +133,22 @@ class _Served(msgspec.Struct):
     name: str
     kind: str
     namespaced: bool
+    verbs: list[str] = []
 
 
 class _ServedList(msgspec.Struct):
     resources: list[_Served] = []
 
 
-def from_discovery(api_version: str, kind: str, body: bytes) -> Resource[Document] | None:
-    """The resource of `kind` in a server's APIResourceList."""
+def kinds_in(api_version: str, body: bytes, verbs: frozenset[str] = frozenset()) -> list[Resource[Document]]:
+    """The resources in a server's APIResourceList that support all of `verbs`, without subresources."""
     group, _, version = api_version.rpartition("/")
     try:
         served = msgspec.json.decode(body, type=_ServedList).resources
     except msgspec.MsgspecError as error:
         raise InvalidResponse(f"the list of kinds in {api_version} is invalid: {error}") from error
-    for entry in served:
-        if entry.kind == kind and "/" not in entry.name:
-            return resource(group, version, entry.name, kind, namespaced=entry.namespaced)
-    return None
+    return [
+        resource(group, version, entry.name, entry.kind, namespaced=entry.namespaced)
+        for entry in served
+        if "/" not in entry.name and verbs.issubset(entry.verbs)
+    ]
