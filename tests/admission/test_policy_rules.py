@@ -114,6 +114,26 @@ def test_a_negative_timeout() -> None:
 
 
 @pytest.mark.parametrize(
+    "timeout", ["2562048h", "9" * 5000 + "s", "-3000000h"], ids=["hours", "digits", "negative"]
+)
+def test_a_duration_beyond_gos_limit(timeout: str) -> None:
+    policy = {"event": "PodFailed", "action": "AbortJob", "timeout": timeout}
+    reason = "is longer than 2562047h, the longest duration that Kubernetes can read"
+    assert refused(policies(policy), f"{JOB_POLICIES}[0].timeout", reason).hint == "write a shorter one"
+    refused(job(task(policies=[policy])), f"{WORK}.policies[0].timeout", reason)
+    refused(job(runningEstimate=timeout), "spec.runningEstimate", reason)
+    admitted(policies({**policy, "timeout": "2562047h"}))
+
+
+def test_a_timeout_that_is_not_a_duration_is_reported_once() -> None:
+    refused(
+        policies({"event": "PodFailed", "action": "AbortJob", "timeout": "5 minutes"}),
+        f"{JOB_POLICIES}[0].timeout",
+        "is not a duration",
+    )
+
+
+@pytest.mark.parametrize(
     "event", ["*", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated"]
 )
 def test_every_event_is_known(event: str) -> None:

@@ -33,6 +33,16 @@ def test_pod_pending_is_cancelled_when_the_pod_runs() -> None:
     assert world.settle().phase is Phase.RUNNING
 
 
+@pytest.mark.parametrize(
+    "timeout", ["3000000h", "9" * 5000 + "s", "5 minutes"], ids=["hours", "digits", "words"]
+)
+def test_a_stored_timeout_that_cannot_be_read_never_ends(timeout: str) -> None:
+    world = world_with(policy("PodFailed", "AbortJob", timeout=timeout))
+    world.set_pod("worker", 0, "Failed", 1)
+    world.now += 10**9
+    assert world.settle().phase is Phase.RUNNING
+
+
 def test_a_wildcard_policy_without_a_timeout_does_not_match_pod_pending() -> None:
     world = Simulation(job(policies=[policy("*", "TerminateJob")]))
     assert world.settle().phase is Phase.PENDING

@@ -9,7 +9,7 @@ import msgspec
 
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.rules import Rules
-from vcjob.spec.duration import seconds
+from vcjob.spec.duration import LONGEST, seconds
 from vcjob.spec.job import Policy
 
 ANY = "*"
@@ -51,9 +51,17 @@ def match_policy(rules: Rules, event: PolicyEvent) -> PolicyMatch | None:
         for policy in policies:
             if _matches(policy, event):
                 # Without a timeout it is due at once, even if the clock of the pod's node is ahead.
-                due = event.since + seconds(policy.timeout) if policy.timeout else 0.0
+                due = event.since + _seconds(policy.timeout) if policy.timeout else 0.0
                 return PolicyMatch(policy, owner, due)
     return None
+
+
+def _seconds(timeout: str) -> float:
+    """Admission refuses a timeout that cannot be read; in a Job that another version started, it never ends."""
+    try:
+        return seconds(timeout)
+    except ValueError:
+        return LONGEST / 1e9
 
 
 def _matches(policy: Policy, event: PolicyEvent) -> bool:

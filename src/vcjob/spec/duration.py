@@ -16,24 +16,30 @@ _UNITS = {
 }
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"([-+]?)(0|(?:{_PART.pattern})+)")
-_LARGEST = 2**63 - 1
+LONGEST = 2**63 - 1
+# More digits do not fit into 64 bits; int() of very long text is refused by Python itself.
+_MOST_DIGITS = 19
+
+
+class DurationTooLong(ValueError):
+    """The text is a duration, but above the 292 years that Go can represent."""
 
 
 def nanoseconds(text: str) -> int:
-    """The duration in nanoseconds; ValueError says what is wrong."""
+    """The duration in nanoseconds; ValueError says what is wrong, DurationTooLong that it is above `LONGEST`."""
     match = _WHOLE.fullmatch(text)
     if match is None:
-        raise ValueError(f"`{text}` is not a duration")
+        raise ValueError(f"`{text[:60]}` is not a duration")
     sign, parts = match.group(1), match.group(2)
     total = 0
     for amount, unit in _PART.findall(parts):
         whole, _, fraction = amount.partition(".")
-        scale = _UNITS[unit]
-        total += int(whole or 0) * scale
+        whole, fraction, scale = whole.lstrip("0"), fraction[:_MOST_DIGITS], _UNITS[unit]
+        total += int(whole or 0) * scale if len(whole) <= _MOST_DIGITS else LONGEST + 1
         if fraction:
             total += int(fraction) * scale // 10 ** len(fraction)
-    if total > _LARGEST:
-        raise ValueError(f"`{text}` is too long")
+    if total > LONGEST:
+        raise DurationTooLong(f"`{text[:60]}` is too long")
     return -total if sign == "-" else total
 
 

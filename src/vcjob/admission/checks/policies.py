@@ -1,4 +1,5 @@
-"""Checks of policies: each has a valid cause and action, and no two of one list have the same cause."""
+"""Checks of policies and of the Job's other durations: each policy has a valid cause and action, and no two of one list
+have the same cause."""
 
 from __future__ import annotations
 
@@ -42,6 +43,7 @@ def check(job: Job) -> Iterator[Problem]:
             f"{show(on_hang)} is not one of {', '.join(ON_HANG_CHOICES)}",
             did_you_mean(on_hang, ON_HANG_CHOICES, "write one of them, or leave the annotation out"),
         )
+    yield from _duration(job.spec.running_estimate, ("spec", "runningEstimate"))
     yield from _list(job.spec.policies, ("spec", "policies"), job.tasks)
     for number, task in enumerate(job.tasks):
         yield from _list(task.policies, ("spec", "tasks", number, "policies"), (task,))
@@ -130,14 +132,24 @@ def _timeout(policy: Policy, place: Path) -> Iterator[Problem]:
                 "add `timeout: 10m`",
             )
         return
+    yield from _duration(policy.timeout, (*place, "timeout"), may_be_negative=False)
+
+
+def _duration(text: str | None, where: Path, *, may_be_negative: bool = True) -> Iterator[Problem]:
     try:
-        negative = duration.nanoseconds(policy.timeout) < 0
+        nanoseconds = duration.nanoseconds(text or "0")
+    except duration.DurationTooLong:
+        longest = f"{duration.LONGEST // (3600 * 10**9)}h"
+        yield error(
+            where,
+            f"`{show(text)}` is longer than {longest}, the longest duration that Kubernetes can read",
+            "write a shorter one",
+        )
     except ValueError:
         return  # the schema check has reported it
-    if negative:
-        yield error(
-            (*place, "timeout"), f"the timeout `{policy.timeout}` is negative", "write it without `-`"
-        )
+    else:
+        if nanoseconds < 0 and not may_be_negative:
+            yield error(where, f"the timeout `{show(text)}` is negative", "write it without `-`")
 
 
 def _exit_codes_without_effect(
