@@ -94,6 +94,11 @@ def test_integers_beyond_64_bits_are_none(number: int) -> None:
     assert parse_int(str(number)) is None
 
 
+def test_any_number_of_digits_is_read() -> None:
+    assert [parse_int(f"{prefix}{'1' * 5000}") for prefix in ("", "-", "0", "0x", "0b")] == [None] * 5
+    assert [parse_int(f"{prefix}{'0' * 5000}1") for prefix in ("0", "-0", "0x", "0b")] == [1, -1, 1, 1]
+
+
 @given(st.text(alphabet="0123456789abxo_+- ABXO"))
 def test_integers_agree_with_pythons_base_0_but_for_old_octals(text: str) -> None:
     try:

@@ -69,6 +69,13 @@ def test_an_invalid_number_of_processes_is_refused(number: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("flag", ["--port", "--wait-master-timeout", "--nproc-per-node"])
+def test_a_number_of_thousands_of_digits_is_refused(flag: str) -> None:
+    ((severity, path, message, _),) = said("--wait-master-enabled", f"{flag}={'1' * 5000}")
+    assert (severity, path) == ("error", f"{LIST}[1]")
+    assert len(message) < 200
+
+
 @pytest.mark.parametrize(
     "flag", ["--wait-master-timeout=5", "--wait-master-image=a:1", "--wait-master-set-user=false"]
 )

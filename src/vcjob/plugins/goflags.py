@@ -22,6 +22,7 @@ Value: TypeAlias = str | int | bool
 TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+_MOST_DIGITS = len(str(INT_MAX))
 
 _INT = re.compile(
     r"[+-]?(?:0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0[xX](?:_?[0-9a-fA-F])+|0(?:_?[0-7])*|[1-9](?:_?[0-9])*)"
@@ -86,6 +87,8 @@ def parse_int(text: str) -> int | None:
     digits = text.lstrip("+-").replace("_", "")
     if digits[0] == "0" and digits.isdigit():
         value = sign * int(digits, 8)
+    elif digits.isdigit() and len(digits) > _MOST_DIGITS:
+        return None  # Python itself refuses to read very long decimal numbers
     else:
         value = sign * int(digits, 0)
     return value if INT_MIN <= value <= INT_MAX else None
