@@ -99,6 +99,12 @@ def unknown_fields(size: int) -> Document:
     return {**job(task("t")), **{f"unknownField{i}": 1 for i in range(size)}}
 
 
+def unknown_fields_of_tasks(size: int) -> Document:
+    """Each task has hundreds of unknown fields, whose names are like none that exists."""
+    names = [f"x{i}abcdefghij" for i in range(400)]
+    return job(*(task(f"t{i}", **dict.fromkeys(names, 1)) for i in range(size)))
+
+
 def bad_variables(size: int) -> Document:
     return _in_container(env=[{"name": "a=b", "value": 5, "vlaue": 6}] * size)
 

@@ -13,7 +13,14 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.admission.expensive_jobs import SHAPES, Document, expensive_jobs, many_tasks, unknown_dependencies
+from tests.admission.expensive_jobs import (
+    SHAPES,
+    Document,
+    expensive_jobs,
+    many_tasks,
+    unknown_dependencies,
+    unknown_fields_of_tasks,
+)
 from tests.counting import calls
 from vcjob.admission import Admission, admit, check_limits, limits
 from vcjob.spec import spelling
@@ -71,6 +78,13 @@ def test_a_suggestion_costs_the_same_among_ten_names_and_among_ten_thousand() ->
         return calls(lambda: known.nearest("a-taks-with-number-77"))
 
     assert cost(10_000) <= 2 * cost(1_000)
+
+
+def test_the_messages_of_unknown_fields_cost_a_bounded_amount() -> None:
+    admit(unknown_fields_of_tasks(1))  # what is loaded once does not count
+    doc = unknown_fields_of_tasks(100)
+    assert calls(lambda: admit(doc)) < 1_000_000  # 20 for each field; a message with its suggestion takes 500
+    assert admit(doc).problems[-1].message == "and at least 900 more problems"
 
 
 def check_bounds(result: Admission) -> None:

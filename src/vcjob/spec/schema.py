@@ -27,6 +27,8 @@ _TASK = "TaskSpec"
 _BASE64 = {"Secret": ("data", "stringData"), "ConfigMap": ("binaryData", "data")}
 #: Failures after which the rest of a document is not examined.
 MAX_FAILURES = 1_000
+#: Unknown fields beyond this number get no suggestion: finding one costs more than all the rest of the problem.
+MAX_SUGGESTIONS = 100
 #: The validator collects all failures of a piece at once; of a larger piece it reports the first one only.
 MAX_PIECE_VALUES = 5_000
 
@@ -91,7 +93,10 @@ def examine(data: Any, kind: str = KIND, *, allow_unknown: bool = False) -> Exam
             continue  # a value of the wrong type breaks the other rules too; one problem is enough
         if failure.keyword == "required":
             unreadable[*failure.where, failure.detail.property] = "null"
-        problems += islice(problems_of(failure, schema), MAX_FAILURES)
+        suggestions, room = MAX_SUGGESTIONS - len(problems), MAX_FAILURES - len(problems)
+        problems += islice(problems_of(failure, schema, suggestions), room)
+        if len(problems) >= MAX_FAILURES:
+            return Examined(problems, unreadable, complete=False)
     return Examined(problems, unreadable, complete)
 
 

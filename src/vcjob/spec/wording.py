@@ -38,6 +38,7 @@ _EXAMPLES = {
     "spec": "{tasks: [...]}",
     "containers": "[{name: main, image: ...}]",
 }
+_REMOVE_UNKNOWN = "remove it, or pass --allow-unknown to accept unknown fields"
 _SHOWN_LENGTH = 60
 _SHOWN_FIELDS = 12
 
@@ -56,12 +57,14 @@ class Failure(msgspec.Struct, frozen=True):
         return name
 
 
-def problems_of(failure: Failure, schema: dict[str, Any]) -> Iterator[Problem]:
-    """The problems of one broken rule, which may concern several names."""
+def problems_of(failure: Failure, schema: dict[str, Any], suggestions: int) -> Iterator[Problem]:
+    """The problems of one broken rule, which may concern several names. As many unknown fields as there may be
+    `suggestions` get a hint of their own."""
     where, keyword, detail = failure.where, failure.keyword, failure.detail
     if keyword == "additionalProperties":
-        for name in detail.unexpected:
-            yield _unknown(where, name, schema)
+        for number, name in enumerate(detail.unexpected):
+            hint = _unknown_hint(where, name, schema) if number < suggestions else _REMOVE_UNKNOWN
+            yield error((*where, name), f"unknown field `{show(name)}`", hint)
     elif keyword == "required":
         name = detail.property
         yield error((*where, name), f"`{name}` is missing", f"add `{name}: {_EXAMPLES.get(name, '...')}`")
@@ -128,17 +131,15 @@ def _loses_quotes(value: str, wanted: list[str]) -> bool:
     return "boolean" in wanted and value in ("true", "false")
 
 
-def _unknown(where: Path, name: str, schema: dict[str, Any]) -> Problem:
+def _unknown_hint(where: Path, name: str, schema: dict[str, Any]) -> str:
     known = fields(schema, where)
     if near := nearest(name, known):
-        hint = f"did you mean `{near}`?"
-    elif place := _right_place(where, name, schema):
-        hint = f"move it to {place}"
-    elif 0 < len(known) <= _SHOWN_FIELDS:
-        hint = f"the known fields are {', '.join(sorted(known))}"
-    else:
-        hint = "remove it, or pass --allow-unknown to accept unknown fields"
-    return error((*where, name), f"unknown field `{show(name)}`", hint)
+        return f"did you mean `{near}`?"
+    if place := _right_place(where, name, schema):
+        return f"move it to {place}"
+    if 0 < len(known) <= _SHOWN_FIELDS:
+        return f"the known fields are {', '.join(sorted(known))}"
+    return _REMOVE_UNKNOWN
 
 
 def _right_place(where: Path, name: str, schema: dict[str, Any]) -> str | None:
