@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from tests.cluster.controller.harness import Harness
 from tests.cluster.controller.jobs import job, task, trio
 from tests.cluster.controller.pods import ended
+from tests.counting import calls
 from vcjob.cluster.controller import failure_logs
 from vcjob.kube.errors import ApiError, Forbidden, Unreachable
+from vcjob.lifecycle.decide import decide
 
 _STAMP = "2026-01-01T00:00:0{}.5Z "
 RAISED = [
@@ -151,6 +154,28 @@ async def test_of_a_thousand_failed_pods_a_few_logs_are_read() -> None:
     await reconcile(harness)
     assert harness.stored["state"]["phase"] == "Failed"
     assert 0 < harness.api.requests["get", "pods/log"] <= failure_logs.MOST_FAILED
+
+
+async def test_the_cost_of_an_explanation_does_not_grow_with_the_ranks_that_succeeded() -> None:
+    async def cost(size: int) -> int:
+        spec = job("j", task("master", 1), task("worker", size), plugins={"pytorch": []})
+        harness = Harness(spec, failure_logs=True, status_delay=0.0, creation_chunk=size + 1)
+        await harness.reconcile()
+        for index in range(1, size):
+            second = 1 if index == size // 2 else 2
+            harness.show(f"j-worker-{index}", "Succeeded", containerStatuses=[ended("main", 0, second)])
+        harness.api.log_lines["j-worker-0"] = COMPLAINED
+        fail(harness, "j-worker-0")
+        await harness.reconcile()
+        await harness.reconciler.failure_logs.settle()
+        state, logs = harness.state, harness.reconciler.failure_logs
+        decision = decide(*state.current(), state.observed, time.time())
+        explained = []
+        made = calls(lambda: explained.append(logs.explain(state, decision, time.time())))
+        assert f"worker-{size // 2}" in explained[0].status.state.message, "the first that left"
+        return made
+
+    assert await cost(50) <= await cost(10) + 20
 
 
 async def test_while_too_many_jobs_read_logs_the_next_one_does_not_wait(

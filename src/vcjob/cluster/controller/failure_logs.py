@@ -216,12 +216,12 @@ def _is_other_rank(state: JobState, fact: PodFact) -> bool:
 def _observation(state: JobState, status: Status, now: float) -> Observation:
     rules, culprit = rules_of(state.current()[0]), status.culprit
     assert culprit is not None
+    named = state.observed.pod(culprit.task, culprit.index, culprit.attempt)
+    left_first, tails = _first_succeeded(state, rules), state.log_tails
     facts = [
         fact
         for fact in state.observed.pods.values()
-        if fact.uid in state.log_tails
-        or fact.phase == "Succeeded"
-        or (fact.task, fact.index, fact.attempt) == (culprit.task, culprit.index, culprit.attempt)
+        if fact is named or fact is left_first or fact.uid in tails
     ]
     return Observation(
         name=state.name,
@@ -231,6 +231,18 @@ def _observation(state: JobState, status: Status, now: float) -> Observation:
         recorded=(culprit.task, culprit.index),
         pods=[_pod(state, rules, fact, now) for fact in facts],
     )
+
+
+def _first_succeeded(state: JobState, rules: Rules) -> PodFact | None:
+    """The first rank that ended with 0: the one that the others may have lost. The rest of them explain nothing, and
+    there can be very many."""
+    first, earliest = None, float("inf")
+    for fact in state.observed.pods.values():
+        if fact.phase == "Succeeded" and (fact.finished or 0.0) < earliest:
+            known = rules.tasks.get(fact.task)
+            if known is not None and known.rank(fact.index) is not None:
+                first, earliest = fact, fact.finished or 0.0
+    return first
 
 
 def _pod(state: JobState, rules: Rules, fact: PodFact, now: float) -> PodObservation:
