@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from tests.ui.conftest import JOB
 from vcjob.cli.ui import command
 from vcjob.sdk.running import run
+from vcjob.ui.export import _squares
 
 
 def test_a_finished_job_is_one_file_whose_text_is_escaped(tmp_path: Path) -> None:
@@ -21,6 +22,11 @@ def test_a_finished_job_is_one_file_whose_text_is_escaped(tmp_path: Path) -> Non
     assert "&lt;script&gt;owned&lt;/script&gt;" in page
     assert "<script" not in page and "http://" not in page and "src=" not in page
     assert "[0 worker-0] " in page and "Failed" in page
+
+
+def test_a_pod_whose_node_does_not_respond_is_in_the_file() -> None:
+    pod = {"task": "w", "index": 0, "name": "job-w-0", "phase": "Unknown", "rank": 0}
+    assert "<button disabled class='wait' title='job-w-0: Unknown'>0</button>" in _squares([pod], "")
 
 
 def test_export_needs_a_job() -> None:

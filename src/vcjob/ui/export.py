@@ -107,7 +107,7 @@ def _squares(pods: list[dict[str, Any]], culprit: str) -> str:
         (pod["task"], pod["index"]): pod for pod in sorted(pods, key=lambda each: each.get("attempt", 0))
     }
     shown = (
-        f"<li><button disabled class='{_LOOKS[pod['phase']]}{' first' if pod['name'] == culprit else ''}'"
+        f"<li><button disabled class='{_LOOKS.get(pod['phase'], 'wait')}{' first' if pod['name'] == culprit else ''}'"
         f" title='{escape(pod['name'])}: {pod['phase']}'>{pod.get('rank', '·')}</button></li>"
         for pod in sorted(newest.values(), key=lambda each: (each.get("rank", 1 << 30), each["name"]))
     )
