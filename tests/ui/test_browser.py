@@ -136,6 +136,26 @@ def test_the_first_error_is_found_and_the_log_is_downloaded(page: Page, tmp_path
     assert "ValueError: the loss is NaN" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.console_errors
+def test_a_log_that_cannot_be_downloaded_says_why(page: Page) -> None:
+    open_job(page, "failing")
+    log(page).get_by_text("Traceback").wait_for()
+    refusal = {"error": {"message": "the node does not respond", "hint": "wait"}}
+    page.route("**/logs.txt?*", lambda route: route.fulfill(status=502, json=refusal))
+    page.get_by_role("button", name="Download").click()
+    page.get_by_role("status").get_by_text("the node does not respond — wait").wait_for()
+
+
+def test_a_file_that_is_too_large_is_refused_with_the_limit(page: Page) -> None:
+    page.get_by_role("button", name="Run a Job").click()
+    file = page.locator("input[type=file]")
+    file.set_input_files({"name": "job.yaml", "mimeType": "text/yaml", "buffer": bytes(3 * 1024**2 + 1)})
+    page.get_by_role("status").get_by_text("larger than 3 MiB").wait_for()
+    file.set_input_files({"name": "job.yaml", "mimeType": "text/yaml", "buffer": b"kind: Job"})
+    page.locator(".problems li").first.wait_for()
+    assert page.get_by_role("status").count() == 0
+
+
 def test_events_and_the_timeline(page: Page) -> None:
     open_job(page, "failing")
     page.get_by_role("tab", name="Events").click()

@@ -11,7 +11,7 @@ const CHINESE = {
   "Regex": "正则", "First error": "第一个错误", "Download": "下载", "All ranks": "全部 rank", "lines": "行",
   "Filter lines": "过滤日志", "Why it failed": "失败原因", "What it waits for": "等待原因", "Last lines": "最后的输出",
   "Ended because of it": "因此结束的 rank", "Check": "检查", "Run": "运行", "Job file": "Job 文件",
-  "Paste a Job, or drop a file here": "粘贴 Job 内容，或把文件拖到这里", "The Job is valid": "Job 有效",
+  "Paste a Job, or drop a file here": "粘贴 Job 内容，或把文件拖到这里", "The Job is valid": "Job 有效", "The file is larger than 3 MiB": "文件超过 3 MiB",
   "started": "已启动", "The connection was lost; trying again …": "连接中断，正在重试……", "Time": "时间", "Type": "类型",
   "Message": "说明", "Earlier runs": "以前的运行", "Attempt": "尝试", "newest": "最新", "pending": "等待",
   "running": "运行中", "succeeded": "成功", "failed": "失败", "Language": "语言", "Node": "节点", "Container": "容器",

@@ -1,6 +1,6 @@
 // Live logs: a window of lines over a bounded buffer, so that a job that prints without end costs the same as a quiet one.
 
-import { ApiError, download, jobPath, stream } from "./api.js";
+import { ApiError, download, jobPath, sentence, stream } from "./api.js";
 import { fill, h, perFrame, whenChanged } from "./dom.js";
 import { t } from "./i18n.js";
 import { name as podName } from "./ranks.js";
@@ -161,10 +161,14 @@ export function showLogs(root, job, page) {
   }
 
   async function save() {
-    const blob = await download(`${jobPath(job)}/logs.txt?${selection()}`);
-    const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(blob), download: `${job.name}.log` }));
-    link.click();
-    URL.revokeObjectURL(link.href);
+    try {
+      const blob = await download(`${jobPath(job)}/logs.txt?${selection()}`);
+      const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(blob), download: `${job.name}.log` }));
+      link.click();
+      URL.revokeObjectURL(link.href);
+    } catch (error) {
+      page.banner(sentence(error));
+    }
   }
 
   open();

@@ -31,8 +31,15 @@ export function showSubmit(root, page) {
   /** @param {FileList | null} files */
   async function take(files) {
     const file = files?.[0];
-    if (!file || file.size > MOST) return;
-    text.value = await file.text();
+    if (!file) return;
+    if (file.size > MOST) { page.banner(t("The file is larger than 3 MiB")); return; }
+    try {
+      text.value = await file.text();
+    } catch (error) {
+      page.banner(sentence(error));
+      return;
+    }
+    page.banner("");
     await check();
   }
 
