@@ -64,7 +64,7 @@ class Agent:
         self.dumps: list[dict[str, Any]] = []
         self.groups: dict[str, list[int]] = {}
         self.functions: list[list[Any]] = []
-        self.stack_since = self.moved_at = time.time()
+        self.stack_since = time.time()
         self.loops_since: float | None = None
         self.cpu = time.process_time()
 
@@ -84,8 +84,6 @@ class Agent:
         self.ticks += 1
         status = [dump(False) for dump in self.recorders()]
         moved, self.status = status != self.status, status
-        if moved:
-            self.moved_at = now
         frames = self.stack()
         functions = [frame[:2] for frame in frames]
         same = functions == self.functions
@@ -153,7 +151,6 @@ class Agent:
             "rank": None if rank is None else int(rank),
             "at": time.time(),
             "ended": ended,
-            "moved_at": self.moved_at,
             "stack_since": self.stack_since,
             "loops_since": self.loops_since,
             "idle_since": self.idle_since,

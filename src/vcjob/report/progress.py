@@ -91,7 +91,6 @@ class ProgressPoint(NamedTuple):
 class _Seen(NamedTuple):
     """What one line says."""
 
-    name: str = ""
     own: bool = False
     step: int | None = None
     total: int | None = None
@@ -168,7 +167,7 @@ def _read_bar(text: str, time: float | None) -> _Seen | None:
     epoch = _EPOCH.search(bar["name"] or "")
     loss = None if _OTHER_LOSS.search(bar["rest"]) else _LOSS.search(bar["rest"].replace("_loss", " loss"))
     return _checked(
-        bar["step"], bar["total"], name=bar["name"] or "", epoch=_real(epoch[1] if epoch else None),
+        bar["step"], bar["total"], epoch=_real(epoch[1] if epoch else None),
         loss=_real(loss[1] if loss else None), rate=speed or None, left=_seconds(bar["left"]), time=time,
     )  # fmt: skip
 
@@ -177,7 +176,6 @@ def _checked(
     step: str | None,
     total: str | None,
     *,
-    name: str = "",
     own: bool = False,
     epoch: float | None = None,
     loss: float | None = None,
@@ -195,7 +193,7 @@ def _checked(
         return None
     if done is None and epoch is None and loss is None:
         return None
-    return _Seen(name, own, done, most, epoch, loss, rate, left, time)
+    return _Seen(own, done, most, epoch, loss, rate, left, time)
 
 
 def _rate(steps: list[_Seen]) -> float | None:
