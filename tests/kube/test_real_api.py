@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -252,19 +253,28 @@ async def test_the_first_list_is_streamed_if_the_server_supports_it(client: Clie
 async def test_bookmarks_are_received_and_the_watch_resumes_without_a_new_list(
     client: Client, namespace: str
 ) -> None:
+    async def change_another_namespace() -> None:
+        """A server sends bookmarks only while versions advance."""
+        for number in count():
+            await client.patch(CONFIG_MAPS, "elsewhere", {"data": {"k": str(number)}}, "default")
+            await asyncio.sleep(0.3)
+
     settings = WatchSettings(server_seconds=4.0)
     steps: list[Any] = []
-    async with (
-        asyncio.timeout(30),
-        aclosing(Follower(client, MAPS, namespace=namespace, settings=settings).run()) as run,
-    ):
-        async for step in run:
-            steps.append(step)
-            if len([s for s in steps if isinstance(s, Batch) and not s.changes]) >= 3:
-                break
-            if len(steps) == 1:
-                await client.create(CONFIG_MAPS, config_map("elsewhere"), "default")
-    await client.delete(CONFIG_MAPS, "elsewhere", "default")
+    await client.create(CONFIG_MAPS, config_map("elsewhere"), "default")
+    changing = asyncio.create_task(change_another_namespace())
+    try:
+        async with (
+            asyncio.timeout(60),
+            aclosing(Follower(client, MAPS, namespace=namespace, settings=settings).run()) as run,
+        ):
+            async for step in run:
+                steps.append(step)
+                if len([s for s in steps if isinstance(s, Batch) and not s.changes]) >= 3:
+                    break
+    finally:
+        changing.cancel()
+        await client.delete(CONFIG_MAPS, "elsewhere", "default")
     assert [type(step) for step in steps].count(Snapshot) == 1
     versions = [int(step.resource_version) for step in steps]
     assert versions == sorted(versions)
