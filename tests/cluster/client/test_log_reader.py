@@ -7,15 +7,19 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import pytest
 import pytest_asyncio
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kube.fake_api import FakeApi
+from tests.kube.fake_api import FakeApi, refuse
 from vcjob.cluster.client.container_log import ContainerLog, Watched
+from vcjob.cluster.client.jobs import JobClient, JobKey
+from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, Watermark, containers_of, moment_of, since_time, split
 from vcjob.cluster.client.pod_view import PodView, newest_instance
+from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
@@ -31,7 +35,9 @@ async def client(api: FakeApi) -> AsyncIterator[Client]:
         yield made
 
 
-def pod(state: dict[str, Any], *, phase: str = "Running", restarts: int = 0, **fields: Any) -> PodView:
+def pod(
+    state: dict[str, Any], *, name: str = "p", phase: str = "Running", restarts: int = 0, **fields: Any
+) -> PodView:
     status = {"name": "main", "restartCount": restarts, "state": state, **fields}
     marks = {"volcano.sh/task-spec": "worker", "volcano.sh/task-index": "1", "vcjob.io/attempt": "2"}
     containers = [
@@ -39,7 +45,7 @@ def pod(state: dict[str, Any], *, phase: str = "Running", restarts: int = 0, **f
         {"name": "proxy"},
     ]
     document = {
-        "metadata": {"name": "p", "namespace": "default", "uid": "u", "annotations": marks},
+        "metadata": {"name": name, "namespace": "default", "uid": "u", "annotations": marks},
         "spec": {
             "containers": containers,
             "initContainers": [{"name": "wait"}, {"name": "mesh", "restartPolicy": "Always"}],
@@ -121,6 +127,41 @@ async def test_nothing_is_read_before_the_container_has_begun(api: FakeApi, clie
     watched.put(pod(ENDED, phase="Succeeded"))
     await reading
     assert written(sink) == ["hello"]
+
+
+class TwoPods(JobClient):
+    """A client of a Job with the pods p and q."""
+
+    async def pods(self, key: JobKey) -> list[PodView]:
+        return [pod(RUNNING, name="p"), pod(RUNNING, name="q")]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message"),
+    [(403, "Forbidden", "you may not read logs"), (401, "Unauthorized", "does not accept your credentials")],
+)
+async def test_a_refusal_is_reported_while_the_other_logs_are_still_being_read(
+    api: FakeApi, code: int, reason: str, message: str
+) -> None:
+    asked = asyncio.Event()
+
+    async def never(_: web.Request) -> web.StreamResponse:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def refused(_: web.Request) -> web.StreamResponse:
+        await asked.wait()
+        return refuse(code, reason)
+
+    api.on_next("GET", "/pods/p/log", refused, times=3)
+    api.on_next("GET", "/pods/q/log", never)
+    jobs = TwoPods(ClusterConfig(server=api.url, source=Fixed()))
+    reader = LogReader(jobs, JobKey("train", "default", "j"), LogFilter(), Sink(), since=None, tail=None)
+    with pytest.raises(BackendError, match=message):
+        async with asyncio.timeout(20):
+            await reader.run()
+    await jobs.close()
 
 
 def test_the_rank_is_its_own_container_and_sidecars_are_not() -> None:

@@ -51,7 +51,7 @@ class LogReader:
         logs = [self._lines(source) for source in sources]
         try:
             with translate_api_errors(self._jobs.config, "read logs", self._key.namespace):
-                firsts = await asyncio.gather(*(anext(log, None) for log in logs))
+                firsts = await _first_lines(logs)
                 heap = [(line[0], place, line[1]) for place, line in enumerate(firsts) if line is not None]
                 heapq.heapify(heap)
                 while heap:
@@ -89,6 +89,17 @@ class LogReader:
             self._sink.note(f"the log of {source.who} cannot be read: {reason or error.message}")
         finally:
             await lines.aclose()
+
+
+async def _first_lines(logs: list[AsyncGenerator[_Line, None]]) -> list[_Line | None]:
+    """The first line of every log. After an error no log is still being read: only then can it be closed."""
+    tasks = [asyncio.ensure_future(anext(log, None)) for log in logs]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def find_sources(pods: list[PodView], choice: LogFilter) -> list[Source]:
