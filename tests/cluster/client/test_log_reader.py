@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kube.fake_api import FakeApi, refuse
+from vcjob.cluster.client import container_log
 from vcjob.cluster.client.container_log import ContainerLog, Watched
 from vcjob.cluster.client.jobs import JobClient, JobKey
 from vcjob.cluster.client.log_reader import LogReader
@@ -102,6 +103,40 @@ async def test_a_try_that_came_and_went_unseen_is_read_as_the_previous_one(
     sink = Sink()
     await follow(client, Watched(pod(ENDED, phase="Failed", restarts=1)), sink)
     assert written(sink) == ["first try", "second try"]
+
+
+async def unavailable(_: web.Request) -> web.StreamResponse:
+    return refuse(500, "InternalError", "the kubelet does not respond")
+
+
+async def test_the_log_of_a_previous_instance_survives_an_error_of_the_server(
+    api: FakeApi, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def earlier(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=stamped("traceback"))
+
+    monkeypatch.setattr(container_log, "_FIRST_DELAY", 0.0)
+    api.on_next("GET", "previous=true", unavailable, times=2)
+    api.on_next("GET", "previous=true", earlier)
+    api.logs["p"] = [stamped("second try", second=5)]
+    sink = Sink()
+    await follow(client, Watched(pod(ENDED, phase="Failed", restarts=1)), sink)
+    assert written(sink) == ["traceback", "second try"]
+
+
+async def test_a_previous_log_that_stays_unreadable_is_left_out_with_a_note(
+    api: FakeApi, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container_log, "_FIRST_DELAY", 0.0)
+    api.on_next("GET", "previous=true", unavailable, times=100)
+    api.logs["p"] = [stamped("second try")]
+    sink = Sink()
+    await follow(client, Watched(pod(ENDED, phase="Failed", restarts=1)), sink)
+    assert written(sink) == ["second try"]
+    assert sink.take_notes() == [
+        "the log of rank 2 worker-1 cannot be read at present: the kubelet does not respond",
+        "the log of rank 2 worker-1 before its restart could not be read",
+    ]
 
 
 async def test_a_log_that_the_kubelet_has_deleted_is_reported(api: FakeApi, client: Client) -> None:

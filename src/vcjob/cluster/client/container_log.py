@@ -1,6 +1,7 @@
 """Follows the log of one container through restarts of the container and lost connections.
 
-`JobFollower` starts one per container. No line is lost or repeated after a lost connection (`Watermark`).
+`JobFollower` starts one per container. No line is lost or repeated after a lost connection (`Watermark`). The log of a
+previous instance that cannot be read after several requests is left out with a note.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from vcjob.kube.errors import ApiError, BadRequest, Forbidden, KubeError, NotFou
 #: The status of a container is updated after the end of its log; if it is not, the log is requested again.
 _STATUS_FOLLOWS = 3.0
 _FIRST_DELAY, _MOST_DELAY = 0.2, 5.0
+#: Requests for the log of a previous instance, which the server may never be able to answer.
+_MOST_TRIES = 5
 
 
 class Watched:
@@ -69,7 +72,7 @@ class ContainerLog:
         self._error_noted = False
 
     async def run(self) -> None:
-        delay = _FIRST_DELAY
+        delay, tries = _FIRST_DELAY, 0
         while True:
             changed = self._watched.changed
             newest = self._newest()
@@ -80,14 +83,21 @@ class ContainerLog:
                 continue
             if newest > self._next:
                 # It started and ended unobserved. The kubelet keeps the log of one previous instance.
-                await self._read(newest - 1, previous=True)
-                self._next = newest
-            if await self._read(newest):
-                delay = _FIRST_DELAY
-                if self._has_ended(newest):
+                complete = await self._read(newest - 1, previous=True)
+                tries += 1
+                if complete or tries == _MOST_TRIES:
+                    self._next, tries = newest, 0
+                    if not complete:
+                        source = Source.of(self._watched.pod, self._container, newest - 1)
+                        self._sink.note(f"the log of {source.who} before its restart could not be read")
+            else:
+                complete = await self._read(newest)
+                if complete and self._has_ended(newest):
                     self._next = newest + 1
-                else:
+                elif complete:
                     await _within(changed, _STATUS_FOLLOWS)
+            if complete:
+                delay = _FIRST_DELAY
             elif self._watched.gone:
                 return  # another pod may have its name by now
             else:
