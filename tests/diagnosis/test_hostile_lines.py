@@ -21,7 +21,7 @@ import vcjob.diagnosis
 from vcjob.diagnosis.observation import End, PodObservation
 from vcjob.diagnosis.rules import exits, watchdog
 from vcjob.diagnosis.suspect import Suspect
-from vcjob.diagnosis.traceback_text import lines_by_rank, torchrun_root_cause, tracebacks
+from vcjob.diagnosis.traceback_text import LONGEST_TEXT, lines_by_rank, torchrun_root_cause, tracebacks
 from vcjob.report import progress
 
 #: Characters of the small text and how much longer the large one is; a quadratic search takes 64 times as long.
@@ -154,3 +154,9 @@ def test_numbers_of_thousands_of_digits_are_text(line: str) -> None:
     lines = ["Traceback (most recent call last):", long, ROOT_CAUSE.splitlines()[0], long, "exitcode : 1"]
     assert tracebacks(lines) == [] and torchrun_root_cause(lines) is None
     assert set(lines_by_rank(lines)) == {None}
+
+
+def test_the_part_of_a_message_that_rules_search_is_bounded() -> None:
+    """Every search through it takes time, and the message of an exception may be the whole rest of the output."""
+    (found,) = tracebacks(["Traceback (most recent call last):", "ValueError: bad", *["x" * 2000] * 97])
+    assert found.text.startswith("ValueError: bad\nx") and len(found.text) == LONGEST_TEXT

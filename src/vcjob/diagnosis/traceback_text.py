@@ -26,6 +26,8 @@ _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen |/torchrun$|/bin/")
 #: What torch also prints after the line that says why: warnings and notes of its log, and frames of native code.
 _TORCH_LOG = re.compile(r"^\[[WI]\d{4} \d\d:|^frame #\d+: |^Exception raised from ")
+#: Characters of a message that are searched; what went wrong stands above the frames of native code.
+LONGEST_TEXT = 8000
 _NCCL_DETAIL = "Last error:"
 #: What torchrun itself raises because a process of its own has failed or was ended.
 LAUNCHER_ERRORS = ("ChildFailedError", "SignalException")
@@ -77,7 +79,8 @@ class Traceback(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return "\n".join((self.exception, *self.more))
+        """The message, as far as rules search it."""
+        return "\n".join((self.exception, *self.more))[:LONGEST_TEXT]
 
 
 def plain(line: str) -> str:
