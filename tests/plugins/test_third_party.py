@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.admission.cases import admitted, errors, job, refused, task
 from vcjob.errors import UserError
 from vcjob.plan.plan import Plan
 from vcjob.plugins import registry
@@ -189,6 +190,34 @@ class Circle(Whole):
     def opens(self, options):
         return {"opens-others": [], "circle": []}
 
+class ParseOther(Whole):
+    def parse(self, arguments):
+        return None, ["a text"]
+
+class CheckOther(Whole):
+    def check(self, job, options):
+        return [7]
+
+class OpensNumber(Whole):
+    def opens(self, options):
+        return {"svc": 7}
+
+class OpensText(Whole):
+    def opens(self, options):
+        return {"svc": "--inject-hosts-env=false"}
+
+class OpensNames(Whole):
+    def opens(self, options):
+        return {7: []}
+
+class OpensService(Whole):
+    def opens(self, options):
+        return {"svc": []}
+
+class OpensOpener(Whole):
+    def opens(self, options):
+        return {"opens-service": []}
+
 class Init(Whole):
     def __init__(self):
         raise ValueError("bad day")
@@ -214,6 +243,13 @@ def broken(tmp_path: Path) -> Iterator[Packages]:
         "per-pod-bad": "broken_plugins:PerPodBad",
         "opens-others": "broken_plugins:OpensOthers",
         "circle": "broken_plugins:Circle",
+        "parse-other": "broken_plugins:ParseOther",
+        "check-other": "broken_plugins:CheckOther",
+        "opens-number": "broken_plugins:OpensNumber",
+        "opens-text": "broken_plugins:OpensText",
+        "opens-names": "broken_plugins:OpensNames",
+        "opens-service": "broken_plugins:OpensService",
+        "opens-opener": "broken_plugins:OpensOpener",
         "init": "broken_plugins:Init",
         "number": "broken_plugins:no_plugin",
         "absent": "broken_plugins:Nothing",
@@ -257,6 +293,29 @@ def fix(name: str) -> str:
         ),
         ("check", "the plugin `check` failed while checking the Job: ValueError: bad day", FAULT),
         ("shape", "the plugin `shape` failed while shaping the pods of task `a`: ValueError: bad day", FAULT),
+        (
+            "parse-other",
+            "the plugin `parse-other` failed while parsing its arguments: TypeError: expected a Problem, got str",
+            FAULT,
+        ),
+        (
+            "check-other",
+            "the plugin `check-other` failed while checking the Job: TypeError: expected a Problem, got int",
+            FAULT,
+        ),
+        *(
+            (
+                f"opens-{what}",
+                f"the plugin `opens-{what}` failed while listing the plugins that it requires: "
+                f"TypeError: expected lists of texts by the name of the plugin, got {got}",
+                FAULT,
+            )
+            for what, got in (
+                ("number", "{'svc': 7}"),
+                ("text", "{'svc': '--inject-hosts-env=false'}"),
+                ("names", "{7: []}"),
+            )
+        ),
         ("init", "the plugin `init` cannot be loaded: ValueError: bad day", fix("init")),
         (
             "number",
@@ -280,6 +339,15 @@ def test_a_broken_plugin_is_a_problem_of_the_job(
     broken: Packages, name: str, message: str, hint: str
 ) -> None:
     assert broken.ask({name: []})["problems"] == [["error", f"spec.plugins.{name}", message, hint]]
+    (problem,) = errors(job(task("a"), plugins={name: []}))
+    assert (problem.path, problem.message) == (f"spec.plugins.{name}", message)
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("name", ["svc", "opens-service", "opens-opener"])
+def test_a_job_with_a_service_needs_a_name_that_a_service_can_have(name: str) -> None:
+    refused(job(name="1-job", plugins={name: []}), "metadata.name", "`1-job`")
+    admitted(job(name="1-job", plugins={"whole": []}))
 
 
 def test_a_plugin_with_a_syntax_error_is_a_problem_of_the_job(broken: Packages) -> None:

@@ -9,6 +9,7 @@ from vcjob.errors import UserError
 from vcjob.plugins.base import Plugin, PodDraft
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Problem, error
+from vcjob.spec.wording import show
 
 
 class _Guarded(Plugin[Any]):
@@ -23,19 +24,19 @@ class _Guarded(Plugin[Any]):
     def parse(self, arguments: Sequence[str]) -> tuple[Any, list[Problem]]:
         try:
             options, problems = self.plugin.parse(arguments)
-            return options, list(problems)
+            return options, _problems(problems)
         except Exception as cause:
             return None, [error((), *self._failed("parsing its arguments", cause))]
 
     def opens(self, options: Any) -> Mapping[str, Sequence[str]]:
         try:
-            return dict(self.plugin.opens(options))
+            return _arguments_by_plugin(self.plugin.opens(options))
         except Exception as cause:
             raise self._error("listing the plugins that it requires", cause) from cause
 
     def check(self, job: Job, options: Any) -> Iterable[Problem]:
         try:
-            return list(self.plugin.check(job, options))
+            return _problems(self.plugin.check(job, options))
         except Exception as cause:
             return [error(("spec", "plugins", self.name), *self._failed("checking the Job", cause))]
 
@@ -70,6 +71,23 @@ class _GuardedPerPod(_Guarded):
             self.plugin.shape_pod(pod, task, index, options)
         except Exception as cause:
             raise self._error(f"shaping pod {index} of task `{task.name}`", cause) from cause
+
+
+def _problems(found: Iterable[object]) -> list[Problem]:
+    problems = []
+    for each in found:
+        if not isinstance(each, Problem):
+            raise TypeError(f"expected a Problem, got {type(each).__name__}")
+        problems.append(each)
+    return problems
+
+
+def _arguments_by_plugin(found: Mapping[Any, Any]) -> dict[str, Sequence[str]]:
+    for name, arguments in found.items():
+        listed = isinstance(arguments, Sequence) and not isinstance(arguments, str)
+        if not listed or not all(isinstance(text, str) for text in (name, *arguments)):
+            raise TypeError(f"expected lists of texts by the name of the plugin, got {show(found)}")
+    return dict(found)
 
 
 def guarded(plugin: Plugin[Any], name: str) -> Plugin[Any]:

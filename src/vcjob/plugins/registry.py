@@ -82,6 +82,11 @@ def open_plugins(job: Job) -> list[Opened]:
     return opened
 
 
+def uses(job: Job, name: str) -> bool:
+    """Whether the Job names this plugin, or one of its plugins requires it."""
+    return any(plugin.name == name for plugin, _ in _open(job)[0])
+
+
 def check_plugins(job: Job) -> Iterator[Problem]:
     """The problems that the plugins of a Job report, with full paths, one at a time."""
     opened, problems = _open(job)

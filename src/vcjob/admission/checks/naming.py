@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vcjob.plugins import registry
 from vcjob.spec import names
 from vcjob.spec.job import BackendName, Job
-from vcjob.spec.problem import Path, Problem, error, has_errors
+from vcjob.spec.problem import Path, Problem, error
 from vcjob.spec.wording import show
 
 #: `<job>-svc` names a volume, which has at most 63 characters.
@@ -47,7 +47,7 @@ def check(job: Job, backend: BackendName | None) -> Iterator[Problem]:
 
 
 def _job_name(job: Job, name: str) -> str | None:
-    if not has_service(job):
+    if not registry.uses(job, "svc"):
         return names.dns_subdomain(name) or names.label_value(name)
     if "." in name:
         return "contains dots, so it cannot be the name of the Service by which the pods find each other"
@@ -55,19 +55,6 @@ def _job_name(job: Job, name: str) -> str | None:
     if reason is None and len(name) > MAX_JOB_NAME:
         return f"has {len(name)} characters; at most {MAX_JOB_NAME} are allowed, because `<job>-svc` must be a valid name"
     return reason
-
-
-def has_service(job: Job) -> bool:
-    """Whether the Job uses the svc plugin, or another plugin that requires it."""
-    if "svc" in job.spec.plugins:
-        return True
-    for name, arguments in job.spec.plugins.items():
-        plugin = registry.find(name)
-        if plugin is not None:
-            options, problems = plugin.parse(arguments or ())
-            if not has_errors(problems) and "svc" in plugin.opens(options):
-                return True
-    return False
 
 
 def _tasks(job: Job, name: str | None) -> Iterator[Problem]:
