@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import vcjob
+from tests.admission.cases import admitted, pytorch_job, refused
 from tests.plugins.jobs import Pod, job, problems, task
 from vcjob.local.warm.zygote.environment_scan import files_of_module, first_setting
 from vcjob.local.warm.zygote.imported_modules import ACTS_AT_START
@@ -88,6 +89,27 @@ def test_a_mount_at_the_same_place_is_an_error() -> None:
     of = job(task("master", containers=[container(volumeMounts=mounts)]), pytorch=ON, svc=[])
     ((level, where, _, _),) = problems(of)
     assert (level, where) == ("error", "spec.tasks[0].template.spec.containers[0].volumeMounts[0].mountPath")
+
+
+@pytest.mark.parametrize("path", [AGENT_FOLDER, f"{REPORT_FOLDER}/"])
+def test_a_volume_of_the_job_at_the_same_place_is_an_error(path: str) -> None:
+    volumes = [{"mountPath": path, "volumeClaimName": "c"}]
+    refused(pytorch_job(*ON, volumes=volumes), "spec.volumes[0].mountPath", "`--flight-recorder` mounts")
+    admitted(pytorch_job(volumes=volumes))
+
+
+@pytest.mark.parametrize("name", ["vcjob-rank-agent", "vcjob-rank-state"])
+def test_a_volume_of_the_same_name_is_an_error(name: str) -> None:
+    of = job(task("master", volumes=[{"name": name, "emptyDir": {}}]), pytorch=ON, svc=[])
+    assert problems(of) == [
+        (
+            "error",
+            "spec.tasks[0].template.spec.volumes[0].name",
+            f"`--flight-recorder` uses the volume name `{name}`",
+            "rename this volume",
+        )
+    ]
+    assert problems(job(task("master", volumes=[{"name": name, "emptyDir": {}}]), pytorch=[])) == []
 
 
 @pytest.mark.parametrize("own", [(), ({"name": "PYTHONPATH", "value": "/mine"},)])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.admission.cases import pytorch_job, refused
 from tests.plugins.jobs import Pod, job, problems, task
 from vcjob.plugins import svc
 from vcjob.plugins.registry import open_plugins
@@ -269,6 +270,12 @@ def test_the_volumes_name_and_its_place_must_be_free() -> None:
         ("error", f"{pod}.initContainers[0].volumeMounts[0].mountPath", *taken),
         ("error", f"{pod}.containers[0].volumeMounts[1].mountPath", *taken),
     ]
+
+
+@pytest.mark.parametrize("path", ["/etc/volcano", "/etc/volcano/"])
+def test_a_volume_of_the_job_at_the_path_of_the_host_lists_is_an_error(path: str) -> None:
+    volumes = [{"mountPath": "/data", "volumeClaimName": "c"}, {"mountPath": path, "volumeClaimName": "c"}]
+    refused(pytorch_job(volumes=volumes), "spec.volumes[1].mountPath", "the svc plugin mounts its host lists")
 
 
 def test_env_gives_the_index_twice() -> None:

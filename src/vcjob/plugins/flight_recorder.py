@@ -7,14 +7,15 @@ backend takes what is added here off again (`without_agent`). Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from vcjob.plugins.base import Container, PodDraft
+from vcjob.plugins.mounts import Mounts
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path as Place
-from vcjob.spec.problem import Problem, error, warning
+from vcjob.spec.problem import Problem, warning
 from vcjob.wellknown.environment import FR_BUFFER_SIZE, RANK_STATE
 
 AGENT_FOLDER, REPORT_FOLDER = "/etc/vcjob/rank-agent", "/run/vcjob/rank-state"
@@ -26,6 +27,13 @@ BUFFER_SIZE = "100"
 _OLDER_BUFFER = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 #: Names of volumes.
 _AGENT, _REPORTS = "vcjob-rank-agent", "vcjob-rank-state"
+_MOUNTS = Mounts(
+    "`--flight-recorder`",
+    "a folder",
+    (AGENT_FOLDER, REPORT_FOLDER),
+    (_AGENT, _REPORTS),
+    in_init_containers=False,
+)
 
 
 def agent_config_map(job: Job) -> dict[str, Any]:
@@ -51,21 +59,14 @@ def add_agent(draft: PodDraft) -> None:
         container["env"] = _environment(container)
 
 
-def check_agent(task: Task, number: int) -> Iterator[Problem]:
-    """What of a task with ranks keeps the agent out."""
-    for where, container in task.containers(number):
-        if where[-2] != "containers":
-            continue
-        for place, mount in enumerate(container.get("volumeMounts") or []):
-            if str(mount.get("mountPath", "")).rstrip("/") in (AGENT_FOLDER, REPORT_FOLDER):
-                yield error(
-                    (*where, "volumeMounts", place, "mountPath"),
-                    f"`--flight-recorder` mounts a folder at `{mount['mountPath']}`",
-                    "mount this volume at another path",
-                )
-        for place, entry in enumerate(container.get("env") or []):
-            if entry.get("name") == _PYTHONPATH and entry.get("valueFrom"):
-                yield _no_agent((*where, "env", place))
+def check_agent(job: Job, ranks: Sequence[tuple[int, Task]]) -> Iterator[Problem]:
+    """What in a Job keeps the agent out of the tasks with ranks, given with their numbers."""
+    yield from _MOUNTS.conflicts(job, ranks)
+    for number, task in ranks:
+        for where, container in task.containers(number):
+            for place, entry in enumerate(container.get("env") or [] if "containers" in where else []):
+                if entry.get("name") == _PYTHONPATH and entry.get("valueFrom"):
+                    yield _no_agent((*where, "env", place))
 
 
 def without_agent(container: Container) -> Container:

@@ -23,9 +23,8 @@ def check_job(job: Job, options: PytorchOptions) -> Iterator[Problem]:
     yield from _shared_hostnames(job, options)
     yield from _endless_restarts(job, options)
     if options.flight_recorder:
-        for number, task in enumerate(job.tasks):
-            if task.name in (options.master, options.worker):
-                yield from check_agent(task, number)
+        names = (options.master, options.worker)
+        yield from check_agent(job, [pair for pair in enumerate(job.tasks) if pair[1].name in names])
     if not options.disable_istio_sidecar:
         yield from _sidecars(job)
 

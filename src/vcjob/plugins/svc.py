@@ -23,6 +23,7 @@ from vcjob.plugins.hosts import (
     sum_of_digits,
     task_hosts,
 )
+from vcjob.plugins.mounts import Mounts
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Problem, error, warning
 
@@ -67,8 +68,14 @@ class SvcPlugin(Plugin[SvcOptions]):
         return options, problems
 
     def check(self, job: Job, options: SvcOptions) -> Iterable[Problem]:
-        for number, task in enumerate(job.tasks):
-            yield from _conflicts(job, task, number)
+        mounts = Mounts(
+            "the svc plugin",
+            "its host lists",
+            (MOUNT_PATH,),
+            (config_map_name(job),),
+            in_init_containers=True,
+        )
+        yield from mounts.conflicts(job, enumerate(job.tasks))
         if options.inject_hosts_env:
             yield from _warn_about_oversized(job)
         size = _data_size(job)
@@ -227,25 +234,6 @@ def _warn_about_oversized(job: Job) -> Iterator[Problem]:
             f"`{name}` is not set: the names of {task.replicas} pods are too long for the environment of a program",
             f"read {MOUNT_PATH}/{_underscored(task)}.host instead",
         )
-
-
-def _conflicts(job: Job, task: Task, number: int) -> Iterator[Problem]:
-    name = config_map_name(job)
-    for place, volume in enumerate(task.pod_spec.get("volumes") or []):
-        if volume.get("name") == name:
-            yield error(
-                ("spec", "tasks", number, "template", "spec", "volumes", place, "name"),
-                f"the svc plugin uses the volume name `{name}`",
-                "rename this volume",
-            )
-    for where, container in task.containers(number):
-        for place, mount in enumerate(container.get("volumeMounts") or []):
-            if str(mount.get("mountPath", "")).rstrip("/") == MOUNT_PATH:
-                yield error(
-                    (*where, "volumeMounts", place, "mountPath"),
-                    f"the svc plugin mounts its host lists at `{MOUNT_PATH}`",
-                    "mount this volume at another path",
-                )
 
 
 def _job_selector(job: Job) -> dict[str, str]:
