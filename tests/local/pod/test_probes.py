@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.kube.certificates import Authority
 from tests.local.conftest import PATIENCE, eventually
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.launch import LaunchRequest, PlainLauncher
@@ -70,6 +74,58 @@ def test_a_refused_connection_is_a_failed_check(listener: socket.socket) -> None
     assert _result({"tcpSocket": {"port": port}}) == (True, "")
     listener.close()
     assert _result({"tcpSocket": {"port": port}}) == (False, f"connection to port {port}: refused")
+
+
+def _serve(listener: socket.socket, context: ssl.SSLContext | None, answer: bytes) -> threading.Thread:
+    """Accept one connection, with TLS where there is a context, read the request and answer it."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with suppress(OSError), connection:
+            secure = context.wrap_socket(connection, server_side=True) if context else connection
+            with secure:
+                secure.recv(4096)
+                secure.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> ssl.SSLContext:
+    """A server with a certificate that nobody trusts."""
+    certificate, key = Authority().issue("pod")
+    (tmp_path / "pem").write_bytes(certificate + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pem")
+    return context
+
+
+@pytest.mark.parametrize("scheme", ["HTTP", "HTTPS"])
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (b"HTTP/1.1 204 No Content\r\n\r\n", (True, "HTTP status 204")),
+        (b"HTTP/1.1 500 Broken\r\n\r\n", (False, "HTTP status 500")),
+        (b"x" * 100_000, (False, "HTTP status missing")),
+        (b"", (False, "HTTP status missing")),
+    ],
+    ids=["ok", "error", "endless", "none"],
+)
+def test_an_http_probe_passes_by_the_status_of_the_answer_with_any_certificate(
+    listener: socket.socket, tls: ssl.SSLContext, scheme: str, answer: bytes, result: tuple[bool, str]
+) -> None:
+    thread = _serve(listener, tls if scheme == "HTTPS" else None, answer)
+    assert _result({"httpGet": {"port": listener.getsockname()[1], "scheme": scheme}}) == result
+    thread.join()
+
+
+def test_an_https_probe_of_a_server_without_tls_is_a_failed_check(listener: socket.socket) -> None:
+    thread = _serve(listener, None, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    passed, why = _result({"httpGet": {"port": listener.getsockname()[1], "scheme": "HTTPS"}})
+    thread.join()
+    assert not passed and "WRONG_VERSION_NUMBER" in why
 
 
 def test_a_server_that_resets_the_connection_is_a_failed_check(listener: socket.socket) -> None:

@@ -15,6 +15,9 @@ from typing import Any
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, StartFailure
 
+#: Longer than the first line of any HTTP answer.
+_LONGEST_LINE = 1 << 16
+
 #: Called with the result of a check and, for a failure, the reason.
 CheckResult = Callable[[bool, str], None]
 
@@ -92,7 +95,7 @@ class Checks:
             if "httpGet" in spec:
                 return self._http_get(spec["httpGet"], timeout, on_result)
             port = self._port((spec.get("tcpSocket") or {}).get("port"))
-            return self._connect(port, timeout, on_result, None)
+            return _ConnectionCheck(self._loop, port, timeout, on_result).cancel
         except OSError as error:  # too many processes or open files
             on_result(False, f"the check cannot be made: {error.strerror}")
             return _nothing
@@ -115,12 +118,8 @@ class Checks:
         lines = [f"GET {spec.get('path') or '/'} HTTP/1.1", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         request = ("\r\n".join(lines) + "\r\n\r\n").encode()
-        return self._connect(self._port(spec.get("port")), timeout, on_result, request)
-
-    def _connect(
-        self, port: int, timeout: float, on_result: CheckResult, request: bytes | None
-    ) -> Callable[[], None]:
-        return _ConnectionCheck(self._loop, port, timeout, on_result, request).cancel
+        port, tls = self._port(spec.get("port")), spec.get("scheme") == "HTTPS"
+        return _ConnectionCheck(self._loop, port, timeout, on_result, request, tls=tls).cancel
 
 
 class _CommandCheck:
@@ -156,14 +155,22 @@ class _CommandCheck:
 
 
 class _ConnectionCheck:
-    """A connection to a port, with an HTTP request if there is one."""
+    """A connection to a port, with an HTTP request if there is one, and with TLS where that is wanted."""
 
     def __init__(
-        self, loop: Loop, port: int, timeout: float, on_result: CheckResult, request: bytes | None
+        self,
+        loop: Loop,
+        port: int,
+        timeout: float,
+        on_result: CheckResult,
+        request: bytes = b"",
+        *,
+        tls: bool = False,
     ) -> None:
-        self._loop, self._on_result, self._request = loop, on_result, request
-        self._port = port
+        self._loop, self._on_result = loop, on_result
+        self._port, self._request, self._tls = port, request, tls
         self._answer = b""
+        self._wait: type[OSError] = BlockingIOError
         self._socket = socket.socket()
         self._socket.setblocking(False)
         self._timer = loop.after(timeout, lambda: self._finish(False, f"no answer on port {port}"))
@@ -179,27 +186,48 @@ class _ConnectionCheck:
         if code:
             word = "refused" if code == errno.ECONNREFUSED else os.strerror(code)
             self._finish(False, f"connection to port {self._port}: {word}")
-        elif self._request is None:
+        elif not self._request:
             self._finish(True, "")
         else:
             self._loop.forget(self._socket)
-            self._loop.on_readable(self._socket, self._read)
             try:
-                self._socket.send(self._request)
+                self._handshake = self._encrypt() if self._tls else _nothing
             except OSError as error:
                 self._finish(False, f"port {self._port}: {error.strerror}")
+                return
+            self._loop.on_readable(self._socket, self._exchange)
+            self._exchange()
 
-    def _read(self) -> None:
+    def _encrypt(self) -> Callable[[], None]:
+        """Use TLS from now on, and verify no certificate, as a kubelet does. Returns the step of the handshake."""
+        import ssl  # costs memory in every shim that has it
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        encrypted = context.wrap_socket(self._socket, do_handshake_on_connect=False)
+        self._socket, self._wait = encrypted, ssl.SSLWantReadError
+        return encrypted.do_handshake
+
+    def _exchange(self) -> None:
+        """Send the request and read the first line of the answer, as far as that is possible without waiting."""
         try:
-            data = self._socket.recv(4096)
+            self._handshake()
+            if self._request:
+                self._socket.send(self._request)
+                self._request = b""
+            while b"\r\n" not in self._answer and len(self._answer) < _LONGEST_LINE:
+                data = self._socket.recv(4096)
+                if not data:
+                    break
+                self._answer += data
+        except self._wait:
+            return
         except OSError as error:
             self._finish(False, f"port {self._port}: {error.strerror}")
             return
-        self._answer += data
-        if b"\r\n" in self._answer or not data:
-            words = self._answer.split(b"\r\n")[0].split()
-            status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
-            self._finish(200 <= status < 400, f"HTTP status {status or 'missing'}")
+        words = self._answer.split(b"\r\n")[0].split()
+        status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+        self._finish(200 <= status < 400, f"HTTP status {status or 'missing'}")
 
     def _finish(self, passed: bool, why: str) -> None:
         self.cancel()
