@@ -57,7 +57,6 @@ class RunConfig(msgspec.Struct, omit_defaults=True):
     bundle: list[dict[str, Any]] = []
     images: dict[str, list[str]] = {}
     warm: bool = False
-    python: str = ""
 
 
 class Event(msgspec.Struct, omit_defaults=True):
@@ -157,7 +156,7 @@ class RunDir:
             config = self.config()
         except RunDamaged:
             config = RunConfig()
-        kept = RunConfig(cwd=config.cwd, warm=config.warm, python=config.python)
+        kept = RunConfig(cwd=config.cwd, warm=config.warm)
         self.reserve.write(lambda: files.write_json(self.path("setting.json"), kept))
 
     def status(self) -> Status | None:

@@ -41,7 +41,6 @@ def start(loaded: Loaded, options: RunOptions, prestarted: PrestartedSupervisor 
         bundle=[*loaded.config_maps.values(), *loaded.secrets.values(), *loaded.claims.values()],
         images=images.load_map(store.folder, options.image_commands, sys.executable),
         warm=options.warm,
-        python=sys.executable,
     )
     images.check_commands(job, config.images)
     if "PYTHONPATH" not in (options.env or {}):
