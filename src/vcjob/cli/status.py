@@ -11,6 +11,7 @@ import click
 
 from vcjob.cli.arguments.options import job_argument, output_option
 from vcjob.errors import VcjobError
+from vcjob.wellknown.annotations import MASTER_PORT
 
 if TYPE_CHECKING:
     from vcjob.cli.output.style import Style
@@ -58,7 +59,7 @@ def command(name: str, where: Where, output: str) -> None:
         lines += _first_finding(job, message, style)
         if str(status.phase) == "Aborted" and status.suspended_by != "spec":
             lines.append(f"  suspended; continue with `vcjob resume {job_reference(job, where)}`")
-        if port := status.resources.get("vcjob.io/master-port"):
+        if port := status.resources.get(MASTER_PORT):
             lines.append(f"  using port {port} of 127.0.0.1 for MASTER_PORT")
         lines += ["", *(f"  {style.clean(line)}" for line in pod_table(job.pods()))]
     trouble = style.clean(job.trouble())

@@ -18,6 +18,7 @@ from vcjob.local.logs.tail import read_tail
 from vcjob.local.machine import connections
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.podstate import ContainerState, PodState
+from vcjob.wellknown.annotations import MASTER_PORT
 
 #: Enough for a chain of tracebacks and torchrun's table below it.
 TAIL_LINES = 200
@@ -72,7 +73,7 @@ def add_connections(observation: Observation, status: Status, pods: Iterable[Pod
 
     The kernel searches its whole table of connections for this, which takes milliseconds: call it only when it matters.
     """
-    port = status.resources.get("vcjob.io/master-port", "")
+    port = status.resources.get(MASTER_PORT, "")
     sockets = connections.sockets_of(int(port)) if port.isdigit() else None
     if sockets is None:
         return

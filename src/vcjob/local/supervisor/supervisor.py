@@ -37,12 +37,12 @@ from vcjob.local.supervisor.prestart import ENDING_SIGNALS, PROCESS_NAME
 from vcjob.local.warm.policy import WarmPolicy
 from vcjob.plan.plan import Plan
 from vcjob.wellknown import reasons
+from vcjob.wellknown.annotations import MASTER_PORT
 
 if TYPE_CHECKING:
     from vcjob.local.supervisor.hang_watch import HangMonitor
     from vcjob.local.warm.prestart import PrestartedZygote
 
-PORT_RESOURCE = "vcjob.io/master-port"
 
 _POLL_COMMANDS = 1.0
 _RETRY_STORE = 1.0
@@ -356,7 +356,7 @@ class Supervisor:
         if port is None:
             return
         self.status = msgspec.structs.replace(
-            self.status, resources={**self.status.resources, PORT_RESOURCE: str(local_port)}
+            self.status, resources={**self.status.resources, MASTER_PORT: str(local_port)}
         )
         if port != local_port:
             self._record_event(
