@@ -35,11 +35,8 @@ class Store:
 
     @classmethod
     def of(cls, run: RunDir) -> Store:
-        """The store that a run belongs to: HOME/jobs/NAMESPACE/NAME/UID."""
-        folder = run.folder
-        for _ in range(4):
-            folder = os.path.dirname(folder)
-        return cls(folder)
+        """The store that a run belongs to."""
+        return cls(run.home)
 
     def _job_folder(self, namespace: str, name: str) -> str:
         return os.path.join(home.jobs_folder(self.folder), namespace, name)

@@ -109,6 +109,11 @@ class RunDir:
     def namespace(self) -> str:
         return os.path.basename(os.path.dirname(os.path.dirname(self.folder)))
 
+    @property
+    def home(self) -> str:
+        """The home folder that the run belongs to: HOME/jobs/NAMESPACE/NAME/UID."""
+        return os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(self.folder))))
+
     def exists(self) -> bool:
         return os.path.exists(self.path("job.json"))
 

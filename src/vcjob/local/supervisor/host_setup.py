@@ -86,10 +86,7 @@ def _with_local_hosts(data: Mapping[str, Any], pattern: re.Pattern[str]) -> dict
 
 def claim_folders(run: RunDir, plan: Plan) -> Callable[[str], str]:
     """Where a volume claim is kept: with the run if the Job itself makes it, else for all jobs of the namespace."""
-    home = run.folder
-    for _ in range(4):
-        home = os.path.dirname(home)
-    shared = os.path.join(home, "claims", plan.job.namespace)
+    shared = os.path.join(run.home, "claims", plan.job.namespace)
     made = {obj["metadata"]["name"] for obj in plan.objects() if obj["kind"] == "PersistentVolumeClaim"}
 
     def folder(name: str) -> str:
