@@ -76,6 +76,21 @@ def test_a_number_of_thousands_of_digits_is_refused(flag: str) -> None:
     assert len(message) < 200
 
 
+def test_a_container_with_the_name_of_the_wait_container_is_refused() -> None:
+    own = [{"name": "main", "image": "i"}, {"name": "wait-for-master", "image": "i"}]
+    tasks = (task("master", containers=own), task("worker", containers=own), task("other", containers=own))
+    assert said("--wait-master-enabled", tasks=tasks) == [
+        (
+            "error",
+            "spec.tasks[1].template.spec.containers[1].name",
+            "`--wait-master-enabled` adds an init container of the name `wait-for-master`",
+            "rename this container",
+        )
+    ]
+    assert said(tasks=tasks) == []
+    assert said("--wait-master-enabled", tasks=(task("master"), task("worker", initContainers=own[1:]))) == []
+
+
 @pytest.mark.parametrize(
     "flag", ["--wait-master-timeout=5", "--wait-master-image=a:1", "--wait-master-set-user=false"]
 )

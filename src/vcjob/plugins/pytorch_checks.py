@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vcjob.plugins.flight_recorder import check_agent
 from vcjob.plugins.hosts import own_hostname, subdomain
 from vcjob.plugins.pytorch_options import PytorchOptions
+from vcjob.plugins.wait import CONTAINER_NAME
 from vcjob.spec.job import Job, Task
 from vcjob.spec.problem import Path, Problem, error, warning
 from vcjob.spec.wording import listed, show
@@ -22,6 +23,7 @@ def check_job(job: Job, options: PytorchOptions) -> Iterator[Problem]:
         yield from _one_master(job, master, worker)
     yield from _shared_hostnames(job, options)
     yield from _endless_restarts(job, options)
+    yield from _wait_container_names(job, options)
     if options.flight_recorder:
         names = (options.master, options.worker)
         yield from check_agent(job, [pair for pair in enumerate(job.tasks) if pair[1].name in names])
@@ -107,6 +109,18 @@ def _endless_restarts(job: Job, options: PytorchOptions) -> Iterator[Problem]:
             f"{cause}: a rank that ends is started again even if it succeeded, so the Job cannot complete",
             "write `restartPolicy: Never` (or OnFailure) in the template of this task",
         )
+
+
+def _wait_container_names(job: Job, options: PytorchOptions) -> Iterator[Problem]:
+    for number, task in enumerate(job.tasks if options.wait_master_enabled else ()):
+        for where, container in task.containers(number) if task.name == options.worker else ():
+            # An init container of this name is used instead of the plugin's.
+            if container.get("name") == CONTAINER_NAME and "containers" in where:
+                yield error(
+                    (*where, "name"),
+                    f"`--wait-master-enabled` adds an init container of the name `{CONTAINER_NAME}`",
+                    "rename this container",
+                )
 
 
 def _sidecars(job: Job) -> Iterator[Problem]:
