@@ -278,6 +278,19 @@ def test_a_volume_of_the_job_at_the_path_of_the_host_lists_is_an_error(path: str
     refused(pytorch_job(volumes=volumes), "spec.volumes[1].mountPath", "the svc plugin mounts its host lists")
 
 
+def test_a_subdomain_that_cannot_be_the_name_of_a_service_is_an_error() -> None:
+    made = train(task("a", subdomain="1abc"), task("b", subdomain="abc1"), task("c", subdomain="-"))
+    assert problems(made) == [
+        (
+            "error",
+            "spec.tasks[0].template.spec.subdomain",
+            "the subdomain `1abc` must begin with a letter, because the svc plugin creates a Service of this name",
+            "choose another subdomain, or remove it",
+        )
+    ]
+    assert problems(job(task("a", subdomain="1abc"), env=[])) == []
+
+
 def test_env_gives_the_index_twice() -> None:
     assert Pod(job(task("a", 9), env=[]), "a", 7).env == {"VK_TASK_INDEX": "7", "VC_TASK_INDEX": "7"}
     assert Pod(job(task("a", 9), env=None), "a", 7).env == {"VK_TASK_INDEX": "7", "VC_TASK_INDEX": "7"}

@@ -25,6 +25,7 @@ from vcjob.plugins.hosts import (
 )
 from vcjob.plugins.mounts import Mounts
 from vcjob.spec.job import Job, Task
+from vcjob.spec.names import dns_label, service_name
 from vcjob.spec.problem import Problem, error, warning
 
 MOUNT_PATH = "/etc/volcano"
@@ -76,6 +77,7 @@ class SvcPlugin(Plugin[SvcOptions]):
             in_init_containers=True,
         )
         yield from mounts.conflicts(job, enumerate(job.tasks))
+        yield from _bad_subdomains(job)
         if options.inject_hosts_env:
             yield from _warn_about_oversized(job)
         size = _data_size(job)
@@ -234,6 +236,18 @@ def _warn_about_oversized(job: Job) -> Iterator[Problem]:
             f"`{name}` is not set: the names of {task.replicas} pods are too long for the environment of a program",
             f"read {MOUNT_PATH}/{_underscored(task)}.host instead",
         )
+
+
+def _bad_subdomains(job: Job) -> Iterator[Problem]:
+    for number, task in enumerate(job.tasks):
+        name = task.pod_spec.get("subdomain")
+        # The schema check has reported other characters.
+        if name and dns_label(name) is None and (reason := service_name(name)):
+            yield error(
+                ("spec", "tasks", number, "template", "spec", "subdomain"),
+                f"the subdomain `{name}` {reason}, because the svc plugin creates a Service of this name",
+                "choose another subdomain, or remove it",
+            )
 
 
 def _job_selector(job: Job) -> dict[str, str]:
