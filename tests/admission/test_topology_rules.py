@@ -17,7 +17,8 @@ WORK = "spec.tasks[0]"
         {},
         {"requests": {"cpu": "1500m"}},
         {"limits": {"cpu": "0.5"}},
-        {"requests": {"memory": "1Gi"}, "limits": {"cpu": 2}},
+        {"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}},
+        {"requests": {"cpu": "500m"}, "limits": {"cpu": 2}},
         {"requests": {"cpu": 0}},
     ],
 )
@@ -39,7 +40,15 @@ def test_topology_policy_without_integer_cpu(kind: str, resources: dict[str, Any
     admitted(job(task(template=pod, topologyPolicy="none")))
 
 
-@pytest.mark.parametrize("resources", [{"requests": {"cpu": 2}}, {"limits": {"cpu": "4000m"}}])
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"requests": {"cpu": 2}},
+        {"limits": {"cpu": "4000m"}},
+        {"requests": {"memory": "1Gi"}, "limits": {"cpu": 4, "memory": "1Gi"}},
+        {"requests": {"cpu": None}, "limits": {"cpu": 4}},
+    ],
+)
 def test_topology_policy_with_integer_cpu(resources: dict[str, Any]) -> None:
     admitted(job(task(template=template(container(resources=resources)), topologyPolicy="best-effort")))
 

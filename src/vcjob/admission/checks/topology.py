@@ -59,7 +59,11 @@ def _partitions(task: Task, where: Path) -> Iterator[Problem]:
 def _whole_cpus(task: Task, number: int) -> Iterator[Problem]:
     for where, container in task.containers(number):
         resources = container.get("resources") or {}
-        cpu = (resources.get("requests") or resources.get("limits") or {}).get("cpu")
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        cpu = requests.get("cpu")
+        cpu = (
+            limits.get("cpu") if cpu is None else cpu
+        )  # Kubernetes requests the limit where there is no request
         if not _is_whole(cpu):
             yield error(
                 (*where, "resources"),
