@@ -301,7 +301,10 @@ class Handle(ABC):
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
-        """Wait until the last request is recorded; from then on no crash can lose it."""
+        """Wait until the last request is recorded; from then on no crash can lose it.
+
+        Raises BackendError if nobody has handled the request after `timeout` seconds.
+        """
 
     def _ended(self, status: Status, until: Phase | None, check: bool) -> str:
         if check and status.over and status.phase not in (Phase.COMPLETED, until):

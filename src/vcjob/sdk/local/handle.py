@@ -6,15 +6,17 @@ supervisor was killed. A run that another process deleted is NoSuchJob, an unrea
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
-from vcjob.errors import NoSuchJob, UserError, WaitTimeout
+from vcjob.errors import BackendError, NoSuchJob, UserError, WaitTimeout
 from vcjob.lifecycle.status import Phase, Status, phase_named
 from vcjob.local.jobs.recovery import pods_of, settle
-from vcjob.local.jobs.requests import request
+from vcjob.local.jobs.requests import request, supervisor_of
 from vcjob.local.jobs.store import Store
 from vcjob.local.logs.follower import Follower
 from vcjob.local.logs.reader import find_files, read_all
@@ -48,6 +50,9 @@ _NOTED = (
     causes.COLLECTIVE_MISMATCH,
     causes.RANK_EXITED_EARLY,
 )
+
+#: How long `delete` waits for a supervisor that kills its ranks.
+_KILL_SECONDS = 30.0
 
 
 class LocalHandle(Handle):
@@ -216,7 +221,15 @@ class LocalHandle(Handle):
 
     def wait_for_command(self, timeout: float = 10.0) -> None:
         deadline = time.monotonic() + timeout
-        while self._run.commands() and self._run.supervised() and time.monotonic() < deadline:
+        while self._run.commands() and self._run.supervised():
+            if time.monotonic() >= deadline:
+                pid = supervisor_of(self._run)
+                raise BackendError(
+                    f"the supervisor of the job {self.name!r} (process {pid}) has not handled the request for "
+                    f"{timeout:g} s; the request stays in the job store until it does",
+                    hint=f"if that process is stopped, `kill -CONT {pid}` continues it; "
+                    f"`vcjob delete {self.name}` kills it and removes the job",
+                )
             time.sleep(0.01)
 
     # Actions
@@ -241,8 +254,21 @@ class LocalHandle(Handle):
             with suppress(UserError):  # it has just ended, or another process has just deleted it
                 self.stop(now=True)
             with suppress(NoSuchJob):
-                self.wait()
+                self._wait_for_kill()
         Store.of(self._run).delete(self._run)
+
+    def _wait_for_kill(self) -> None:
+        """Wait until the supervisor has killed its ranks; one that is stopped or hangs is killed with them."""
+        try:
+            self.wait_for_command()
+            self.wait(_KILL_SECONDS)
+        except (BackendError, WaitTimeout):
+            pid = supervisor_of(self._run)
+            if pid is None:
+                raise
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            self.wait(_KILL_SECONDS)
 
     def _send(self, verb: str) -> None:
         request(self._run, ACTIONS[verb], by=f"vcjob {verb}")
