@@ -11,7 +11,7 @@ import click
 
 from vcjob.cli.arguments.completing import complete_jobs
 from vcjob.cli.arguments.options import backend_options, output_option
-from vcjob.errors import NoSuchJob, RunDamaged, UserError
+from vcjob.errors import NoSuchJob, StoreError, UserError
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Where
@@ -63,7 +63,7 @@ def _finished(where: Where, older_than: str | None) -> list[Handle]:
     before = time.time() - (seconds_of(older_than) if older_than else 0.0)
     found = []
     for job in jobs(**where):
-        with suppress(NoSuchJob, RunDamaged):  # deleted meanwhile; not known to be over
+        with suppress(NoSuchJob, StoreError):  # deleted meanwhile; not known to be over
             status = job.status()
             if status.over and (status.finished or job.created) <= before:
                 found.append(job)

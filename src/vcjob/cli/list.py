@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from vcjob.cli.arguments.options import backend_options, output_option
-from vcjob.errors import NoSuchJob, RunDamaged
+from vcjob.errors import NoSuchJob, StoreError
 
 if TYPE_CHECKING:
     from vcjob.lifecycle.status import Status
@@ -83,8 +83,9 @@ def select(jobs: list[Handle], running: bool, phases: tuple[str, ...], selector:
             status, document = job.read()
         except NoSuchJob:  # deleted since it was listed
             continue
-        except RunDamaged as error:
-            sys.stderr.write(f"warning: {error.message}\n  hint: {error.hint}\n")
+        except StoreError as error:
+            hint = f"  hint: {error.hint}\n" if error.hint else ""
+            sys.stderr.write(f"warning: {error.message}\n{hint}")
             found.append((job, None, None))
             continue
         if (running and status.over) or (wanted and str(status.phase).lower() not in wanted):

@@ -13,7 +13,7 @@ import msgspec
 from vcjob.diagnosis.collect import newest_attempts
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.report import failure_report
-from vcjob.errors import BackendError, NoSuchJob, RunDamaged, UserError, VcjobError
+from vcjob.errors import BackendError, NoSuchJob, StoreError, UserError, VcjobError
 from vcjob.lifecycle.status import Status
 from vcjob.sdk.backend import Backend
 from vcjob.sdk.handle import Handle
@@ -32,7 +32,7 @@ def summaries(backend: Backend, namespace: str | None) -> list[dict[str, Any]]:
             rows.append(summary(job))
         except NoSuchJob:
             continue
-        except RunDamaged as error:
+        except StoreError as error:
             damaged = {"phase": DAMAGED, "message": _sentence(error)}
             rows.append({**_row(job, Status(), done=True, replicas=0), **damaged})
     return rows

@@ -16,6 +16,8 @@ from vcjob.errors import RunDamaged
 from vcjob.local.machine import files
 from vcjob.local.run.run_dir import Event, RunDir
 from vcjob.sdk.local.handle import LocalHandle
+from vcjob.sdk.local_backend import LocalBackend
+from vcjob.ui import jobs
 
 FILES = ("job.json", "status.json", "pods.json", "events", "setting.json")
 
@@ -76,6 +78,29 @@ def test_list_shows_all_jobs_and_names_the_damaged_one(two_jobs: tuple[LocalHand
     assert '"good"' in as_json.stdout and bad.uid in as_json.stderr
     assert verb("delete", bad.uid).returncode == 0
     assert "bad" not in verb("list").stdout
+
+
+@pytest.mark.parametrize("name", ["job.json", "status.json"])
+def test_a_file_that_cannot_be_opened_affects_no_other_job(
+    two_jobs: tuple[LocalHandle, LocalHandle], name: str
+) -> None:
+    """A folder in its place stands for a file of another user: this test may run as root, who may read everything."""
+    _good, bad = two_jobs
+    path = Path(bad.folder, name)
+    path.unlink()
+    path.mkdir()
+    listed = verb("list")
+    assert listed.returncode == 0
+    assert "Completed" in listed.stdout and "Damaged" in listed.stdout
+    assert f"warning: the job store cannot be read: {path}" in listed.stderr and "None" not in listed.stderr
+    assert {row["name"]: row["phase"] for row in jobs.summaries(LocalBackend(), None)} == {
+        "good": "Completed",
+        "bad": jobs.DAMAGED,
+    }
+    finished = verb("delete", "--finished")
+    assert finished.returncode == 0 and "good: deleted\n" in finished.stdout
+    assert verb("delete", bad.uid).stdout == "bad: deleted\n" or name == "job.json"
+    assert vcjob.jobs() == []
 
 
 def test_a_status_that_cannot_be_read_is_said_with_its_file(

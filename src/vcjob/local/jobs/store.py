@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from vcjob.errors import JobExists, NoSuchJob, RunDamaged, StoreError
+from vcjob.errors import JobExists, NoSuchJob, StoreError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import settle
 from vcjob.local.machine import files
@@ -132,25 +132,26 @@ class Store:
     def delete_expired(self, run: RunDir) -> bool:
         """Remove a run that has outlived its ttlSecondsAfterFinished; False if it has not, or if somebody follows it.
 
-        Which run is the newest, whether it is supervised and when it ended are read under the lock: a run that is
-        started at the same time is never removed with the old one.
+        A run that cannot be read or removed stays, and is no error here: others are still to be listed.
         """
         try:
-            ttl = run.job().spec.ttl_seconds_after_finished
-            if ttl is None or run.supervised() or not _outlived(settle(run), ttl):
-                return False
+            return self._delete_expired(run)
         except NoSuchJob:  # another process has just removed it
             return True
-        except RunDamaged:  # reading it gives the reason
+        except (JobExists, StoreError):  # reading it gives the reason
+            return False
+
+    def _delete_expired(self, run: RunDir) -> bool:
+        """Which run is the newest, whether it is supervised and when it ended are read under the lock: a run that is
+        started at the same time is never removed with the old one."""
+        ttl = run.job().spec.ttl_seconds_after_finished
+        if ttl is None or run.supervised() or not _outlived(settle(run), ttl):
             return False
         with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
             if run.exists():
                 if run.supervised() or run.watched() or not _outlived(run.status() or Status(), ttl):
                     return False
-                try:
-                    self._remove(run)
-                except JobExists:
-                    return False
+                self._remove(run)
         return True
 
     def _remove(self, run: RunDir) -> None:
