@@ -21,7 +21,7 @@ from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, Watermark, containers_of, moment_of, since_time, split
 from vcjob.cluster.client.pod_view import PodView, newest_instance
 from vcjob.errors import BackendError
-from vcjob.kube.api.client import Client
+from vcjob.kube.api.client import LONGEST_LINE, Client
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.report.logs import LogFilter
@@ -151,6 +151,40 @@ async def test_a_log_that_the_kubelet_has_deleted_is_reported(api: FakeApi, clie
     assert sink.take_notes() == [
         "the kubelet reports about rank 2 worker-1: unable to retrieve container logs for containerd://4ad"
     ]
+
+
+async def test_a_line_without_an_end_is_written_in_parts_once_each(api: FakeApi, client: Client) -> None:
+    stamp, watched = b"2026-01-01T00:00:01.5Z ", Watched(pod(RUNNING))
+    whole = stamp + b"x" * (3 * LONGEST_LINE) + b"\n" + stamped("next", second=5)
+
+    async def hang_up_inside(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(whole[: 2 * LONGEST_LINE + 5])
+        while b"".join(chunks).count(b"\n") < 2:
+            chunks.extend(chunk.data for chunk in sink.take())
+            await asyncio.sleep(0.001)
+        watched.put(pod(ENDED, phase="Failed"))
+        return await api.hang_up(request)
+
+    chunks: list[bytes] = []
+    api.logs["p"] = [whole]
+    api.on_next("GET", "/log", hang_up_inside)
+    sink = Sink()
+    await follow(client, watched, sink)
+    chunks.extend(chunk.data for chunk in sink.take())
+    parts = b"".join(chunks).splitlines()
+    assert [len(part) for part in parts[:-1]] == [LONGEST_LINE - len(stamp), *[LONGEST_LINE] * 2, len(stamp)]
+    assert parts[-1] == b"next"
+    assert sink.take_notes() == []
+
+
+async def test_a_line_as_long_as_a_part_is_one_line(api: FakeApi, client: Client) -> None:
+    stamp = b"2026-01-01T00:00:01.5Z "
+    api.logs["p"] = [stamp + b"x" * (LONGEST_LINE - len(stamp)) + b"\n" + stamped("next", second=5)]
+    sink = Sink()
+    await follow(client, Watched(pod(ENDED, phase="Failed")), sink)
+    assert [len(line) for line in written(sink)] == [LONGEST_LINE - len(stamp), 4]
 
 
 async def test_nothing_is_read_before_the_container_has_begun(api: FakeApi, client: Client) -> None:

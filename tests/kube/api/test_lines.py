@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 
-from vcjob.kube.api.lines import LineSplitter
+from vcjob.kube.api.lines import LineSplitter, lines_of
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -29,3 +31,33 @@ def test_a_long_unfinished_line_is_searched_once() -> None:
     assert splitter.feed([b"line\n" + b"x" * 1_000_000]) == [b"line\n"]
     assert time.process_time() - began < 5
     assert len(splitter.rest()) == 1_000_000
+
+
+def lines(pieces: list[bytes], longest: int) -> list[bytes]:
+    async def received() -> AsyncIterator[list[bytes]]:
+        for piece in pieces:
+            yield [piece]
+
+    async def collect() -> list[bytes]:
+        return [line async for line in lines_of(received(), longest)]
+
+    return asyncio.run(collect())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_a_long_line_of_a_log_has_the_same_parts_however_the_text_is_cut(size: int) -> None:
+    text = b"abcdefghij\n\nabcd\nab\nabcdefgh\nabcdef"
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    parts = [b"abcd", b"efgh", b"ij", b"", b"abcd", b"", b"ab", b"abcd", b"efgh", b"", b"abcd", b"ef"]
+    assert lines(pieces, 4) == parts
+
+
+def test_a_part_of_a_line_is_delivered_before_the_line_ends() -> None:
+    async def first() -> bytes:
+        async def received() -> AsyncIterator[list[bytes]]:
+            yield [b"12%\r", b"13%\r"]
+            await asyncio.Event().wait()
+
+        return await anext(lines_of(received(), 8))
+
+    assert asyncio.run(asyncio.wait_for(first(), 30)) == b"12%\r13%\r"

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from vcjob.cluster.client.pod_view import PodView
-from vcjob.kube.api.client import Client
+from vcjob.kube.api.client import LONGEST_LINE, Client
 from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 
 #: A slow reader makes the cluster wait; memory does not grow.
@@ -126,7 +126,8 @@ async def read_lines(
 ) -> AsyncGenerator[tuple[Moment, bytes], None]:
     """The lines of one log with their times, requested from `start` on; none is older than `since`.
 
-    What the kubelet reports instead of a line becomes a note.
+    What the kubelet reports instead of a line becomes a note. A line of LONGEST_LINE or more comes in parts, each with
+    the time of the line.
     """
     lines = client.logs(
         source.pod,
@@ -138,9 +139,14 @@ async def read_lines(
         tail=tail,
         timestamps=True,
     )
+    continued: Moment | None = None  # the time of the line that the next part belongs to
     async with aclosing(lines):
         async for line in lines:
-            stamped = split(line)
+            stamped = split(line) if continued is None else (continued, line)
+            ends = continued is not None and not line
+            continued = stamped[0] if stamped and len(line) == LONGEST_LINE else None
+            if ends:
+                continue
             if stamped is None:
                 sink.note(f"the kubelet reports about {source.who}: {line.decode(errors='replace')}")
             elif since is None or stamped[0] >= since:

@@ -37,6 +37,8 @@ from vcjob.kube.http.transport import Request, Transport
 
 T = TypeVar("T")
 PAGE = 500
+#: A program may print for hours without a line end, such as a progress bar.
+LONGEST_LINE = 1 << 20
 
 
 class _WithMetadata(msgspec.Struct):
@@ -274,7 +276,9 @@ class Client:
         limit_bytes: int | None = None,
         timestamps: bool = False,
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a container's log, without line ends. Of what `tail` chooses, at most the first `limit_bytes`."""
+        """The lines of a container's log, without line ends. Of what `tail` chooses, at most the first `limit_bytes`.
+
+        A line of LONGEST_LINE bytes or more comes in parts of that size, and a shorter part ends it."""
         path = PODS.path(namespace, pod, "log")
         search = query(
             container=container,
@@ -288,7 +292,7 @@ class Client:
         )
         request = Request(method="GET", target=path + search, path=path, verb="get", resource="pods/log")
         async with self.transport.stream(request) as pieces:
-            async for line in lines_of(pieces):
+            async for line in lines_of(pieces, limit_bytes or LONGEST_LINE):
                 yield line
 
     def open_watch(

@@ -1,4 +1,4 @@
-"""Splits a stream of pieces into lines of any length. Used for logs and watches."""
+"""Splits a stream of pieces into lines: of any length for watches, of a bounded length for logs."""
 
 from __future__ import annotations
 
@@ -38,11 +38,23 @@ class LineSplitter:
         return b"".join(self._parts)
 
 
-async def lines_of(received: Pieces) -> AsyncIterator[bytes]:
-    """The lines of a text without their line ends; the last one need not have one."""
-    splitter = LineSplitter()
+async def lines_of(received: Pieces, longest: int) -> AsyncIterator[bytes]:
+    """The lines of a text without their line ends; the last one need not have one.
+
+    A line of `longest` bytes or more comes in parts of that size, so that memory is bounded; a shorter part, which may
+    be empty, ends it. The parts depend on the text alone, not on its pieces.
+    """
+    begun = bytearray()
     async for pieces in received:
-        for line in splitter.feed(pieces):
-            yield line[:-1]
-    if rest := splitter.rest():
-        yield rest
+        for piece in pieces:
+            start = 0
+            while start < len(piece):
+                limit = start + longest - len(begun)
+                end = piece.find(b"\n", start, limit)
+                begun += piece[start : limit if end < 0 else end]
+                start = limit if end < 0 else end + 1
+                if end >= 0 or len(begun) == longest:
+                    yield bytes(begun)
+                    begun.clear()
+    if begun:
+        yield bytes(begun)
