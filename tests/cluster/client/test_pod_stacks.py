@@ -57,6 +57,32 @@ def test_each_thing_that_prevents_a_stack_is_one_sentence() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "rank", [b"\xff", "²".encode(), b"9" * 5000], ids=["not UTF-8", "superscript", "huge"]
+)
+def test_a_rank_that_is_no_number_is_not_the_rank_of_a_worker(rank: bytes) -> None:
+    workers = section(20, "RANK", "elastic", dump("step", 20)).encode().replace(b"RANK", rank)
+    (stack,) = stacks_in(workers, POD)
+    assert (stack.rank, stack.pid) == (1, 20)
+
+
+async def test_a_pod_that_cannot_be_read_costs_no_other_rank_its_stack(serve: Serve) -> None:
+    pods = [
+        PodState("worker", index, f"train-worker-{index}", "u", rank=index, containers=[MAIN])
+        for index in range(3)
+    ]
+
+    async def script(socket: web.WebSocketResponse, request: web.Request) -> None:
+        if "train-worker-1/" in request.path:
+            return  # the connection is closed
+        await socket.send_bytes(b"\1" + section(7, "-", "-", dump("step", 7)).encode())
+        await socket.send_bytes(status(status="Success"))
+
+    stacks = (await read_stacks(await serve(script), pods, "team", None)).stacks
+    assert [stack.frames[0].function if stack.frames else None for stack in stacks] == ["step", None, "step"]
+    assert stacks[1].problem == ("the connection to pod 'train-worker-1' was closed before the command ended")
+
+
 async def test_without_the_right_to_exec_it_says_which_right_is_missing(serve: Serve) -> None:
     with pytest.raises(BackendError, match="you may not run commands in pods in the namespace 'team'"):
         await read_stacks(await serve(403), [POD], "team", None)

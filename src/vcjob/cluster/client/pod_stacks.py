@@ -18,8 +18,9 @@ from vcjob.cluster.client.jobs import JobClient
 from vcjob.cluster.client.pod_exec import capture_in_pod
 from vcjob.diagnosis.py_spy import NOT_PYTHON, main_thread, problem_of
 from vcjob.diagnosis.stacks import RankStack, StackReport
-from vcjob.errors import BackendError
+from vcjob.errors import BackendError, VcjobError
 from vcjob.kube.api.resources import PODS, Document
+from vcjob.kube.errors import Forbidden, Unauthorized
 from vcjob.report.podstate import PodState
 
 _SECONDS = 20.0
@@ -41,7 +42,8 @@ for folder in /proc/[0-9]*; do
 done
 exit 0
 """
-_SECTION = re.compile(rb"^@vcjob-stack (\d+) (\S+) (\S+)\n", re.MULTILINE)
+_SECTION = re.compile(rb"^@vcjob-stack (\d{1,10}) (\S+) (\S+)\n", re.MULTILINE)
+_RANK = re.compile(rb"\d{1,10}")
 _PULL_PROBLEMS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerError")
 
 
@@ -72,6 +74,11 @@ async def _stacks_of_pod(
                 code, output = await _by_ephemeral_container(jobs, pod, namespace, main, image)
     except TimeoutError:
         return [RankStack(pod.name, pod.rank, problem="py-spy did not finish in time")]
+    except VcjobError as error:
+        if isinstance(error.__cause__, (Forbidden, Unauthorized)):
+            raise  # it is the same for every pod
+        problem = f"{error.message}; {error.hint}" if error.hint else error.message
+        return [RankStack(pod.name, pod.rank, problem=problem)]
     if code == _NO_PY_SPY:
         where = f"the image {image}" if image is not None else "its image"
         advice = "" if image is not None else "; add it, or name an image that has it with --image"
@@ -93,13 +100,13 @@ def stacks_in(output: bytes, pod: PodState) -> list[RankStack]:
     starts = list(_SECTION.finditer(output))
     ends = [match.start() for match in starts[1:]] + [len(output)]
     dumps = [
-        (int(match[1]), match[2].decode(), match[3] == b"elastic", output[match.end() : end])
+        (int(match[1]), match[2], match[3] == b"elastic", output[match.end() : end])
         for match, end in zip(starts, ends, strict=False)
     ]
     dumps.sort()
     workers: dict[int, tuple[int, bytes]] = {}
     for pid, rank, elastic, text in dumps:
-        if elastic and rank.isdigit():
+        if elastic and _RANK.fullmatch(rank):
             workers.setdefault(int(rank), (pid, text))
     if workers:
         return [_stack(pod.name, rank, pid, text) for rank, (pid, text) in sorted(workers.items())]

@@ -43,7 +43,7 @@ for file in rank-state.*.json; do
 done
 exit 0
 """
-_TIME = re.compile(rb"@vcjob-time (\d+)\n")
+_TIME = re.compile(rb"@vcjob-time (\d{1,15})\n")
 _SECTION = re.compile(rb"^@vcjob-rank (\S)\n(.*)$", re.MULTILINE)
 
 
