@@ -19,8 +19,11 @@ from vcjob.kube.errors import Status, api_error
 CONFIG = ClusterConfig(server="https://c:6443", source=Fixed(), context="prod")
 
 
-def said(code: int, message: str, **details: Any) -> BackendError | UserError:
-    error = api_error(code, Status(message=message, details=details), verb="get", path="/x")
+JOBS_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/team/jobs"
+
+
+def said(code: int, message: str, path: str = JOBS_PATH, **details: Any) -> BackendError | UserError:
+    error = api_error(code, Status(message=message, details=details), verb="get", path=path)
     return translate(error, CONFIG, "create Jobs", "team")
 
 
@@ -89,6 +92,12 @@ def test_missing_definitions_are_to_be_installed() -> None:
     assert error.exit_code == 3
     assert "does not know Jobs of batch.volcano.sh/v1alpha1" in error.message
     assert error.hint == "install them: `vcjob install`"
+
+
+def test_another_missing_path_does_not_ask_for_an_installation() -> None:
+    error = said(404, "404 page not found", "/api/v1/namespaces/team/pods/train-0/exec")
+    assert error.message == "the cluster could not create Jobs: 404 page not found (404)"
+    assert error.hint is None
 
 
 def test_a_field_that_would_be_lost_is_refused() -> None:

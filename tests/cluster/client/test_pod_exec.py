@@ -13,10 +13,11 @@ from aiohttp import WSMsgType, web
 
 from vcjob.cluster.client.jobs import JobClient
 from vcjob.cluster.client.pod_exec import run_in_pod
-from vcjob.errors import BackendError
+from vcjob.errors import BackendError, VcjobError
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 
+REFUSAL = 'pods "job-a-0" not available'
 Script = Callable[[web.WebSocketResponse, web.Request], Awaitable[None]]
 #: A script, the status of a refusal, or the document that answers every request.
 Serve = Callable[[Script | int | dict[str, Any]], Awaitable[JobClient]]
@@ -39,7 +40,7 @@ async def serve() -> AsyncIterator[Serve]:
     async def start(script: Script | int | dict[str, Any]) -> JobClient:
         async def handle(request: web.Request) -> web.StreamResponse:
             if isinstance(script, int):
-                return web.json_response({"message": "no"}, status=script)
+                return web.json_response({"kind": "Status", "message": REFUSAL}, status=script)
             if isinstance(script, dict):
                 return web.json_response(script)
             socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
@@ -138,6 +139,23 @@ async def test_a_connection_that_ends_before_the_command_is_an_error(serve: Serv
         await execute(await serve(script), "sleep", "1")
 
 
-async def test_a_missing_right_is_named(serve: Serve, stdin: None) -> None:
-    with pytest.raises(BackendError, match="you may not run commands in pods in the namespace 'team'"):
-        await execute(await serve(403), "true")
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (400, "the cluster cannot run commands in pods"),
+        (403, "you may not run commands in pods in the namespace 'team'"),
+        (404, "the cluster could not run commands in pods"),
+        (500, "the cluster could not run commands in pods"),
+    ],
+)
+async def test_a_refusal_is_reported_with_the_reason_of_the_server(
+    serve: Serve, stdin: None, code: int, message: str
+) -> None:
+    with pytest.raises(VcjobError) as raised:
+        await execute(await serve(code), "true")
+    assert raised.value.message.startswith(f"{message}: {REFUSAL}")
+
+
+async def test_a_server_without_web_sockets_is_reported(serve: Serve, stdin: None) -> None:
+    with pytest.raises(BackendError, match="opens no WebSocket: Invalid response status"):
+        await execute(await serve({}), "true")

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vcjob.cluster.resources import JOBS
+from vcjob.cluster.resources import COMMANDS, JOBS
 from vcjob.errors import BackendError, UserError
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Unauthorized
 
+_VOLCANO_PATHS = (f"/apis/{JOBS.group}/", f"/apis/{COMMANDS.group}/")
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
 
 
@@ -50,7 +51,7 @@ def translate(
                 f"the cluster has no namespace {namespace!r}",
                 hint="choose another with -n, or create it: `kubectl create namespace NAME`",
             )
-        if not error.details.get("name"):
+        if error.path.startswith(_VOLCANO_PATHS) and not error.details.get("name"):
             return BackendError(
                 f"{cluster} does not know Jobs of {JOBS.api_version}", hint="install them: `vcjob install`"
             )
