@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.local.jobs.test_store import create
 from vcjob.errors import JobExists, NoSuchJob
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.local.jobs.store import Store
+from vcjob.local.machine import process
 from vcjob.local.run.run_dir import RunDir
 
 LASTING = job(task("a", "sleep 60"))
@@ -86,6 +88,22 @@ def test_a_run_that_somebody_follows_does_not_expire() -> None:
     with run.watching():
         assert not store.delete_expired(run)
     assert store.delete_expired(run)
+
+
+@pytest.mark.parametrize("damaged", [False, True], ids=["readable", "damaged"])
+def test_deleting_a_lost_run_ends_its_processes(start: Start, damaged: bool) -> None:
+    """Also where its status is damaged: without the run's folder no later verb could find them."""
+    handle = start(job(task("a", "setsid sleep 60 & sleep 60")))
+    eventually(lambda: len(left_behind(handle)) >= 5)  # supervisor, shim, shell and both of its children
+    for pid in [p for p in left_behind(handle) if process.name_of(p).startswith("vcjob-")]:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not handle.supervised)
+    assert left_behind(handle)
+    if damaged:
+        Path(handle.folder, "status.json").write_bytes(b"")
+    handle.delete()
+    assert left_behind(handle) == []
+    assert vcjob.jobs() == []
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def _settle(run: RunDir, status: Status) -> Status:
         if status.phase in _QUIET:
             return status
         pods = run.pods()
-        sweep(run.uid, pods)
+        sweep(run)
         status = _after_loss(run, status, pods)
         run.write_pods(pods, durable=True)
         run.write_status(status)
@@ -81,29 +81,33 @@ def _settle(run: RunDir, status: Status) -> Status:
     return status
 
 
-def sweep(run_uid: str, pods: list[PodState]) -> list[int]:
-    """Kill every process of the run that is left; returns those that cannot be killed.
+def sweep(*runs: RunDir) -> None:
+    """Kill every process of these runs that is left; the caller holds their locks.
 
     By the marks in their environments, and by pid and start time for those that lost them (a warm rank has
     the environment of the server it was forked from).
     """
-    known = [
-        (container.pid, container.pid_start)
-        for pod in pods
-        for container in pod.containers
-        if container.pid is not None
-    ]
+    known = [recorded for run in runs for recorded in _recorded_processes(run)]
 
     def left() -> list[int]:
-        pids = set(process.marked(process.MARK_RUN, run_uid))
-        pids.update(pid for pid, started in known if started is not None and process.is_same(pid, started))
+        pids = set(process.marked(process.MARK_RUN, *(run.uid for run in runs)))
+        pids.update(pid for pid, started in known if process.is_same(pid, started))
         return sorted(pids)
 
     from vcjob.local.pod.limits import Limits
 
-    remaining = process.kill_until_gone(left)
-    Limits(run_uid, lambda _note: None).remove()
-    return remaining
+    process.kill_until_gone(left)
+    for run in runs:
+        Limits(run.uid, lambda _note: None).remove()
+
+
+def _recorded_processes(run: RunDir) -> list[tuple[int, int]]:
+    """Pid and start time of the containers as last recorded; none if the record cannot be read."""
+    try:
+        containers = [container for pod in run.pods() for container in pod.containers]
+    except StoreError:
+        return []
+    return [(c.pid, c.pid_start) for c in containers if c.pid is not None and c.pid_start is not None]
 
 
 def _after_loss(run: RunDir, status: Status, pods: list[PodState]) -> Status:

@@ -17,7 +17,7 @@ from typing import Any
 
 from vcjob.errors import JobExists, NoSuchJob, StoreError
 from vcjob.lifecycle.status import Phase, Status
-from vcjob.local.jobs.recovery import settle
+from vcjob.local.jobs.recovery import settle, sweep
 from vcjob.local.machine import files
 from vcjob.local.run import home, locks
 from vcjob.local.run.run_dir import RunConfig, RunDir
@@ -164,6 +164,7 @@ class Store:
             for each in runs:
                 if os.path.isdir(each.folder):
                     held.callback(os.close, _own(each))
+            sweep(*runs)  # a lost run may have processes, which nobody can find without its folder
             for each in reversed(runs):  # the newest last: if we are interrupted, it can be deleted again
                 _rename_away(each.folder)
         _sweep(folder, strict=True)

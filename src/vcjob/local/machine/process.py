@@ -106,14 +106,14 @@ def mark_of(pid: int, mark: str) -> str | None:
     return None
 
 
-def marked(mark: str, value: str) -> list[int]:
-    """All processes of this user that carry the mark and have not ended.
+def marked(mark: str, *values: str) -> list[int]:
+    """All processes of this user that carry the mark with one of these values and have not ended.
 
     A process may fork and end between the listing and the check, and one that is just being executed has no
     environment yet. So if none is found, the processes that could not be read must be the same ones after a pause
     before the result is used.
     """
-    own, entry = os.getpid(), f"{mark}={value}".encode()
+    own, entries = os.getpid(), {f"{mark}={value}".encode() for value in values}
     unread: set[int] | None = None
     for _ in range(_LOOKS):
         found, before, unread = [], unread, set()
@@ -121,7 +121,7 @@ def marked(mark: str, value: str) -> list[int]:
             environment = _environment(pid)
             if not environment:
                 unread.add(pid)
-            elif pid != own and entry in environment.split(b"\0"):
+            elif pid != own and not entries.isdisjoint(environment.split(b"\0")):
                 found.append(pid)
         if found or (before is not None and unread <= before):
             break
