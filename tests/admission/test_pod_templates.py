@@ -227,7 +227,18 @@ def test_a_hook_has_one_handler(kind: str) -> None:
             'requests["nvidia.com/gpu"]',
             "must be equal to its limit 2",
         ),
-        ({"requests": {"hugepages-2Mi": "2Mi"}}, "requests.hugepages-2Mi", "has a request and no limit"),
+        (
+            {"requests": {"cpu": 1, "hugepages-2Mi": "2Mi"}},
+            "requests.hugepages-2Mi",
+            "has a request and no limit",
+        ),
+        (
+            {"limits": {"cpu": 1, "hugepages-2Mi": "3Mi"}},
+            "limits.hugepages-2Mi",
+            "3Mi is not a multiple of the page size 2Mi",
+        ),
+        ({"limits": {"cpu": 1, "hugepages-2K": "4k"}}, "limits.hugepages-2K", "`2K` is not a page size"),
+        ({"limits": {"cpu": 1, "hugepages-0Mi": "0"}}, "limits.hugepages-0Mi", "`0Mi` is not a page size"),
     ],
 )
 def test_resources_that_do_not_fit_together(resources: dict[str, Any], place: str, words: str) -> None:
@@ -241,12 +252,21 @@ def test_resources_that_do_not_fit_together(resources: dict[str, Any], place: st
         {"requests": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": 1}},
         {"limits": {"nvidia.com/gpu": 8}},
         {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": 1}},
+        {"limits": {"hugepages-2Mi": "4Mi", "hugepages-1Gi": 0}, "requests": {"memory": "1Gi"}},
+        {"limits": {"hugepages-2Mi": "4Mi", "cpu": 1}, "requests": {"hugepages-2Mi": "4096Ki"}},
         {"requests": None, "limits": {"cpu": None}},
         {},
     ],
 )
 def test_resources_that_fit(resources: dict[str, Any]) -> None:
     admitted(of(resources=resources))
+
+
+def test_huge_pages_need_cpu_or_memory() -> None:
+    pages = {"limits": {"hugepages-2Mi": "4Mi", "nvidia.com/gpu": 1}}
+    problem = refused(of(resources=pages), f"{FIRST}.resources", "huge pages need cpu or memory")
+    assert problem.hint == "add `memory: ...` to the limits"
+    admitted(pod(containers=[container(resources=pages)], resources={"requests": {"memory": "1Gi"}}))
 
 
 def test_init_containers_are_checked_as_well() -> None:

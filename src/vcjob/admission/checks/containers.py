@@ -18,10 +18,13 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _HOOKS = ("postStart", "preStop")
 _HOOK_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
+_HUGE_PAGES = "hugepages-"
 _DIVISIBLE = ("cpu", "memory", "ephemeral-storage")
 
 
-def check(container: dict[str, Any], volumes: Collection[str], where: Path) -> Iterator[Problem]:
+def check(
+    container: dict[str, Any], volumes: Collection[str], where: Path, pod_resources: dict[str, Any] | None
+) -> Iterator[Problem]:
     if not container.get("image"):
         yield error(where, "the container has no image", "add `image: ...`")
     yield from _mounts(container, volumes, where)
@@ -30,6 +33,7 @@ def check(container: dict[str, Any], volumes: Collection[str], where: Path) -> I
     yield from _probes(container, where)
     if container.get("resources"):
         yield from _resources(container["resources"], (*where, "resources"))
+        yield from _huge_pages(container["resources"], pod_resources or {}, (*where, "resources"))
 
 
 def _mounts(container: dict[str, Any], volumes: Collection[str], where: Path) -> Iterator[Problem]:
@@ -142,6 +146,34 @@ def _resources(resources: dict[str, Any], where: Path) -> Iterator[Problem]:
             yield error(
                 place, f"the request of {name} must be equal to its limit {limit}", f"request {limit}"
             )
+
+
+def _huge_pages(resources: dict[str, Any], of_pod: dict[str, Any], where: Path) -> Iterator[Problem]:
+    """Only the limits are checked: a request must be equal to its limit."""
+    limits = _amounts(resources.get("limits"))
+    pages = [name for name in limits if name.startswith(_HUGE_PAGES)]
+    for name in pages:
+        size, amount = name.removeprefix(_HUGE_PAGES), limits[name]
+        page = _amounts({name: size}).get(name)
+        if page is None or page.nano == 0:
+            yield error(
+                (*where, "limits", name),
+                f"`{size}` is not a page size",
+                "write hugepages-2Mi or hugepages-1Gi",
+            )
+        elif amount.nano > 0 and amount.nano % page.nano:
+            yield error(
+                (*where, "limits", name),
+                f"{amount} is not a multiple of the page size {size}",
+                f"write a multiple of {size}",
+            )
+    amounts = [each.get(kind) or {} for each in (resources, of_pod) for kind in ("limits", "requests")]
+    if pages and not any(name in each for each in amounts for name in ("cpu", "memory")):
+        yield error(
+            where,
+            "huge pages need cpu or memory, and this container has neither requests nor limits of them",
+            "add `memory: ...` to the limits",
+        )
 
 
 def _amounts(named: dict[str, Any] | None) -> dict[str, quantity.Quantity]:

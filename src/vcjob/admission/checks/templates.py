@@ -81,7 +81,7 @@ def _containers(pod: dict[str, Any], volumes: dict[str, int], where: Path) -> It
                 )
             elif name:
                 seen[name] = f"{kind}[{number}]"
-            yield from containers.check(container, volumes, place)
+            yield from containers.check(container, volumes, place, pod.get("resources"))
 
 
 def _host_ports(pod: dict[str, Any], where: Path) -> Iterator[Problem]:
