@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from tests.cluster.controller.harness import Harness
-from tests.cluster.controller.jobs import job
+from tests.cluster.controller.jobs import job, task
+from vcjob.cluster.controller import admission
 from vcjob.cluster.resources import PartialCommand
 from vcjob.lifecycle.user_requests import COMMANDS_PER_DECISION
 
@@ -95,3 +96,58 @@ async def test_a_rejected_job_whose_status_somebody_removes_is_checked_again() -
     await harness.reconcile()
     assert harness.stored["state"]["reason"] == "InvalidJob"
     assert harness.api.requests["patch", "jobs"] == 2
+
+
+def _admission_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(admission, "admit", fail)
+
+
+async def _events(harness: Harness) -> dict[str, str]:
+    await harness.events.drain()
+    return {doc["reason"]: doc["message"] for (k, _), doc in harness.api.objects.items() if k == "events"}
+
+
+INTERNAL = "internal error while checking the Job: ZeroDivisionError: division by zero"
+
+
+async def test_an_internal_error_of_admission_is_the_reason_of_the_job(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _admission_fails(monkeypatch)
+    harness = Harness(job("j", task("a", 1)))
+    for _ in range(3):
+        await harness.reconcile()
+    assert harness.stored["state"]["reason"] == "InvalidJob"
+    assert harness.stored["state"]["message"].startswith(INTERNAL)
+    assert (await _events(harness))["InvalidJob"].startswith(INTERNAL)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "the check of Job n/j failed"
+    ]
+
+
+async def test_a_job_that_runs_continues_after_an_internal_error_in_the_check_of_its_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = Harness(job("j", task("a", 2)))
+    await harness.reconcile()
+    _admission_fails(monkeypatch)
+    harness.change(job("j", task("a", 3)))
+    await harness.reconcile()
+    assert (await _events(harness))["InvalidUpdate"].startswith(INTERNAL)
+    assert harness.stored["state"]["phase"] == "Pending"
+    assert harness.pods() == ["j-a-0", "j-a-1"]
+
+
+async def test_a_job_is_checked_again_where_the_machine_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise MemoryError
+
+    harness = Harness(job("j", task("a", 1)))
+    with monkeypatch.context() as broken, pytest.raises(MemoryError):
+        broken.setattr(admission, "admit", fail)
+        await harness.reconcile()
+    await harness.reconcile()
+    assert harness.state.job is not None

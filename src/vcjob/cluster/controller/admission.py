@@ -1,10 +1,11 @@
 """From a Job object to the Job that is run: checked once and planned once per generation.
 
-Called by the reconciler, in a thread for large Jobs. Pure functions.
+Called by the reconciler, in a thread for large Jobs. Pure functions, but for the log of errors in vcjob itself.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from vcjob.admission import admit, defaults
@@ -17,6 +18,7 @@ from vcjob.spec.document import Document
 from vcjob.spec.job import Job
 from vcjob.spec.problem import Problem
 
+log = logging.getLogger(__name__)
 #: How many characters of a rejection a status keeps.
 _MESSAGE_LIMIT = 2000
 
@@ -45,9 +47,20 @@ def is_large(document: dict[str, Any], spec_bytes: int) -> bool:
 
 
 def admit_job(document: dict[str, Any], known: Job | None, status: Status) -> Job:
-    """The admitted Job; what every decision about it needs to know of its spec is computed here, off the event loop."""
-    job = _admitted(document, known, status)
-    spec_digest(job)
+    """The admitted Job; what every decision about it needs to know of its spec is computed here, off the event loop.
+
+    An error in vcjob itself rejects the Job too: another attempt would end the same way. Errors of the machine are raised.
+    """
+    try:
+        job = _admitted(document, known, status)
+        spec_digest(job)
+    except (Rejected, OSError, MemoryError):
+        raise
+    except Exception as cause:
+        metadata = document["metadata"]
+        log.exception("the check of Job %s/%s failed", metadata.get("namespace"), metadata.get("name"))
+        message = f"internal error while checking the Job: {type(cause).__name__}: {cause}"
+        raise Rejected(f"{message[:_MESSAGE_LIMIT]} (the log of the controller has the details)") from cause
     return job
 
 
