@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -24,9 +23,8 @@ from vcjob.lifecycle.observed import Blocked, Command, Observed
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, EmitEvent, FailPods, KillPods, Step
 from vcjob.local.logs.retention import LogRetention, limit_of
-from vcjob.local.machine import gpus, linux
+from vcjob.local.machine import files, gpus, linux
 from vcjob.local.machine.loop import Loop, Timer
-from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.pod.limits import Limits
 from vcjob.local.pod.prepare import Preparer
 from vcjob.local.run.run_dir import LOCK_DESCRIPTOR, Event, RunDir
@@ -89,7 +87,7 @@ class Supervisor:
                 hide_gpus="CUDA_VISIBLE_DEVICES" not in config.env and gpus.has_nvidia(config.env),
             ),
             self.observed,
-            launcher=self._launcher,
+            launcher=self._warm_policy.launcher,
             changed=self._decide_soon,
             noted=self._note_once,
             output_lost=lambda reason: self._note_once(reasons.LOGS_LOST, reason),
@@ -281,11 +279,18 @@ class Supervisor:
         self._read_commands()
 
     def _poll_commands(self) -> None:
-        if not os.path.isdir(self.run.folder):
-            self.loop.stop()  # the run was removed: end all of it
-            return
-        self._read_commands()
         self.loop.after(_POLL_COMMANDS, self._poll_commands)
+        try:
+            os.stat(self.run.folder)
+        except FileNotFoundError:
+            sys.stderr.write(f"the run was removed: {self.run.folder} does not exist\n")
+            self.loop.stop()  # end all of it
+        except OSError as error:  # a network file system that does not answer, for example
+            if not self._in_trouble:
+                self._retry_after(_RETRY_STORE)
+            self._report_trouble(files.cannot_read(self.run.folder, error))
+        else:
+            self._read_commands()
 
     def _read_commands(self) -> None:
         try:
@@ -366,9 +371,6 @@ class Supervisor:
             )
 
     # Processes
-
-    def _launcher(self, plain: PlainLauncher, say: Callable[[str], None]) -> Launcher:
-        return self._warm_policy.launcher(plain, say)
 
     def _close_in_shim(self) -> None:
         """A shim keeps the claims (they end with the last of the job's processes), but not the run's lock."""
