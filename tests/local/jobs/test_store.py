@@ -105,6 +105,13 @@ def test_commands_are_kept_until_they_are_forgotten() -> None:
     assert [command.action for command in run.commands()] == ["ResumeJob"]
 
 
+def test_commands_that_cannot_be_listed_are_an_error_of_the_store() -> None:
+    run = create(Store())
+    Path(run.path("commands")).touch()
+    with pytest.raises(StoreError, match="commands: Not a directory"):
+        run.commands()
+
+
 def test_the_reason_can_be_recorded_on_a_full_disk() -> None:
     run = create(Store())
     size = os.stat(run.path("trouble")).st_size

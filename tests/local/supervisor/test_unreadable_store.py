@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import vcjob
-from tests.local.conftest import PATIENCE, eventually, job, task
+from tests.local.conftest import PATIENCE, Start, eventually, job, task
 from tests.local.jobs.test_store import document
 from vcjob.local.jobs.store import Store
 from vcjob.local.run.run_dir import RunConfig, RunDir
@@ -81,7 +84,26 @@ def test_a_run_whose_folder_cannot_be_read_for_some_time_continues(tmp_path: Pat
         earlier = len(polls.read(1 << 16) or b"")
         assert earlier
         assert [polls.read(1) for _ in range(3)] == [b"."] * 3
-    assert handle.supervised and handle.phase == "Running"
+    assert run.supervised() and handle.phase == "Running"
     (tmp_path / "go").touch()
     assert handle.wait(PATIENCE) == "Completed"
     os.waitpid(pid, 0)
+
+
+def test_commands_that_cannot_be_listed_do_not_end_the_supervisor(
+    start: Start, tmp_path: Path, home: Path
+) -> None:
+    handle = start(job(task("a", WAITING)))
+    eventually(lambda: handle.phase == "Running")
+    wake = os.open(Path(handle.folder, "wake"), os.O_RDWR | os.O_NONBLOCK)
+
+    def is_read() -> bool:
+        return struct.unpack("i", fcntl.ioctl(wake, termios.FIONREAD, bytes(4))) == (0,)
+
+    with unreadable(home):
+        for _ in range(2):  # the supervisor has handled the first byte when it reads the second one
+            os.write(wake, b".")
+            eventually(is_read)
+    os.close(wake)
+    (tmp_path / "go").touch()
+    assert handle.wait(PATIENCE) == "Completed"

@@ -239,6 +239,8 @@ class RunDir:
             names = os.listdir(self.path("commands"))
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise files.cannot_read(self.path("commands"), error) from error
         found = []
         for name in names:
             if name.endswith(".json"):

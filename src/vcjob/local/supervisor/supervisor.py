@@ -186,9 +186,7 @@ class Supervisor:
         try:
             status, finding = explain(self.run, self.status)
         except Exception as error:  # the end of the job must be recorded whatever its ranks have printed
-            sys.__excepthook__(
-                type(error), error, error.__traceback__
-            )  # no module for it that takes time to load
+            sys.__excepthook__(type(error), error, error.__traceback__)  # needs no slow import
             return
         with suppress(StoreError):  # a full disk: `vcjob why` finds the same again
             if finding is not None:
