@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from aiohttp import WSMsgType, web
 
+from vcjob.cluster.client import pod_exec
 from vcjob.cluster.client.jobs import JobClient
 from vcjob.cluster.client.pod_exec import run_in_pod
 from vcjob.errors import BackendError, VcjobError
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
 
+LARGE = 16 << 20
 REFUSAL = 'pods "job-a-0" not available'
 Script = Callable[[web.WebSocketResponse, web.Request], Awaitable[None]]
 #: A script, the status of a refusal, or the document that answers every request.
@@ -78,6 +83,20 @@ def stdin() -> Iterator[None]:
     os.close(null)
 
 
+@pytest.fixture
+def large_stdin(tmp_path: Path) -> Iterator[None]:
+    """A standard input of LARGE bytes; `os.lseek(0, 0, os.SEEK_CUR)` says how much of it was read."""
+    path = tmp_path / "large"
+    path.touch()
+    os.truncate(path, LARGE)
+    before, file = os.dup(0), os.open(path, os.O_RDONLY)
+    os.dup2(file, 0)
+    yield
+    os.dup2(before, 0)
+    os.close(before)
+    os.close(file)
+
+
 async def execute(jobs: JobClient, *command: str) -> int:
     return await run_in_pod(jobs, "job-a-0", "team", "main", command, tty=False, size=lambda: (80, 24))
 
@@ -121,6 +140,36 @@ async def test_standard_input_is_sent_and_its_end_is_told(serve: Serve) -> None:
         os.close(before)
         os.close(reader)
     assert received == [b"\0typed", b"\xff\0"]
+
+
+async def test_a_large_standard_input_is_read_no_faster_than_it_is_sent(large_stdin: None) -> None:
+    sent, most = 0, 0
+
+    class Slow:
+        protocol = "v5.channel.k8s.io"
+
+        async def send_bytes(self, data: bytes) -> None:
+            nonlocal sent, most
+            await asyncio.sleep(0.0005)
+            most = max(most, os.lseek(0, 0, os.SEEK_CUR) - sent)
+            sent += len(data) - 1
+
+    await pod_exec._send_input(Slow())  # type: ignore[arg-type]
+    assert sent == LARGE + 1  # and the two bytes that close it
+    assert most <= 16 << 16
+
+
+async def test_standard_input_is_not_read_after_the_command(serve: Serve, large_stdin: None) -> None:
+    async def script(socket: web.WebSocketResponse, _: web.Request) -> None:
+        await socket.receive_bytes()
+        await socket.send_bytes(status(status="Success"))
+
+    assert await execute(await serve(script), "head", "-c1") == 0
+    for thread in threading.enumerate():
+        if thread.name == "vcjob-exec-input":
+            await asyncio.to_thread(thread.join, 30)
+            assert not thread.is_alive()
+    assert os.lseek(0, 0, os.SEEK_CUR) < LARGE
 
 
 async def test_a_command_that_cannot_start_says_why(serve: Serve, stdin: None) -> None:

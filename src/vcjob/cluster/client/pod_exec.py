@@ -24,6 +24,8 @@ from vcjob.kube.http.websocket import open_websocket
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PIECE = 1 << 16
+#: Pieces of input that were read and not sent.
+_MOST_WAITING = 16
 _MOST_OUTPUT = 4 << 20
 
 
@@ -112,24 +114,37 @@ def _exit_code(document: bytes, pod: str) -> int:
 
 
 async def _send_input(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Send standard input; at most `_MOST_WAITING` pieces of it are in memory, and none is read after the command."""
     queue: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
+    room = threading.Semaphore(_MOST_WAITING)
+    ended = threading.Event()
 
     def read() -> None:  # a thread: a terminal or a file cannot be waited for in the same way on every system
-        while True:
+        data = b"unread"
+        while data:
+            room.acquire()
+            if ended.is_set():
+                return
             try:
                 data = os.read(0, _PIECE)
             except OSError:
                 data = b""
-            loop.call_soon_threadsafe(queue.put_nowait, data)
-            if not data:
-                return
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, data)
+            except RuntimeError:
+                return  # the loop is closed: the command ended while this thread was reading
 
     threading.Thread(target=read, name="vcjob-exec-input", daemon=True).start()
-    while data := await queue.get():
-        await socket.send_bytes(bytes([_STDIN]) + data)
-    if socket.protocol == _PROTOCOLS[0]:
-        await socket.send_bytes(bytes([_CLOSE, _STDIN]))
+    try:
+        while data := await queue.get():
+            await socket.send_bytes(bytes([_STDIN]) + data)
+            room.release()
+        if socket.protocol == _PROTOCOLS[0]:
+            await socket.send_bytes(bytes([_CLOSE, _STDIN]))
+    finally:
+        ended.set()
+        room.release()
 
 
 async def _send_size(socket: aiohttp.ClientWebSocketResponse, size: Callable[[], tuple[int, int]]) -> None:
