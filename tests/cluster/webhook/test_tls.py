@@ -14,6 +14,10 @@ from aiohttp import web
 
 from tests.kube.fake_api import FakeApi
 from tests.testbed.cluster import Cluster
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.process.health import Health
+from vcjob.cluster.process.main import _webhook
+from vcjob.cluster.process.metrics import Metrics
 from vcjob.cluster.webhook.certificates import (
     AUTHORITY_LIFE,
     SERVER_LIFE,
@@ -29,7 +33,7 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import CONFIG_MAPS, SECRETS, VALIDATING_WEBHOOKS
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig, load
-from vcjob.kube.errors import ApiError, Conflict
+from vcjob.kube.errors import ApiError, Conflict, KubeError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ["vcjob-webhook.vcjob-system.svc", "10.0.0.1"]
@@ -124,7 +128,9 @@ def test_certificates_of_a_clock_that_was_far_ahead_are_replaced() -> None:
 
 @pytest_asyncio.fixture
 async def api() -> AsyncIterator[FakeApi]:
+    """A server with the empty Secret of an installation."""
     async with FakeApi() as server:
+        await server.put("secrets", "tls", metadata={"labels": {"kept": "yes"}})
         yield server
 
 
@@ -150,12 +156,49 @@ async def test_the_expiry_of_the_served_certificate_is_reported(api: FakeApi) ->
 
 
 async def test_an_empty_secret_that_install_made_is_filled(api: FakeApi) -> None:
-    await api.put("secrets", "tls", metadata={"labels": {"kept": "yes"}})
     async with Client(ClusterConfig(server=api.url, source=Fixed())) as client:
         await keeper(client).start()
     secret = api.objects["secrets", "default", "tls"]
     assert set(secret["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
     assert secret["metadata"]["labels"] == {"kept": "yes"}
+
+
+async def test_a_secret_that_was_deleted_is_reported_and_not_created(api: FakeApi) -> None:
+    async with Client(ClusterConfig(server=api.url, source=Fixed())) as client:
+        replica = keeper(client)
+        await replica.start()
+        served = replica._served
+        await api.drop("secrets", "tls")
+        with pytest.raises(KubeError, match="the Secret default/tls does not exist: run `vcjob install`"):
+            await replica.settle()
+        assert replica._served == served
+        assert api.count("POST") == 0
+        await api.put("secrets", "tls")  # by an installation
+        await replica.settle()
+    assert replica._served not in (None, served)
+
+
+async def test_a_secret_that_was_emptied_gets_new_certificates(api: FakeApi) -> None:
+    async with Client(ClusterConfig(server=api.url, source=Fixed())) as client:
+        replica = keeper(client)
+        await replica.start()
+        served = replica._served
+        await client.patch(SECRETS, "tls", {"data": None}, "default")
+        await replica.settle()
+    assert replica._served not in (None, served)
+
+
+async def test_the_readiness_probe_names_the_secret_that_is_missing(api: FakeApi) -> None:
+    health, stop = Health(), asyncio.Event()
+    async with Client(ClusterConfig(server=api.url, source=Fixed())) as client:
+        running = asyncio.create_task(_webhook(client, ControllerOptions(), health, Metrics(), stop))
+        async with asyncio.timeout(30):
+            while not health.waiting_for:
+                await asyncio.sleep(0.005)
+        stop.set()
+        await running
+    assert "the Secret vcjob-system/vcjob-webhook-tls does not exist" in health.waiting_for
+    assert "`vcjob install`" in health.waiting_for
 
 
 async def served_certificate(port: int, bundle: bytes) -> bytes:

@@ -133,7 +133,12 @@ async def _webhook(
         configurations=[CONFIGURATION],
         on_served=metrics.certificate_expires,
     )
-    if not await _retry(tls.start, "cannot load or create the webhook's certificate", stop):
+
+    def failed(error: KubeError) -> None:
+        log.warning("cannot load or create the webhook's certificate: %s", error)
+        health.waiting_for = f"the webhook's certificate: {error.message}"
+
+    if not await _retry(tls.start, failed, stop):
         return
     queues = QueueCache(client)
     server = await serve_webhook(
@@ -161,14 +166,16 @@ async def _webhook(
         await server.close()
 
 
-async def _retry(attempt: Callable[[], Awaitable[None]], problem: str, stop: asyncio.Event) -> bool:
+async def _retry(
+    attempt: Callable[[], Awaitable[None]], failed: Callable[[KubeError], None], stop: asyncio.Event
+) -> bool:
     """Call `attempt` until it succeeds; False where `stop` was set before."""
     while not stop.is_set():
         try:
             await attempt()
             return True
         except KubeError as error:
-            log.warning("%s: %s", problem, error)
+            failed(error)
         try:
             await asyncio.wait_for(stop.wait(), _RETRY_SECONDS)
         except TimeoutError:

@@ -3,7 +3,7 @@
 One Secret holds the CA and the server's certificate. Any replica may write it; the API server's conflict check lets
 one of them win, and the others use what is stored. The webhook configurations always trust every CA of the Secret,
 and a new CA is trusted for a while before it signs anything, so that no call fails in between. Used by
-`process.main`; errors of the API server are raised by `start` and logged and retried by `run`.
+`process.main`; errors of the API server and a missing Secret are raised by `start` and logged and retried by `run`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Document, Resource
 from vcjob.kube.config.tls import load_pair
 from vcjob.kube.controller.informer import Informer
-from vcjob.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from vcjob.kube.errors import Conflict, KubeError, NotFound
 
 log = logging.getLogger(__name__)
 CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -157,9 +157,12 @@ class WebhookTls:
     async def settle(self) -> None:
         """One round: read the Secret, renew what is due, update the configurations, serve the certificate."""
         try:
-            found: Document | None = await self._client.get(SECRETS, self._secret, self._namespace)
-        except NotFound:
-            found = None
+            found = await self._client.get(SECRETS, self._secret, self._namespace)
+        except NotFound as error:
+            # The right to create Secrets cannot be limited to one name: an installation creates it, empty.
+            raise KubeError(
+                f"the Secret {self._namespace}/{self._secret} does not exist: run `vcjob install` or `helm upgrade` again"
+            ) from error
         state = _read(found)
         following = next_state(state, self._names, self._now())
         if following is not None:
@@ -174,7 +177,7 @@ class WebhookTls:
             self._served = state.server
             self._on_served(expires_at(state.server.certificate).timestamp())
 
-    async def _store(self, found: Document | None, state: TlsState) -> None:
+    async def _store(self, found: Document, state: TlsState) -> None:
         content = {
             "ca.crt": state.bundle,
             "ca.key": state.authority_key,
@@ -182,14 +185,7 @@ class WebhookTls:
             "tls.key": state.server.key,
         }
         data = {name: base64.b64encode(value).decode() for name, value in content.items()}
-        if found is not None:
-            await self._client.replace(SECRETS, self._secret, {**found, "data": data}, self._namespace)
-            return
-        body = SECRETS.manifest(self._secret, self._namespace, type="Opaque", data=data)
-        try:
-            await self._client.create(SECRETS, body, self._namespace)
-        except AlreadyExists as error:
-            raise Conflict(409, server_message=error.server_message) from error
+        await self._client.replace(SECRETS, self._secret, {**found, "data": data}, self._namespace)
 
     async def _trust(self, bundle: bytes) -> None:
         """Write the CA bundle into those of our webhook configurations that exist."""
@@ -206,9 +202,9 @@ class WebhookTls:
                     await self._client.patch(kind, name, {"webhooks": trust}, kind="strategic")
 
 
-def _read(secret: Document | None) -> TlsState | None:
-    """The state in a Secret; None where there is none or it is damaged."""
-    data = (secret or {}).get("data") or {}
+def _read(secret: Document) -> TlsState | None:
+    """The state in a Secret; None where it is empty or damaged."""
+    data = secret.get("data") or {}
     try:
         parts = [
             base64.b64decode(data[name], validate=True) for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")
