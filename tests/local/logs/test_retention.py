@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import time
@@ -95,6 +96,33 @@ def test_the_longest_logs_give_way_until_there_is_room(tmp_path: Path) -> None:
     assert quiet.st_blocks * 512 >= 1 << 20
     assert mine.read_bytes() == b"z" * (9 << 20)
     assert "VCJOB_LOG_LIMIT" in said[0]
+
+
+def test_room_that_a_file_system_reserves_behind_a_log_ends_no_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XFS reserves as much again behind a file that grows. It cannot be freed; the other logs still give way."""
+    logs = []
+    for pod in ("reserved", "other"):
+        folder = tmp_path / pod / "0"
+        folder.mkdir(parents=True)
+        logs.append(folder / "main.0.out")
+        logs[-1].write_bytes(b"y" * (2 << 20))
+    with open(logs[0], "r+b") as file:
+        size, keep_size = ctypes.c_int64(2 << 20), 1
+        if retention._libc.fallocate(file.fileno(), keep_size, size, size) != 0:
+            pytest.skip("this file system reserves no room behind a file")
+    calls, remove = [], retention._remove_older_half
+
+    def counted(path: str, used: int) -> int:
+        calls.append(path)
+        assert len(calls) < 50, "the check does not end"
+        return remove(path, used)
+
+    monkeypatch.setattr(retention, "_remove_older_half", counted)
+    assert LogRetention(str(tmp_path), 4 << 20, lambda _: None).check() is not None
+    used = [os.stat(log).st_blocks * 512 for log in logs]
+    assert used[0] < 4 << 20 and used[1] < 2 << 20
 
 
 def test_a_removal_that_takes_long_does_not_delay_the_next_check(

@@ -66,18 +66,23 @@ class LogRetention:
 
     def _make_room(self, used: dict[str, int]) -> None:
         """Halve the longest log until a quarter of the limit is free."""
-        while sum(used.values()) > self._limit * 3 // 4:
-            path = max(used, key=lambda each: used[each])
+        candidates = set(used)
+        while candidates and sum(used.values()) > self._limit * 3 // 4:
+            path = max(candidates, key=lambda each: used[each])
             if used[path] < 4 * _FIRST:
                 break  # very many small logs: there is nothing to remove from any of them
             try:
-                used[path] -= _remove_older_half(path, used[path])
+                freed = _remove_older_half(path, used[path])
             except OSError:
                 self._limit = 0
                 self._warn(
                     f"the logs of this job take more than {VARIABLE}, and old lines cannot be dropped on this file system"
                 )
                 return
+            if freed <= 0:  # its room is behind its end, where file systems such as XFS reserve some
+                candidates.remove(path)
+                continue
+            used[path] -= freed
             self._warn(
                 f"the logs of this job have reached {VARIABLE}: the oldest lines of the longest are dropped"
             )
@@ -105,7 +110,7 @@ def _remove_older_half(path: str, used: int) -> int:
     descriptor = os.open(path, os.O_WRONLY)
     try:
         size = os.fstat(descriptor).st_size
-        end = max(0, size - (used - _FIRST) // 2) // _BLOCK * _BLOCK
+        end = max(0, size - (min(used, size) - _FIRST) // 2) // _BLOCK * _BLOCK
         punch_hole(descriptor, _FIRST, end)
         return used - os.fstat(descriptor).st_blocks * 512
     finally:
