@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,11 @@ import vcjob
 from tests.command_line import background, verb
 from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
 from tests.local.jobs.test_store import create
-from vcjob.errors import JobExists, NoSuchJob
+from vcjob.errors import JobExists, NoSuchJob, StoreError
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.local.jobs.store import Store
 from vcjob.local.machine import process
+from vcjob.local.run import locks
 from vcjob.local.run.run_dir import RunDir
 
 LASTING = job(task("a", "sleep 60"))
@@ -178,6 +181,44 @@ def test_an_interrupted_removal_is_finished_by_the_next_one() -> None:
     again = create(store)
     assert os.listdir(os.path.dirname(run.folder)) and not os.path.exists(run.folder + ".removed")
     assert [each.uid for each in store.all()] == [again.uid]
+
+
+def test_the_files_of_a_deleted_run_are_removed_without_the_lock_of_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Removing large logs takes long, and may be stopped with Ctrl-Z: the name must stay usable."""
+    store = Store()
+    run = create(store)
+    folder = os.path.dirname(run.folder)
+    remove, free = shutil.rmtree, []
+
+    def removing(path: str, ignore_errors: bool = False) -> None:
+        lock = locks.try_hold(os.path.join(folder, "lock"), 0.0)
+        free.append(lock is not None)
+        if lock is not None:
+            os.close(lock)
+        remove(path, ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", removing)
+    store.delete(run)
+    assert free == [True]
+    assert not os.path.exists(folder)
+
+
+def test_a_lock_that_a_stopped_command_holds_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = os.path.join(os.path.dirname(create(Store()).folder), "lock")
+    (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job(task("a", "true"))))
+    lock = locks.hold(path)
+    monkeypatch.setattr(locks, "hold", partial(locks.hold, wait=0.05))
+    try:
+        refused = verb("run", str(tmp_path / "job.yaml"))
+    finally:
+        os.close(lock)
+    assert refused.returncode == StoreError.exit_code
+    assert f"error: another vcjob command has held {path}" in refused.stderr and "Ctrl-Z" in refused.stderr
+    assert verb("run", str(tmp_path / "job.yaml")).returncode == 0
 
 
 def test_a_lost_link_to_the_newest_run_is_found_again() -> None:

@@ -120,8 +120,10 @@ class Store:
 
         Raises JobExists, and removes nothing, if one of them is running: stop it first.
         """
-        with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
+        folder = os.path.dirname(run.folder)
+        with contextlib.suppress(FileNotFoundError), self._locked(folder):
             self._remove(run)
+        self._erase_removed(folder)
 
     def discard(self, run: RunDir) -> None:
         """Remove a new run that could not be started; the run before it is the newest again."""
@@ -147,14 +149,17 @@ class Store:
         ttl = run.job().spec.ttl_seconds_after_finished
         if ttl is None or run.supervised() or not _outlived(settle(run), ttl):
             return False
-        with contextlib.suppress(FileNotFoundError), self._locked(os.path.dirname(run.folder)):
+        folder = os.path.dirname(run.folder)
+        with contextlib.suppress(FileNotFoundError), self._locked(folder):
             if run.exists():
                 if run.supervised() or run.watched() or not _outlived(run.status() or Status(), ttl):
                     return False
                 self._remove(run)
+        self._erase_removed(folder)
         return True
 
     def _remove(self, run: RunDir) -> None:
+        """Make a run invisible; the caller holds the lock of the job, and calls `_erase_removed` without it."""
         folder = os.path.dirname(run.folder)
         newest = self._current(folder)
         runs = [run]
@@ -167,7 +172,20 @@ class Store:
             sweep(*runs)  # a lost run may have processes, which nobody can find without its folder
             for each in reversed(runs):  # the newest last: if we are interrupted, it can be deleted again
                 _rename_away(each.folder)
-        _sweep(folder, strict=True)
+
+    def _erase_removed(self, folder: str) -> None:
+        """Remove the files of removed runs, without the lock of the job: this may take long, and nobody else needs them."""
+        for path in _removed_runs(folder):
+            shutil.rmtree(path, ignore_errors=True)
+            if os.path.isdir(path):
+                try:
+                    shutil.rmtree(path)
+                except FileNotFoundError:
+                    pass  # another process removes the same files
+                except OSError as error:
+                    raise files.cannot_write(path, error) from error
+        with contextlib.suppress(FileNotFoundError, StoreError), self._locked(folder):
+            _sweep(folder)
 
     def _names(self) -> Iterator[tuple[str, str]]:
         jobs = home.jobs_folder(self.folder)
@@ -250,6 +268,13 @@ def _entries(folder: str) -> list[str]:
         raise files.cannot_read(folder, error) from error
 
 
+def _removed_runs(folder: str) -> list[str]:
+    try:
+        return [os.path.join(folder, entry) for entry in os.listdir(folder) if entry.endswith(_REMOVED)]
+    except FileNotFoundError:
+        return []
+
+
 def _rename_away(folder: str) -> None:
     try:
         os.rename(folder, folder + _REMOVED)
@@ -259,18 +284,15 @@ def _rename_away(folder: str) -> None:
         raise files.cannot_write(folder, error) from error
 
 
-def _sweep(folder: str, *, strict: bool = False) -> None:
+def _sweep(folder: str) -> None:
     """Remove what a removal or an interrupted creation left; the caller holds the lock of the job."""
     for entry in os.listdir(folder):
         path = os.path.join(folder, entry)
-        try:
+        with contextlib.suppress(OSError):
             if entry.endswith(".tmp") or (entry == "current" and not os.path.exists(path)):
                 os.unlink(path)
             elif entry.endswith(_REMOVED) or (os.path.isdir(path) and not RunDir(path).exists()):
                 shutil.rmtree(path)
-        except OSError as error:
-            if strict:
-                raise files.cannot_write(path, error) from error
 
 
 def _remove_empty(folder: str) -> None:

@@ -17,11 +17,19 @@ from vcjob.local.machine import files
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
-def hold(path: str) -> int:
-    """Wait for the lock and return its descriptor; closing it releases the lock."""
+def hold(path: str, wait: float = 10.0) -> int:
+    """Wait for the lock and return its descriptor; closing it releases the lock.
+
+    Raises StoreError if another process still holds it after `wait` seconds.
+    """
+    deadline = time.monotonic() + wait
     while True:
-        descriptor = _open(path)
-        _flock(descriptor, fcntl.LOCK_EX, path)
+        descriptor = try_hold(path, deadline - time.monotonic())
+        if descriptor is None:
+            raise StoreError(
+                f"another vcjob command has held {path} for more than {wait:g} s",
+                hint="is one stopped with Ctrl-Z? It keeps this lock until it continues (`fg`) or ends",
+            )
         if _is_at(descriptor, path):
             return descriptor
         os.close(descriptor)  # the holder before us removed the file: a new one may stand in its place

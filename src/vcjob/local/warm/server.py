@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import signal
 import socket
@@ -79,7 +80,7 @@ def start(folder: str, recipe: spawn.Recipe, *, idle: float = IDLE_SECONDS) -> S
     """
     _make_private(folder)
     key = key_of(recipe.interpreter, recipe.options, recipe.env)
-    lock = locks.hold(os.path.join(folder, "lock"))
+    lock = locks.hold(os.path.join(folder, "lock"), math.inf)  # imports take as long as they take
     try:
         found = next((info for info in servers(folder) if info.key == key), None)
         if found and set(recipe.imports) - set(spawn.DEFAULT_IMPORTS) <= set(found.modules):
