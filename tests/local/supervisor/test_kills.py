@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +30,8 @@ from tests.local.conftest import (
     task,
     texts,
 )
+from vcjob.local.jobs import recovery
+from vcjob.local.jobs.recovery import settle
 from vcjob.local.jobs.requests import supervisor_of
 from vcjob.local.machine import process
 from vcjob.local.machine.ports import is_free
@@ -309,6 +313,33 @@ def test_a_new_run_ends_what_the_old_one_left_before_it_starts(start: Start) -> 
     assert left_behind(old) == []
     assert new.wait(PATIENCE) == "Completed"
     assert old.phase == "Failed"
+
+
+def test_a_verb_lets_the_shims_of_a_lost_job_save_the_last_output(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "_LAST_OUTPUT", PATIENCE)
+    program = "until [ -e go ]; do sleep 0.01; done; seq 5000; touch written; sleep 60"
+    handle = start(job(task("a", program)))
+    run = RunDir(handle.folder)
+    shim = eventually(lambda: next((pod.shim for pod in run.pods() if pod.phase == "Running"), None))
+    os.kill(shim, signal.SIGSTOP)  # as one that the kernel has not scheduled yet
+    (tmp_path / "go").touch()
+    eventually((tmp_path / "written").exists)
+    kill_supervisor(handle)
+    eventually(lambda: not run.supervised())
+    marked, calls = process.marked, itertools.count()
+
+    def continuing(mark: str, *values: str) -> list[int]:
+        if next(calls) == 1:  # the verb has seen the shim once
+            with suppress(ProcessLookupError):
+                os.kill(shim, signal.SIGCONT)
+        return marked(mark, *values)
+
+    monkeypatch.setattr(process, "marked", continuing)
+    assert settle(run).phase == "Failed"
+    assert texts(handle) == [str(number) for number in range(1, 5001)]
+    assert left_behind(handle) == []
 
 
 @pytest.mark.slow

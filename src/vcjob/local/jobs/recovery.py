@@ -21,6 +21,9 @@ from vcjob.report.podstate import PodState, mark_lost
 from vcjob.wellknown import reasons
 
 REASON = reasons.SUPERVISOR_LOST
+#: How long the shims of a lost run may take to end its containers and to save their last output, in seconds.
+_LAST_OUTPUT = 2.0
+_PAUSE = 0.01
 _QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 
 
@@ -82,7 +85,7 @@ def _settle(run: RunDir, status: Status) -> Status:
 
 
 def sweep(*runs: RunDir) -> None:
-    """Kill every process of these runs that is left; the caller holds their locks.
+    """Kill every process of these runs that is left; the caller holds their locks. Shims may save the last output first.
 
     By the marks in their environments, and by pid and start time for those that lost them (a warm rank has
     the environment of the server it was forked from).
@@ -96,7 +99,12 @@ def sweep(*runs: RunDir) -> None:
 
     from vcjob.local.pod.limits import Limits
 
-    process.kill_until_gone(left)
+    deadline = time.monotonic() + _LAST_OUTPUT
+    while pids := left():
+        if time.monotonic() > deadline or process.SHIM_NAME not in map(process.name_of, pids):
+            process.kill_until_gone(left)
+            break
+        time.sleep(_PAUSE)
     for run in runs:
         Limits(run.uid, lambda _note: None).remove()
 

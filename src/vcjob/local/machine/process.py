@@ -17,6 +17,8 @@ from vcjob.wellknown import environment
 MARK_RUN = environment.RUN_UID
 MARK_POD = environment.POD_UID
 MARK_CONTAINER = environment.CONTAINER
+#: The name of a pod's shim: the process that reads the output of the pod's containers.
+SHIM_NAME = "vcjob-pod"
 
 # How often all processes are listed at most, on a machine where short-lived ones start and end all the time.
 _LOOKS = 100

@@ -177,7 +177,7 @@ def _shim(work: ShimWork, channel: socket.socket, parent: int) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         linux.become_subreaper()
         linux.die_with_parent(signal.SIGTERM, parent)
-        linux.set_process_name("vcjob-pod")
+        linux.set_process_name(process.SHIM_NAME)
         work.close()
         shim = _Shim(work, channel)
         shim.run()
