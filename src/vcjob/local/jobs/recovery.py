@@ -24,22 +24,27 @@ REASON = reasons.SUPERVISOR_LOST
 #: How long the shims of a lost run may take to end its containers and to save their last output, in seconds.
 _LAST_OUTPUT = 2.0
 _PAUSE = 0.01
-_QUIET = (Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED, Phase.ABORTED)
 
 
 def settle(run: RunDir) -> Status:
     """The status of a run at present. If its supervisor has been killed, what is left of the run is ended first."""
     try:
         status = run.observed_status()
-        if status.phase in _QUIET or (run.supervised() and not run.being_settled()):
+        if _is_settled(run, status) or (run.supervised() and not run.being_settled()):
             return status
         try:
             with run.settling():
                 return _settle(run, status)
-        except StoreError:  # we may only read this store
-            return _after_loss(run, run.status() or status, run.pods())
+        except StoreError:  # we may only read this store, or its disk is full
+            status = run.status() or status
+            return status if status.over else _after_loss(run, status, run.pods())
     except RunDamaged as error:
         return _with_damaged_status(run, error)
+
+
+def _is_settled(run: RunDir, status: Status) -> bool:
+    """Whether nothing is left to do: it is suspended, or it is over and the cleanup at its end was completed."""
+    return status.phase is Phase.ABORTED or (status.over and not run.has_environment())
 
 
 def _with_damaged_status(run: RunDir, error: RunDamaged) -> Status:
@@ -67,18 +72,19 @@ def _settle(run: RunDir, status: Status) -> Status:
         return run.status() or status  # a supervisor has just begun
     try:
         status = run.status() or Status()
-        if status.phase in _QUIET:
+        if _is_settled(run, status):
             return status
-        pods = run.pods()
         sweep(run)
-        status = _after_loss(run, status, pods)
-        run.write_pods(pods, durable=True)
-        run.write_status(status)
-        run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
-        run.forget_environment()
-        run.reserve.release()
+        if not status.over:
+            pods = run.pods()
+            status = _after_loss(run, status, pods)
+            run.write_pods(pods, durable=True)
+            run.write_status(status)
+            run.add_event(Event(time.time(), "Warning", REASON, status.state.message))
         for command in run.commands():
             run.forget_command(command.uid)
+        run.reserve.release()
+        run.forget_environment()
     finally:
         os.close(lock)
     return status

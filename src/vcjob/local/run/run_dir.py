@@ -5,7 +5,7 @@
     UID/
     ├── job.json        the Job as admitted, with its uid and creation time
     ├── given.yaml      the file as the user wrote it
-    ├── setting.json    what the run needs of the caller: environment, folder, bundle, image map
+    ├── setting.json    what the run needs of the caller: environment, folder, bundle, image map; removed at its end
     ├── status.json     the Job's status, written before any step that follows from it
     ├── pods.json       every pod of every attempt, as last seen
     ├── events          one JSON line per event
@@ -156,13 +156,12 @@ class RunDir:
         return self._read("setting.json", RunConfig) or RunConfig()
 
     def forget_environment(self) -> None:
-        """The run is over: remove the caller's environment and the Secrets of the bundle from the store."""
-        try:
-            config = self.config()
-        except RunDamaged:
-            config = RunConfig()
-        kept = RunConfig(cwd=config.cwd, warm=config.warm)
-        self.reserve.write(lambda: files.write_json(self.path("setting.json"), kept))
+        """Remove the caller's environment and the Secrets of the bundle from the store: the last step of a run's end."""
+        _unlink(self.path("setting.json"))
+
+    def has_environment(self) -> bool:
+        """Whether it is still in the store. If the run is over, the cleanup at its end was interrupted."""
+        return os.path.exists(self.path("setting.json"))
 
     def status(self) -> Status | None:
         document = self._read("status.json", dict[str, Any])
@@ -249,12 +248,7 @@ class RunDir:
         return sorted((command for command in found if command), key=lambda c: (c.at, c.uid))
 
     def forget_command(self, uid: str) -> None:
-        try:
-            os.unlink(self.path("commands", f"{uid}.json"))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise files.cannot_write(self.path("commands"), error) from error
+        _unlink(self.path("commands", f"{uid}.json"))
 
     def wake(self) -> None:
         try:
@@ -356,3 +350,12 @@ class RunDir:
 
     def pod_folder(self, pod: str, attempt: int) -> str:
         return self.path("pods", pod, str(attempt))
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise files.cannot_write(path, error) from error

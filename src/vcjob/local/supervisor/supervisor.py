@@ -167,8 +167,8 @@ class Supervisor:
                 self.run.write_status(self.status)
             self.pods.write(last=True)
             if self.status.over:
-                self.run.forget_environment()
                 self.run.reserve.release()
+                self.run.forget_environment()
             if self._in_trouble:
                 self.run.set_trouble("")
             if self.status.phase is Phase.FAILED:
