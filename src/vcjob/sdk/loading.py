@@ -130,7 +130,11 @@ def _local_warnings(loaded: Loaded) -> Iterator[Problem]:
 
     if not any(True for job in loaded.jobs for _ in images.without_command(job, {})):
         return
-    known = images.load_map(home_folder(), (), sys.executable)
+    try:
+        folder = home_folder()
+    except UserError:  # without a home folder no Job can run on this machine
+        return
+    known = images.load_map(folder, (), sys.executable)
     for job, document in zip(loaded.jobs, loaded.documents, strict=True):
         yield from document.locate(
             warning(

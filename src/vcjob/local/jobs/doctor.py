@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from vcjob.diagnosis.check import Check, missing, note, ok
-from vcjob.errors import StoreError
+from vcjob.errors import StoreError, UserError
 from vcjob.local.machine.gpus import has_nvidia, list_gpus
 from vcjob.local.pod.limits import usable_limits
 from vcjob.local.run import locks
@@ -52,8 +52,11 @@ def _platform() -> Check:
 
 
 def _home() -> Check:
-    folder = str(home_folder())
-    place = folder
+    try:
+        folder = home_folder()
+    except UserError as error:
+        return missing("jobs", error.message, error.hint)
+    place = os.path.abspath(folder)
     while not os.path.exists(place):
         place = os.path.dirname(place)
     try:
