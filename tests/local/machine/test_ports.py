@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.conftest import PATIENCE, container, eventually, job, left_behind, ranks
+from tests.local.conftest import (
+    PATIENCE,
+    Start,
+    container,
+    eventually,
+    job,
+    left_behind,
+    ranks,
+    task,
+    texts,
+)
 from vcjob.errors import BackendError
 from vcjob.local.machine import claims, ports
 from vcjob.sdk.handle import Handle
@@ -84,3 +94,12 @@ def test_no_free_port_at_all_is_a_ground_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ports, "replacement_range", lambda: (20000, 20003))
     with pytest.raises(BackendError, match="no free port"):
         ports.take_port(12345)
+
+
+@pytest.mark.parametrize("value", ["0", "65536", "²"])
+def test_a_master_port_that_is_no_port_is_left_to_the_program(finish: Start, value: str) -> None:
+    """Such as one that the program replaces. It ended the supervisor."""
+    setting = [{"name": "MASTER_PORT", "value": value}]
+    handle = finish(job(task("a", container('echo "port=$MASTER_PORT"', env=setting))))
+    assert handle.phase == "Completed"
+    assert texts(handle) == [f"port={value}"]

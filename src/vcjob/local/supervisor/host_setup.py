@@ -33,14 +33,15 @@ def host_pattern(job: Job) -> re.Pattern[str]:
 
 
 def planned_port(plan: Plan) -> int | None:
-    """The MASTER_PORT that the Job names."""
+    """The MASTER_PORT that the Job names; None where its value is not a port."""
     for task in plan.job.tasks:
         if not task.replicas:
             continue
         for container in plan.pod(task.name, 0)["spec"]["containers"]:
             for entry in container.get("env") or []:
-                if entry["name"] == "MASTER_PORT" and str(entry.get("value", "")).isdigit():
-                    return int(entry["value"])
+                text = str(entry.get("value", "")) if entry["name"] == "MASTER_PORT" else ""
+                if re.fullmatch("[0-9]{1,9}", text) and 1 <= int(text) <= 65535:
+                    return int(text)
     return None
 
 
