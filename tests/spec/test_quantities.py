@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vcjob.spec import quantity
-from vcjob.spec.quantity import NANO, Quantity, parse, total
+from vcjob.spec.quantity import NANO, Quantity, parse
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_an_invalid_quantity_is_refused(text: str) -> None:
     ],
 )
 def test_sums_keep_the_first_amounts_way_of_writing(amounts: list[str], sum_: str) -> None:
-    assert str(total(parse(amount) for amount in amounts)) == sum_
+    assert str(sum(map(parse, amounts), start=Quantity(0))) == sum_
 
 
 def test_multiplying_and_comparing() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from vcjob.spec import schema
+from vcjob.spec.document import Document
 from vcjob.spec.problem import Problem
 from vcjob.spec.source import load_documents
 
@@ -34,14 +35,21 @@ def put(job: dict[str, Any], where: tuple[Any, ...], value: Any) -> None:
     node[where[-1]] = value
 
 
+def check(job: Document | dict[str, Any], *, allow_unknown: bool = False) -> list[Problem]:
+    """All schema problems of a Job, with their places where the document has a file."""
+    document = job if isinstance(job, Document) else Document.of(job)
+    examined = schema.examine(document.data, allow_unknown=allow_unknown)
+    return document.locate([*document.problems, *examined.problems])
+
+
 def found(job: dict[str, Any], **options: Any) -> Problem:
-    (problem,) = schema.check(job, **options)
+    (problem,) = check(job, **options)
     return problem
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_the_guides_fit_the_schema(guide: Path) -> None:
-    assert [schema.check(document) for document in load_documents(guide.read_text())] == [[]]
+    assert [check(document) for document in load_documents(guide.read_text())] == [[]]
 
 
 @pytest.mark.parametrize(
@@ -98,13 +106,13 @@ def test_the_hint_for_a_misplaced_field_names_the_right_place(
 def test_several_unknown_fields_of_one_mapping_are_all_found(job: dict[str, Any]) -> None:
     put(job, (*CONTAINER, "imge"), 1)
     put(job, (*CONTAINER, "comand"), 1)
-    assert {problem.where[-1] for problem in schema.check(job)} == {"imge", "comand"}
+    assert {problem.where[-1] for problem in check(job)} == {"imge", "comand"}
 
 
 def test_unknown_fields_pass_with_allow_unknown(job: dict[str, Any]) -> None:
     put(job, (*CONTAINER, "futureField"), {"a": 1})
     put(job, ("spec", "futureField"), 1)
-    assert schema.check(job, allow_unknown=True) == []
+    assert check(job, allow_unknown=True) == []
     put(job, (*CONTAINER, "image"), 5)
     assert found(job, allow_unknown=True).path.endswith("containers[0].image")
 
@@ -119,7 +127,7 @@ def test_keys_and_values_of_mappings_are_checked_also_where_unknown_fields_pass(
 
 def test_line_and_column_are_those_of_the_field() -> None:
     text = GUIDES[0].read_text().replace("imagePullPolicy: IfNotPresent", "imagePullPolicy: ifnotpresent", 1)
-    (problem,) = schema.check(load_documents(text, "guide.yaml")[0])
+    (problem,) = check(load_documents(text, "guide.yaml")[0])
     lines = text.splitlines()
     assert lines[(problem.line or 0) - 1][(problem.column or 0) - 1 :] == "imagePullPolicy: ifnotpresent"
     assert problem.file == "guide.yaml"
@@ -290,7 +298,7 @@ def test_what_the_api_server_accepts_is_accepted(
     job: dict[str, Any], where: tuple[Any, ...], value: Any
 ) -> None:
     put(job, where, value)
-    assert schema.check(job) == []
+    assert check(job) == []
 
 
 @pytest.mark.parametrize(
@@ -311,7 +319,7 @@ def test_what_is_missing_at_the_top_is_named(job: dict[str, Any], name: str, exa
 
 def test_a_missing_field_of_a_container_is_placed_at_the_container() -> None:
     text = GUIDES[0].read_text().replace("              name: worker\n", "")
-    (problem,) = schema.check(load_documents(text)[0])
+    (problem,) = check(load_documents(text)[0])
     assert problem.path == "spec.tasks[1].template.spec.containers[0].name"
     assert text.splitlines()[(problem.line or 0) - 1].strip().startswith("- image:")
 
@@ -352,7 +360,7 @@ def test_all_problems_are_found_at_once_in_the_order_of_the_file() -> None:
         ("workingDir", "workinDir"),
     ):
         text = text.replace(right, wrong)
-    problems = schema.check(load_documents(text)[0])
+    problems = check(load_documents(text)[0])
     assert [problem.where[-1] for problem in problems] == ["minAvailable", "replicas", "workinDir"]
     assert [problem.line for problem in problems] == sorted(problem.line or 0 for problem in problems)
 
@@ -363,7 +371,7 @@ def test_keys_of_digits_are_keys(job: dict[str, Any]) -> None:
 
 
 def test_a_document_that_is_not_a_mapping_is_refused() -> None:
-    assert schema.check([]) != []  # type: ignore[arg-type]
+    assert check([]) != []  # type: ignore[arg-type]
 
 
 def test_long_and_strange_values_are_shown_short_and_on_one_line(job: dict[str, Any]) -> None:

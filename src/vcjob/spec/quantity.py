@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -82,10 +81,6 @@ def parse(value: str | int | float) -> Quantity:
     nano = numerator * 10**power if power >= 0 else -(-numerator // 10**-power)
     nano = min(nano, _LARGEST)
     return Quantity(-nano if sign == "-" else nano, form)
-
-
-def total(quantities: Iterable[Quantity]) -> Quantity:
-    return sum(quantities, start=Quantity(0))
 
 
 def _shortened(number: int, base: int, most: int) -> tuple[int, int]:

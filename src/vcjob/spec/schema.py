@@ -45,12 +45,6 @@ class Examined(msgspec.Struct, frozen=True):
     complete: bool = True
 
 
-def check(document: Document | dict[str, Any], *, allow_unknown: bool = False) -> list[Problem]:
-    """All schema problems of a Job, with their places where the document has a file."""
-    document = document if isinstance(document, Document) else Document.of(document)
-    return document.locate(document.problems + examine(document.data, allow_unknown=allow_unknown).problems)
-
-
 def check_companion(document: Document) -> list[Problem]:
     """Problems of a ConfigMap, Secret or PersistentVolumeClaim."""
     assert document.kind is not None
