@@ -101,17 +101,19 @@ def check_plugins(job: Job) -> Iterator[Problem]:
 
 
 def _open(job: Job) -> tuple[list[Opened], list[Problem]]:
-    """Open the plugins that the Job names and those that they require.
+    """Open the plugins that the Job names and those that they require."""
+    opened, problems = _opened_by(job)
+    return [*opened], [*problems]
 
-    Built-in plugins with short arguments are opened once and remembered: a Job's plugins are opened several times,
-    and most Jobs have the same ones.
-    """
+
+@lru_cache(maxsize=4)  # the checks and the plan of a Job need it
+def _opened_by(job: Job) -> tuple[list[Opened], list[Problem]]:
+    """Built-in plugins with short arguments are remembered for all Jobs, because most have the same ones."""
     named = tuple(job.spec.plugins.items())
     length = 0
     for name, arguments in named:
         length += len(name) + sum(map(len, arguments or ())) if name in BUILT_IN else _MAX_CACHED_LENGTH
-    opened, problems = _opened(named) if length < _MAX_CACHED_LENGTH else _open_named(named)
-    return [*opened], [*problems]
+    return _opened(named) if length < _MAX_CACHED_LENGTH else _open_named(named)
 
 
 def _open_named(named: _Named) -> tuple[list[Opened], list[Problem]]:
