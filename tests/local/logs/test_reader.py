@@ -7,6 +7,7 @@ import os
 import resource
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,11 @@ from tests.local.conftest import PATIENCE, Start, container, eventually, job, py
 from vcjob.cli.output.log_text import log_text
 from vcjob.cli.output.screen import Screen
 from vcjob.cli.output.style import Style
+from vcjob.errors import StoreError
+from vcjob.local.logs.follower import Follower
 from vcjob.local.logs.merger import LogFile
 from vcjob.local.logs.reader import read_all
+from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogOrigin
 
 MANY = "import os, sys\nfor n in range({count}):\n    sys.stdout.write(f'{{n}} of rank ' + os.environ['RANK'] + '\\n')\n"
@@ -167,3 +171,38 @@ def test_following_costs_nothing_when_nothing_happens(start: Start, tmp_path: Pa
     (tmp_path / "go").touch()
     assert handle.wait(PATIENCE) == "Completed"
     assert os.path.isdir(handle.folder)
+
+
+def _log(path: Path) -> LogFile:
+    return LogFile(
+        path=str(path), rank=0, task="a", index=0, attempt=0, container="main", main=True, restart=0
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"tail": 1}, {"since": 1.0}])
+def test_a_log_that_was_deleted_after_it_was_found_has_no_lines(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    assert list(read_all([_log(tmp_path / "main.0.out")], **options)) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"tail": 1}, {"since": 1.0}])
+@pytest.mark.parametrize("kind", ["a folder", "a loop of links"])
+def test_a_log_that_cannot_be_read_is_named(tmp_path: Path, kind: str, options: dict[str, Any]) -> None:
+    path = tmp_path / "main.0.out"
+    if kind == "a folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path)
+    with pytest.raises(StoreError, match=f"cannot be read: {path}"):
+        list(read_all([_log(path)], **options))
+
+
+def test_a_state_that_cannot_be_read_ends_following_with_its_file(finish: Start) -> None:
+    path = Path(finish(job(task("a", "true"))).folder, "status.json")
+    follower = Follower(RunDir(str(path.parent)))
+    path.unlink()
+    path.symlink_to(path)
+    with pytest.raises(StoreError, match=f"cannot be read: {path}"):
+        follower.poll()
+    follower.close()

@@ -96,6 +96,8 @@ class Follower:
             identity: tuple[int, int] | None = (stat.st_ino, stat.st_mtime_ns)
         except FileNotFoundError:
             identity = None
+        except OSError as error:
+            raise files.cannot_read(self.run.path(name), error) from error
         changed = self._seen.get(name) != identity
         self._seen[name] = identity
         return changed

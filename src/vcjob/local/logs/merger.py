@@ -2,7 +2,8 @@
 
 Both `read_all` (everything that exists now) and `Follower` (what is new) use it. Within a stream lines keep their
 order. Streams of one container, and containers, are merged by their time indexes. Work is linear in the bytes read;
-memory is bounded by the caller's budget and the longest line.
+memory is bounded by the caller's budget and the longest line. A log that was deleted has no lines; one that cannot be
+read raises StoreError.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from vcjob.local.logs.index import IndexEntries, read_index
 from vcjob.local.logs.retention import read_next
+from vcjob.local.machine.files import cannot_read
 from vcjob.report.logs import Chunk, LogOrigin
 
 _PIECE = 1 << 18
@@ -223,6 +225,8 @@ class _OpenFiles:
             return read_next(descriptor, offset, max(most, self._ahead) if self._keep else most)
         except FileNotFoundError:
             return b"", offset
+        except OSError as error:
+            raise cannot_read(path, error) from error
         finally:
             if not self._keep:
                 self.close()
@@ -238,4 +242,6 @@ def _stat(path: str) -> tuple[int, float]:
         stat = os.stat(path)
     except FileNotFoundError:
         return 0, 0.0
+    except OSError as error:
+        raise cannot_read(path, error) from error
     return stat.st_size, stat.st_mtime

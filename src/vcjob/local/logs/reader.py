@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Iterator
 from vcjob.local.logs.index import offset_at
 from vcjob.local.logs.merger import Cursor, LogFile, LogMerger
 from vcjob.local.logs.retention import next_data
+from vcjob.local.machine.files import cannot_read
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
@@ -80,12 +81,18 @@ def first_offset(file: LogFile, since: float | None, tail: int | None) -> int:
     """Where the lines begin that are newer than `since` and among the last `tail` ones of this stream."""
     if since is None and tail is None:
         return 0
-    log = os.open(file.path, os.O_RDONLY)
     try:
-        start = 0 if since is None else line_start(log, offset_at(file.path, since))
-        return start if tail is None else max(start, tail_offset(log, os.fstat(log).st_size, tail))
-    finally:
-        os.close(log)
+        log = os.open(file.path, os.O_RDONLY)
+        try:
+            size = os.fstat(log).st_size
+            start = 0 if since is None else line_start(log, min(size, offset_at(file.path, since)))
+            return start if tail is None else max(start, tail_offset(log, size, tail))
+        finally:
+            os.close(log)
+    except FileNotFoundError:  # deleted since it was found
+        return 0
+    except OSError as error:
+        raise cannot_read(file.path, error) from error
 
 
 def last_lines_of_containers(chunks: Iterable[Chunk], count: int) -> Iterator[Chunk]:
