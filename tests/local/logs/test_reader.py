@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import resource
+import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -206,3 +208,12 @@ def test_a_state_that_cannot_be_read_ends_following_with_its_file(finish: Start)
     with pytest.raises(StoreError, match=f"cannot be read: {path}"):
         follower.poll()
     follower.close()
+
+
+@pytest.mark.parametrize("moment", [math.nan, math.inf, -1.0, 1e300])
+def test_a_damaged_time_index_loses_times_and_no_line(finish: Start, moment: float) -> None:
+    handle = finish(job(task("a", "echo one; echo two")))
+    log = next(Path(handle.folder).glob("pods/*/*/*.out"))
+    Path(f"{log}.times").write_bytes(struct.pack("<dQ", moment, 2**64 - 1))
+    assert verb("logs", "job", "--timestamps").stdout.splitlines() == ["[- a-0] - one", "[- a-0] - two"]
+    assert verb("logs", "job", "--since", "1h").returncode == 0

@@ -30,6 +30,8 @@ _MOST_OPEN = 256
 #: An index entry this far in the future comes from a clock that was set back.
 _CLOCK_STEP = 1.0
 _TICK = 1e-6
+#: The year 10000, which has no timestamp.
+_END_OF_TIME = 253402300800.0
 
 
 class LogFile(LogOrigin, frozen=True, kw_only=True, gc=False):
@@ -129,7 +131,8 @@ class LogMerger:
                     budget -= after - cursor.offset
                     cursor.offset = after
                     if whole := cursor.lines.add(data):
-                        yield Chunk(cursor.file, whole, segment.moment)
+                        known = 0 <= segment.moment < _END_OF_TIME  # else the index is damaged
+                        yield Chunk(cursor.file, whole, segment.moment if known else None)
         finally:
             open_files.close()
 
