@@ -280,3 +280,16 @@ def test_the_verb_starts_shows_and_stops(tmp_path: Path, monkeypatch: pytest.Mon
     assert "stopped" in call("stop")
     wait_gone(started["pid"])
     assert json.loads(call("status", "-o", "json")) == {"servers": []}
+
+
+@pytest.mark.parametrize("content", ["", "{}"])
+def test_a_damaged_record_of_a_server_is_removed(start: Start, folder: str, content: str) -> None:
+    """As a full disk or another version of vcjob leaves it. The server without a socket ends after its idle time."""
+    old = start()
+    Path(folder, f"{old.key}.json").write_text(content)
+    assert server.servers(folder) == []
+    assert not [name for name in os.listdir(folder) if name.startswith(old.key)]
+    new = start()
+    assert new.pid != old.pid and [info.pid for info in server.servers(folder)] == [new.pid]
+    os.kill(old.pid, signal.SIGKILL)
+    wait_gone(old.pid)

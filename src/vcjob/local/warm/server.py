@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from vcjob.errors import BackendError
+from vcjob.errors import BackendError, RunDamaged
 from vcjob.local.machine import files, process
 from vcjob.local.machine.folders import PRIVATE_FOLDER
 from vcjob.local.run import locks
@@ -144,12 +144,16 @@ def server_env(env: Mapping[str, str]) -> dict[str, str]:
 
 def stop(folder: str, info: ServerInfo) -> None:
     """End it: at once if it serves no rank, else after its last rank."""
-    for ending in ("sock", "json"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, f"{info.key}.{ending}"))
+    _forget(folder, info.key)
     if info.alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(info.pid, signal.SIGTERM)
+
+
+def _forget(folder: str, key: str) -> None:
+    for ending in ("sock", "json"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, f"{key}.{ending}"))
 
 
 def servers(folder: str) -> list[ServerInfo]:
@@ -161,12 +165,17 @@ def servers(folder: str) -> list[ServerInfo]:
         return found
     _check_private(folder)
     for name in names:
-        if name.endswith(".json"):
+        if not name.endswith(".json"):
+            continue
+        try:
             info = files.read_json(os.path.join(folder, name), ServerInfo)
-            if info and info.alive:
-                found.append(info)
-            elif info:
-                stop(folder, info)
+        except RunDamaged:  # the server, if it lives, ends after its idle time
+            _forget(folder, name.removesuffix(".json"))
+            continue
+        if info and info.alive:
+            found.append(info)
+        elif info:
+            stop(folder, info)
     return found
 
 
