@@ -8,7 +8,7 @@ from pathlib import Path
 from vcjob.local.pod.launch import LaunchRequest, PlainLauncher, StartFailure
 
 
-def _failure(command: str, path: str, user: int | None = None) -> str:
+def _failure(command: str, path: str, user: int | None = None, cwd: str = "/") -> str:
     """Why it cannot be started, as that user."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -16,7 +16,7 @@ def _failure(command: str, path: str, user: int | None = None) -> str:
         try:
             if user is not None:
                 os.setuid(user)
-            PlainLauncher().launch(LaunchRequest([command], {"PATH": path}, "/", 1, 2))
+            PlainLauncher().launch(LaunchRequest([command], {"PATH": path}, cwd, 1, 2))
         except StartFailure as failure:
             os.write(writing, failure.message.encode())
         finally:
@@ -40,3 +40,9 @@ def test_a_file_that_may_not_be_executed_is_named_as_such(tmp_path: Path) -> Non
     (tmp_path / "text").write_text("no program")
     assert _failure("text", str(tmp_path)) == "command 'text': Permission denied"
     assert _failure(str(tmp_path / "text"), "") == f"command '{tmp_path / 'text'}': Permission denied"
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_named_with_escapes(tmp_path: Path) -> None:
+    missing = f"{tmp_path}/missing-\udcff"
+    reason = rf"workingDir {tmp_path}/missing-\udcff: does not exist on this machine"
+    assert _failure("true", os.environ["PATH"], cwd=missing) == reason

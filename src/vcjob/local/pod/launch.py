@@ -205,7 +205,8 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         _report(report, code, step + reason)
     except Exception as error:
         _report(report, errno.EINVAL, step + str(error))
-    os._exit(127)
+    finally:  # whatever happens, this process must never continue as a second shim
+        os._exit(127)
 
 
 def _agent(env: Mapping[str, str]) -> dict[str, str]:
@@ -237,4 +238,4 @@ def _in_words(code: int, step: str) -> str:
 
 
 def _report(descriptor: int, code: int, message: str) -> None:
-    os.write(descriptor, f"{code} {message}".encode())
+    os.write(descriptor, f"{code} {message}".encode(errors="backslashreplace"))
