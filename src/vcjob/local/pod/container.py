@@ -77,6 +77,7 @@ class Container:
         self._kill_timer: Timer | None = None
         self._stopping = False
         self._reason: str | None = None
+        self._may_start_later = False
 
     @property
     def running(self) -> bool:
@@ -85,7 +86,8 @@ class Container:
     @property
     def never_started(self) -> bool:
         """It could not be started, and a retry would not change that."""
-        return self.state.ended is not None and self.state.ended.reason == reasons.START_ERROR
+        ended = self.state.ended
+        return ended is not None and ended.reason == reasons.START_ERROR and not self._may_start_later
 
     def start(self) -> None:
         state = self.state
@@ -93,7 +95,7 @@ class Container:
             state.last, state.ended = state.ended, None
             state.restarts += 1
         state.waiting = state.waiting_message = None
-        self._stopping, self._reason = False, None
+        self._stopping, self._reason, self._may_start_later = False, None, False
         if self.spec.start_error:
             self._could_not_start(self.spec.start_error)
             return
@@ -105,6 +107,7 @@ class Container:
         try:
             self._child = self.host.launcher.launch(self._request(*output.ends))
         except StartFailure as failure:
+            self._may_start_later = failure.temporary
             self._could_not_start(failure.message)
             return
         finally:

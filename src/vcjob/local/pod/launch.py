@@ -54,13 +54,21 @@ class LaunchRequest(NamedTuple):
     start_delay: float = 0.0
 
 
+#: Errors that may be over soon: the machine lacks processes, memory or open files.
+_TEMPORARY = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+
+
 class StartFailure(Exception):
-    """The command could not be started: it or its folder does not exist, or it may not be executed."""
+    """The command could not be started: it or its folder does not exist, it may not be executed, or no process is left."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
         self.message = message
         self.errno = code
+
+    @property
+    def temporary(self) -> bool:
+        return self.errno in _TEMPORARY
 
 
 class Child(Protocol):
@@ -123,9 +131,16 @@ class PlainLauncher:
         self._running: dict[int, PlainChild] = {}
 
     def launch(self, request: LaunchRequest) -> PlainChild:
-        reading, writing = os.pipe()  # closed by a successful exec; otherwise it carries the error
         parent = os.getpid()
-        pid = os.fork()
+        ends: tuple[int, ...] = ()
+        try:
+            ends = reading, writing = os.pipe()  # closed by a successful exec; otherwise it carries the error
+            pid = os.fork()
+        except OSError as error:  # the limit of processes, of memory or of open files
+            for end in ends:
+                os.close(end)
+            message = f"no process can be started: {error.strerror}"
+            raise StartFailure(message, error.errno or errno.EAGAIN) from error
         if pid == 0:
             _become(request, parent, writing)
         os.close(writing)
