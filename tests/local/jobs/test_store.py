@@ -121,6 +121,12 @@ def test_the_reason_can_be_recorded_on_a_full_disk() -> None:
     assert run.trouble() == ""
 
 
+def test_the_reason_may_name_a_folder_that_is_not_utf_8() -> None:
+    run = create(Store())
+    run.set_trouble("no room in /home-\udcff")
+    assert run.trouble() == r"no room in /home-\udcff"
+
+
 def test_a_run_whose_folder_is_removed_ends_with_all_its_processes(start: Start, tmp_path: Path) -> None:
     handle = start(job(task("a", "sleep 60")))
     eventually(lambda: handle.phase == "Running")

@@ -337,7 +337,7 @@ class RunDir:
         self.reserve.take()
 
     def set_trouble(self, text: str) -> None:
-        data = text.encode()[:_TROUBLE_ROOM].ljust(_TROUBLE_ROOM)
+        data = text.encode(errors="backslashreplace")[:_TROUBLE_ROOM].ljust(_TROUBLE_ROOM)
         try:
             descriptor = os.open(self.path("trouble"), os.O_WRONLY)
             os.pwrite(descriptor, data, 0)
