@@ -198,6 +198,25 @@ def test_a_closed_stream_is_as_good_as_one_that_nobody_reads(tmp_path: Path, clo
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
 
+@pytest.mark.parametrize(
+    "words", [("--help",), ("render", "job.yaml"), ("validate", "job.yaml", "-o", "json")]
+)
+def test_output_that_cannot_be_written_is_an_error_of_this_machine(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "job.yaml").write_text(Path(GUIDE).read_text())
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        )
+    assert done.returncode == 3
+    message = "the output cannot be written: No space left on device"
+    if "json" in words:
+        assert json.loads(done.stderr)["error"]["message"] == message
+    else:
+        assert done.stderr == f"error: {message}\n"
+
+
 def test_a_closed_standard_input_has_no_job() -> None:
     line = '"$@" validate - <&-'
     done = subprocess.run(["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True)

@@ -6,6 +6,7 @@ shown as what is wrong and what to do about it; any other exception is an intern
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ import click
 
 from vcjob._version import __version__
 from vcjob.cli.arguments.options import output_of, typed_output
-from vcjob.errors import UserError, VcjobError
+from vcjob.errors import BackendError, UserError, VcjobError
 from vcjob.wellknown import exit_codes
 
 #: Every verb: the module with its `command` (or `module:name`), and its short help.
@@ -57,6 +58,8 @@ VERBS: dict[str, tuple[str, str]] = {
 #: Set by a shell that calls us for completions.
 COMPLETE = "_VCJOB_COMPLETE"
 READER_GONE = 141  # 128 + SIGPIPE, as with other tools
+#: Standard output is a file on a disk that is full or fails; errors of the job store have a class of their own.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 class LazyGroup(click.Group):
@@ -102,8 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _write_utf8()
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        code = _run(words)
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         if threading.current_thread() is threading.main_thread():
@@ -111,10 +115,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("\ninterrupted\n")
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # Buffered output has no reader either; without this the interpreter would report that at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return READER_GONE
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        _discard_output()
+        reason = os.strerror(error.errno or 0)
+        return _show(BackendError(f"the output cannot be written: {reason}"), typed_output(words))
     return code
+
+
+def _discard_output() -> None:
+    """Buffered output cannot be written either; without this the interpreter would report that at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_closed_streams() -> None:
@@ -149,6 +163,8 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort, BrokenPipeError):
         raise
     except Exception as fault:
+        if isinstance(fault, OSError) and fault.errno in _OUTPUT_ERRORS:
+            raise
         return _show_internal_error(fault, output_of(context))
     return exit_codes.OK
 
