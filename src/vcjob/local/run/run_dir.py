@@ -35,6 +35,7 @@ from vcjob.diagnosis.finding import Finding
 from vcjob.errors import NoSuchJob, RunDamaged
 from vcjob.lifecycle.status import Status
 from vcjob.local.machine import files
+from vcjob.local.machine.folders import PRIVATE_FOLDER
 from vcjob.local.run import locks
 from vcjob.local.run.reserve import Reserve
 from vcjob.report.podstate import PodState
@@ -225,12 +226,23 @@ class RunDir:
         command = Command(uid=str(uuid.uuid4()), action=action, at=at, by=by)
 
         def write() -> None:
-            files.make_folder(self.path("commands"))
+            self._make_commands_folder()
             files.write_json(self.path("commands", f"{command.uid}.json"), command)
 
         self.reserve.write(write)
         self.wake()
         return command
+
+    def _make_commands_folder(self) -> None:
+        """Without the folders above it: those of a run that was deleted must not be created again."""
+        try:
+            os.mkdir(self.path("commands"), PRIVATE_FOLDER)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            raise self._removed() from None
+        except OSError as error:
+            raise files.cannot_write(self.path("commands"), error) from error
 
     def commands(self) -> list[Command]:
         """The requests that wait, oldest first."""
