@@ -15,10 +15,11 @@ import pytest
 import vcjob
 from tests.command_line import verb
 from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, task
-from vcjob.errors import JobExists, StoreError
+from vcjob.errors import JobExists, NoSuchJob, StoreError
 from vcjob.local.jobs.store import Store
 from vcjob.local.machine import files
 from vcjob.local.run.run_dir import Event, RunConfig, RunDir
+from vcjob.sdk.local.handle import LocalHandle
 
 
 def document(name: str = "job", namespace: str = "default", **spec: Any) -> dict[str, Any]:
@@ -103,6 +104,21 @@ def test_commands_are_kept_until_they_are_forgotten() -> None:
     run.forget_command(first.uid)
     run.forget_command(first.uid)
     assert [command.action for command in run.commands()] == ["ResumeJob"]
+
+
+def test_a_request_to_a_run_that_was_deleted_does_not_create_its_folder_again() -> None:
+    run = create(Store())
+    Store().delete(run)
+    with pytest.raises(NoSuchJob, match="deleted"):
+        run.send("AbortJob", 1.0)
+    assert not os.path.exists(os.path.dirname(run.folder))
+
+
+def test_earlier_runs_are_known_after_the_clock_was_set_back() -> None:
+    store = Store()
+    earlier, newest = create(store), create(store)
+    os.utime(newest.path("given.yaml"), (1, 1))
+    assert [run.uid for run in LocalHandle(newest).earlier_runs()] == [earlier.uid]
 
 
 def test_commands_that_cannot_be_listed_are_an_error_of_the_store() -> None:

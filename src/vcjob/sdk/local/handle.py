@@ -155,7 +155,9 @@ class LocalHandle(Handle):
 
     def earlier_runs(self) -> list[Handle]:
         runs = Store.of(self._run).older(self.name, self.namespace)
-        return [LocalHandle(run) for run in runs if run.created() < self._run.created()]
+        if any(run.uid == self.uid for run in runs):  # else it is the newest, whatever the clock said
+            runs = [run for run in runs if run.created() < self._run.created()]
+        return [LocalHandle(run) for run in runs]
 
     # Logs
 
