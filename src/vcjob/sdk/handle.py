@@ -301,10 +301,7 @@ class Handle(ABC):
 
     @abstractmethod
     def wait_for_command(self, timeout: float = 10.0) -> None:
-        """Wait until the last request is recorded; from then on no crash can lose it.
-
-        Raises BackendError if nobody has handled the request after `timeout` seconds.
-        """
+        """Wait until the last request is recorded, so that no crash can lose it; BackendError if nobody handles it."""
 
     def _ended(self, status: Status, until: Phase | None, check: bool) -> str:
         if check and status.over and status.phase not in (Phase.COMPLETED, until):
