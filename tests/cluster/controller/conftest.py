@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -149,24 +149,35 @@ class ControllerCluster:
 class Births:
     """Every pod that was ever created in a namespace, from a watch on a thread of its own.
 
-    It watches from the beginning: a server keeps old changes for a minute or so.
+    It watches from the beginning: a server keeps old changes for a minute or so. A busy server may end the watch at
+    any time; it is continued where it ended.
     """
 
     def __init__(self, ground: ControllerCluster) -> None:
         self._ground = ground
         self._births: Counter[tuple[str, ...]] = Counter()
         self._seen: set[str] = set()
-        version = ground.api.get(f"{ground.core}/pods")["metadata"]["resourceVersion"]
-        threading.Thread(target=self._watch, args=(version,), daemon=True).start()
+        self._version = ground.api.get(f"{ground.core}/pods")["metadata"]["resourceVersion"]
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    def _watch(self, version: str) -> None:
-        with suppress(OSError, HTTPException):  # the cluster has ended
-            for event in self._ground.api.watch(f"{self._ground.core}/pods", version, seconds=1200):
-                if event["type"] == "ADDED":
-                    meta = event["object"]["metadata"]
-                    owner = meta["ownerReferences"][0]["uid"]
-                    self._births[owner, meta["name"], meta["labels"]["vcjob.io/attempt"]] += 1
-                    self._seen.add(meta["uid"])
+    def _watch(self) -> None:
+        failures = 0
+        while failures < 100:  # then the cluster has ended
+            try:
+                for event in self._ground.api.watch(f"{self._ground.core}/pods", self._version, seconds=1200):
+                    failures = 0
+                    self._record(event)
+            except (OSError, HTTPException):
+                failures += 1
+                time.sleep(0.2)
+
+    def _record(self, event: dict[str, Any]) -> None:
+        meta = event["object"]["metadata"]
+        self._version = meta["resourceVersion"]
+        if event["type"] == "ADDED":
+            owner = meta["ownerReferences"][0]["uid"]
+            self._births[owner, meta["name"], meta["labels"]["vcjob.io/attempt"]] += 1
+            self._seen.add(meta["uid"])
 
     def counted(self) -> Counter[tuple[str, ...]]:
         """By Job, pod name and attempt."""
