@@ -290,7 +290,10 @@ def test_all_who_ask_at_once_hear_the_same_truth(start: Start) -> None:
     assert [event["reason"] for event in handle.events()].count("SupervisorLost") == 1
 
 
-def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_sweeps(start: Start) -> None:
+@pytest.mark.parametrize("damaged", [False, True], ids=["readable", "damaged"])
+def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_sweeps(
+    start: Start, damaged: bool
+) -> None:
     detached = "import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(60)\n"
     handle = start(job(task("a", python(detached), replicas=2)))
     eventually(lambda: handle.status().running == 2)
@@ -298,6 +301,8 @@ def test_supervisor_and_shims_killed_together_leave_only_what_the_next_verb_swee
     for pid in [p for p in left_behind(handle) if process.name_of(p).startswith("vcjob-")]:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not handle.supervised)
+    if damaged:
+        Path(handle.folder, "status.json").write_bytes(b"")
     assert handle.phase == "Failed"
     assert left_behind(handle) == []
 

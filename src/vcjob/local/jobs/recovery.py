@@ -49,7 +49,16 @@ def _is_settled(run: RunDir, status: Status) -> bool:
 
 def _with_damaged_status(run: RunDir, error: RunDamaged) -> Status:
     """A supervisor writes the file again with its next change; otherwise how the run ended is unknown."""
-    phase = Phase.RUNNING if run.supervised() else Phase.FAILED
+    phase = Phase.RUNNING
+    if not run.supervised() or run.being_settled():
+        phase = Phase.FAILED
+        with contextlib.suppress(StoreError), run.settling():  # a store that we may only read
+            lock = run.lock()
+            if lock is not None:
+                try:
+                    sweep(run)
+                finally:
+                    os.close(lock)
     return Status(state=State(phase, reasons.STATUS_DAMAGED, f"{error.message}; {error.hint}"))
 
 
