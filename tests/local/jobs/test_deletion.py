@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -82,6 +83,28 @@ def test_a_supervised_run_is_never_removed() -> None:
     assert not store.delete_expired(run)
     os.close(lock)
     assert store.delete_expired(run)
+
+
+def test_a_deletion_waits_for_a_verb_that_settles_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vcjob.local.jobs.store._LOCK_WAIT", 0.0)
+    store = Store()
+    run, waits = create(store), threading.Event()
+    settling = RunDir.settling
+
+    def waiting(each: RunDir) -> AbstractContextManager[None]:
+        waits.set()
+        return settling(each)
+
+    with run.settling():
+        lock = run.lock()
+        assert lock is not None
+        monkeypatch.setattr(RunDir, "settling", waiting)
+        deletion = threading.Thread(target=store.delete, args=(run,))
+        deletion.start()
+        eventually(lambda: waits.is_set() or not deletion.is_alive())
+        os.close(lock)
+    deletion.join()
+    assert not run.exists()
 
 
 def test_a_run_that_somebody_follows_does_not_expire() -> None:

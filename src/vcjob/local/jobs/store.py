@@ -253,6 +253,9 @@ def _outlived(status: Status, ttl: int) -> bool:
 
 def _own(run: RunDir) -> int:
     """The lock of a run that is to be removed."""
+    if run.being_settled():
+        with run.settling():
+            pass  # the other verb may take some seconds
     lock = run.lock(_LOCK_WAIT)
     if lock is None:
         raise JobExists(f"the run {run.uid} is still running", hint=f"end it with `vcjob stop {run.uid}`")
