@@ -103,6 +103,22 @@ def test_a_file_that_cannot_be_opened_affects_no_other_job(
     assert vcjob.jobs() == []
 
 
+def test_a_namespace_that_cannot_be_listed_affects_no_other_job(finish: Start) -> None:
+    """A loop of links stands for a folder of another user."""
+    good = finish(job(task("a", "true"), name="good"))
+    path = Path(good.folder).parents[2] / "theirs"
+    path.symlink_to(path)
+    listed = verb("list")
+    assert listed.returncode == 0 and "good" in listed.stdout
+    assert any(
+        line.split()[:2] == ["?", "Damaged"] and "theirs" in line for line in listed.stdout.splitlines()
+    )
+    assert f"warning: the job store cannot be read: {path}" in listed.stderr
+    assert verb("status", good.uid).returncode == 0
+    assert verb("delete", "--finished").stdout == "good: deleted\n"
+    path.unlink()
+
+
 def test_a_status_that_cannot_be_read_is_said_with_its_file(
     two_jobs: tuple[LocalHandle, LocalHandle],
 ) -> None:

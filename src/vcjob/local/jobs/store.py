@@ -190,7 +190,11 @@ class Store:
     def _names(self) -> Iterator[tuple[str, str]]:
         jobs = home.jobs_folder(self.folder)
         for namespace in _entries(jobs):
-            for name in _entries(os.path.join(jobs, namespace)):
+            try:
+                names = _entries(os.path.join(jobs, namespace))
+            except StoreError:  # listed without its name: reading it gives the reason
+                names = ["?"]
+            for name in names:
                 yield namespace, name
 
     def _runs(self, folder: str) -> list[RunDir]:
