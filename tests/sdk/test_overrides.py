@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import vcjob
+from vcjob.local.pod.environment import expand
 from vcjob.sdk.authoring.overrides import Overrides, parse_env
 
 
@@ -37,7 +38,6 @@ def test_an_item_of_a_list_is_found_by_its_position_or_its_name(path: str) -> No
         ("a=b", "a=b"),
         ("[a, 1]", ["a", 1]),
         ("{a: 1}", {"a": 1}),
-        ("", None),
     ],
 )
 def test_a_value_is_what_it_would_be_in_the_file(text: str, value: object) -> None:
@@ -46,10 +46,45 @@ def test_a_value_is_what_it_would_be_in_the_file(text: str, value: object) -> No
 
 def test_missing_mappings_are_made_and_a_key_may_have_dots_in_brackets() -> None:
     job = changed(
-        "metadata.labels[app.kubernetes.io/name]=bert", "spec.policies=[]", "spec.policies[0].action=AbortJob"
+        "metadata.labels[app.kubernetes.io/name]=bert",
+        "metadata.labels[007]=x",
+        "metadata.labels[1]=z",
+        "spec.policies=[]",
+        "spec.policies[0].action=AbortJob",
     )
-    assert job["metadata"]["labels"] == {"app.kubernetes.io/name": "bert"}
+    assert job["metadata"]["labels"] == {"app.kubernetes.io/name": "bert", "007": "x", "1": "z"}
     assert job["spec"]["policies"] == [{"action": "AbortJob"}]
+
+
+def test_a_position_in_a_list_that_does_not_exist_creates_the_list() -> None:
+    path = "spec.tasks[0].template.spec.containers[0].env"
+    job = changed(f"{path}[0]={{name: A, value: '1'}}", f"{path}[1].name=B")
+    assert container(job)["env"] == [{"name": "A", "value": "1"}, {"name": "B"}]
+
+
+@pytest.mark.parametrize("nothing", ["", "null"])
+def test_no_value_removes_a_field_or_an_item(nothing: str) -> None:
+    job = vcjob.pytorch_job("a", script="train.py", queue="q")
+    changed(f"spec.queue={nothing}", f"spec.tasks[1]={nothing}", f"spec.volumes[0].x={nothing}", job=job)
+    assert list(job["spec"]) == ["plugins", "tasks"]
+    assert [task["name"] for task in job["spec"]["tasks"]] == ["master"]
+    with pytest.raises(vcjob.UserError, match="has 1 item"):
+        changed(f"spec.tasks[1]={nothing}", job=job)
+
+
+CONTAINER = "spec.tasks[0].template.spec.containers[0]"
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["spec=1", "metadata=1", "spec.tasks=x", "spec.tasks[0].template=1", "spec.tasks[0].template.spec=1",
+     f"{CONTAINER}=1", f"{CONTAINER}.args=abc", f"{CONTAINER}.args=''", f"{CONTAINER}.env=5", f"{CONTAINER}.env=[5]",
+     f"{CONTAINER}.env=[{{name: [a], value: b}}]", f"{CONTAINER}.command=python", "spec.plugins=3"],
+)  # fmt: skip
+def test_a_value_of_the_wrong_type_is_reported_and_not_replaced(given: str) -> None:
+    overrides = Overrides([given], env={"A": "1"}, arguments=["z"], job="a")
+    with pytest.raises(vcjob.InvalidJob):
+        vcjob.load(vcjob.pytorch_job("a", command=["python"]), overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +95,7 @@ def test_missing_mappings_are_made_and_a_key_may_have_dots_in_brackets() -> None
         ("spec..queue=a", "is not the path of a field"),
         ("spec.tasks[7].replicas=1", "spec.tasks has 2 items"),
         ("spec.tasks[chief].replicas=1", "has no item named 'chief'"),
+        (f"spec.tasks[{'9' * 5000}]=1", "has no item named"),
         ("metadata.name.first=1", "has no fields"),
         ("spec.queue=[a", "not valid YAML"),
     ],
@@ -86,6 +122,23 @@ def test_a_variable_replaces_one_of_the_same_name_in_every_container() -> None:
             "A": "9",
             "C": "",
         }
+
+
+def test_a_variable_is_set_in_init_containers_too() -> None:
+    job = vcjob.pytorch_job("a", script="train.py", workers=0)
+    job["spec"]["tasks"][0]["template"]["spec"]["initContainers"] = [{"name": "download", "image": "a"}]
+    changed(job=job, env={"A": "1"}, arguments=["x"])
+    (init,) = job["spec"]["tasks"][0]["template"]["spec"]["initContainers"]
+    assert init == {"name": "download", "image": "a", "env": [{"name": "A", "value": "1"}]}
+
+
+@pytest.mark.parametrize(
+    "text", ["$(RANK)", "$$(RANK)", "$$x", "p$$w$(RANK)", "$", "$x", "a$", "$(", "costs $5"]
+)
+def test_programs_get_arguments_and_variables_unchanged(text: str) -> None:
+    job = changed(env={"X": text}, arguments=[text])
+    assert expand(container(job)["args"][0], {"RANK": "0"}) == text
+    assert expand(container(job)["env"][0]["value"], {"RANK": "0"}) == text
 
 
 def test_a_variable_without_a_value_has_that_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import vcjob
+from vcjob.local.pod.environment import expand
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +33,23 @@ def test_a_script_is_one_rank_by_default_and_a_valid_job() -> None:
     assert vcjob.validate(job) == []
     assert [(task["name"], task["replicas"]) for task in job["spec"]["tasks"]] == [("master", 1)]
     assert container(job)["command"][1:] == ["train.py", "--epochs", "3"]
+
+
+def test_the_script_gets_its_arguments_and_variables_unchanged() -> None:
+    texts = ["$(RANK)", "$$(RANK)", "$$x", "$x", "$"]
+    job = cluster_job(args=texts, env={"A": "p$$w$(RANK)", "B": True})
+    assert [expand(word, {"RANK": "0"}) for word in container(job)["command"][2:]] == texts
+    assert container(job)["command"][-2:] == ["$x", "$"]  # readable where Kubernetes changes nothing
+    assert expand(container(job)["env"][0]["value"], {"RANK": "0"}) == "p$$w$(RANK)"
+    assert container(job)["env"][1]["value"] == "true"
+
+
+def test_one_text_in_place_of_a_list_of_arguments_is_refused() -> None:
+    with pytest.raises(vcjob.UserError, match="args is one text") as refused:
+        cluster_job(args="--lr 3")
+    assert refused.value.hint == "give a list of words, such as ['--lr', '3']"
+    with pytest.raises(vcjob.UserError, match="args is one text"):
+        vcjob.pytorch_job("a", args="abc")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +91,7 @@ def test_where_path_has_no_python_the_one_of_vcjob_is_used(monkeypatch: pytest.M
         ({"nproc": "all"}, "nproc is 'all'"),
         ({"gpus": -1}, "gpus is -1"),
         ({"workers": -1}, "workers is -1"),
+        ({"restarts": -1}, "restarts is -1"),
     ],
 )
 def test_a_number_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Values that are written as text: plain YAML scalars as kubectl reads them, base64, and command lines.
+"""Values that are written as text: plain YAML scalars as kubectl reads them, base64, command lines, and `$(VAR)`.
 
 kubectl turns YAML into JSON with YAML 1.1 words (`yes`, `off`, `y`) as booleans, without base-60 numbers
 and without dates: `22:22` and `2026-11-15` stay text. A float with no fraction is written as an integer
@@ -84,6 +84,11 @@ def key_text(value: str | int | float | bool) -> str:
 def base64_bytes(text: str | None) -> bytes:
     """The bytes of a value in a Secret's `data` or a ConfigMap's `binaryData`; ValueError where it is not base64."""
     return base64.b64decode((text or "").replace("\n", "").replace("\r", ""), validate=True)
+
+
+def escape_references(text: str) -> str:
+    """The text as a field in which Kubernetes replaces `$(VAR)` and reads `$$` as `$`; the program gets it unchanged."""
+    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
 
 
 def command_words(text: str, where: str, refusal: type[UserError] = UserError) -> list[str]:

@@ -11,7 +11,7 @@ from vcjob.errors import UserError
 from vcjob.sdk.authoring.functions import LAUNCHER, function_name, function_program
 from vcjob.sdk.authoring.names import job_name
 from vcjob.spec.job import API_VERSION, KIND
-from vcjob.spec.scalars import command_words
+from vcjob.spec.scalars import command_words, escape_references
 from vcjob.wellknown.environment import FUNCTION
 
 DEFAULT_IMAGE = "pytorch/pytorch:latest"
@@ -73,6 +73,12 @@ def pytorch_job(
         raise UserError(
             f"workers is {workers}", hint="it is the number of pods in addition to the master: 0 or more"
         )
+    if restarts < 0:
+        raise UserError(
+            f"restarts is {restarts}", hint="it is the number of restarts after a failure: 0 or more"
+        )
+    if isinstance(args, str):
+        raise UserError("args is one text", hint=f"give a list of words, such as {args.split()}")
     if function is None and parameters is not None:
         raise UserError(
             "parameters are given without a function", hint="use `args` for a script or a command"
@@ -88,8 +94,7 @@ def pytorch_job(
     container |= _given(workingDir=working_dir, resources=_resources(gpus, cpus, memory))
     values = {key: _text(value) for key, value in (env or {}).items()}
     if function is not None:
-        # In the value of a variable, Kubernetes reads $$ as $.
-        values[FUNCTION] = function_program(function, parameters).replace("$", "$$")
+        values[FUNCTION] = escape_references(function_program(function, parameters))
     if values:
         container["env"] = [{"name": key, "value": value} for key, value in values.items()]
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}

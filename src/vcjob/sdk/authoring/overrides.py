@@ -13,14 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vcjob.errors import UserError
+from vcjob.spec.scalars import escape_references
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
+_POSITION = re.compile(r"0|[1-9][0-9]{0,8}")
 _SHELLS = ("sh", "bash", "dash", "zsh")
 _EXAMPLE = "for example --set spec.tasks[1].replicas=4, or by name: --set spec.tasks[worker].replicas=4"
 
 
 class Overrides(NamedTuple):
-    """`sets` are `PATH=VALUE`, `env` goes into every container, `arguments` to the program of every rank."""
+    """`sets` are `PATH=VALUE`, `env` goes into every container, `arguments` to the program of every rank.
+
+    Programs get the values of `env` and the arguments unchanged: `$(VAR)` in them is text, not a reference.
+    """
 
     sets: Sequence[str] = ()
     env: Mapping[str, str] = {}
@@ -30,16 +35,19 @@ class Overrides(NamedTuple):
 
     def apply(self, job: dict[str, Any]) -> None:
         """Change the document of a Job in place."""
-        if self.job is not None and (job.get("metadata") or {}).get("name") != self.job:
+        if self.job is not None and _mapping(job.get("metadata")).get("name") != self.job:
             return
         for each in self.sets:
             _set(job, each)
-        for task in _items((job.get("spec") or {}).get("tasks")):
-            containers = list(_items(_pod_spec(task).get("containers")))
-            for container in containers:
-                _set_env(container, self.env)
-            if self.arguments and containers and _has_rank(job, task):
-                _add_arguments(task, containers[0], self.arguments)
+        env = {name: escape_references(value) for name, value in self.env.items()}
+        arguments = [escape_references(word) for word in self.arguments]
+        for task in _items(_mapping(job.get("spec")).get("tasks")):
+            pod = _mapping(_mapping(task.get("template")).get("spec"))
+            containers = list(_items(pod.get("containers")))
+            for container in (*_items(pod.get("initContainers")), *containers):
+                _set_env(container, env)
+            if arguments and containers and _has_rank(job, task):
+                _add_arguments(task, containers[0], arguments)
 
     def __bool__(self) -> bool:
         return bool(self.sets or self.env or self.arguments)
@@ -63,44 +71,51 @@ def _set(job: dict[str, Any], given: str) -> None:
     steps = list(_steps(path))
     if not equals or not steps:
         raise UserError(f"--set {given!r} is not PATH=VALUE", hint=_EXAMPLE)
+    value = _value(path, text)
+    may_add = value is not None
     parent: Any = job
     for place, step in enumerate(steps[:-1]):
-        parent = _child(parent, step, path, steps[:place])
-    value = _value(path, text)
-    key = _key(parent, steps[-1], path, steps[:-1])
+        key = _key(parent, step, path, steps[:place], may_add=may_add)
+        if parent.get(key) is None if isinstance(parent, dict) else key == len(parent):
+            if not may_add:
+                return  # nothing to remove
+            _put(parent, key, [] if isinstance(steps[place + 1], int) else {})
+        parent = parent[key]
+    key = _key(parent, steps[-1], path, steps[:-1], may_add=may_add)
+    if may_add:
+        _put(parent, key, value)
+    elif isinstance(parent, list):
+        del parent[key]
+    else:
+        parent.pop(key, None)
+
+
+def _put(parent: Any, key: Any, value: Any) -> None:
     if isinstance(parent, list) and key == len(parent):
         parent.append(value)
     else:
         parent[key] = value
 
 
-def _steps(path: str) -> Iterator[str]:
+def _steps(path: str) -> Iterator[str | int]:
+    """The keys of the path; `[N]` is a number, so that a list is created where none exists."""
     position = 0
     while position < len(path):
         match = _STEP.match(path, position)
         if match is None:
             raise UserError(f"`{path}` is not the path of a field", hint=_EXAMPLE)
-        yield match[1] or match[2]
+        yield match[1] or (int(match[2]) if _POSITION.fullmatch(match[2]) else match[2])
         position = match.end()
 
 
-def _child(parent: Any, step: str, path: str, before: list[str]) -> Any:
-    key = _key(parent, step, path, before)
-    if isinstance(parent, dict) and parent.get(key) is None:
-        parent[key] = {}
-    if isinstance(parent, list) and key == len(parent):
-        parent.append({})
-    return parent[key]
-
-
-def _key(parent: Any, step: str, path: str, before: list[str]) -> Any:
+def _key(parent: Any, given: str | int, path: str, before: Sequence[str | int], *, may_add: bool) -> Any:
     """The key of a mapping, or the position in a list: by number or by the `name` of an item."""
-    where = ".".join(before) or "the Job"
+    where, step = ".".join(map(str, before)) or "the Job", str(given)
     if isinstance(parent, dict):
         return step
     if not isinstance(parent, list):
         raise UserError(f"--set {path}: {where} has no fields: it is a value", hint=_EXAMPLE)
-    if not step.isdecimal():
+    if not _POSITION.fullmatch(step):
         names = [item.get("name") if isinstance(item, dict) else None for item in parent]
         if step not in names:
             known = ", ".join(str(name) for name in names if name)
@@ -109,10 +124,11 @@ def _key(parent: Any, step: str, path: str, before: list[str]) -> Any:
                 hint=f"its items are: {known}" if known else "give its position, starting with 0",
             )
         return names.index(step)
-    if int(step) > len(parent):
+    if int(step) >= len(parent) + may_add:
         raise UserError(
             f"--set {path}: {where} has {len(parent)} item{'' if len(parent) == 1 else 's'}",
-            hint="positions start with 0; the position after the last item adds one",
+            hint="positions start with 0"
+            + ("; the position after the last item adds one" if may_add else ""),
         )
     return int(step)
 
@@ -132,13 +148,20 @@ def _value(path: str, text: str) -> Any:
 def _set_env(container: dict[str, Any], env: Mapping[str, str]) -> None:
     if not env:
         return
-    kept = [each for each in _items(container.get("env")) if each.get("name") not in env]
+    given = container.get("env")
+    if given is not None and not isinstance(given, list):
+        return  # reported when the Job is checked
+    kept = [each for each in given or () if not isinstance(each, dict) or each.get("name") not in list(env)]
     container["env"] = [*kept, *({"name": name, "value": value} for name, value in env.items())]
 
 
 def _add_arguments(task: dict[str, Any], container: dict[str, Any], arguments: Sequence[str]) -> None:
-    command = container.get("command")
-    words = [*command, *(container.get("args") or [])] if isinstance(command, list) else []
+    command, given = container.get("command"), container.get("args")
+    if given is None:
+        given = []
+    elif not isinstance(given, list):
+        return  # reported when the Job is checked
+    words = [*command, *given] if isinstance(command, list) else []
     added = list(arguments)
     if len(words) > 2 and str(words[0]).rpartition("/")[2] in _SHELLS and words[1] == "-c":
         if "$@" not in str(words[2]):
@@ -148,7 +171,7 @@ def _add_arguments(task: dict[str, Any], container: dict[str, Any], arguments: S
             )
         if len(words) == 3:
             added.insert(0, str(words[0]))  # the first word after the line is $0
-    container["args"] = [*(container.get("args") or []), *added]
+    container["args"] = [*given, *added]
 
 
 def _unwrapped(line: object) -> str:
@@ -170,10 +193,9 @@ def _has_rank(job: dict[str, Any], task: dict[str, Any]) -> bool:
     return task.get("name") in (options.master, options.worker)
 
 
-def _pod_spec(task: dict[str, Any]) -> dict[str, Any]:
-    template = task.get("template")
-    spec = template.get("spec") if isinstance(template, dict) else None
-    return spec if isinstance(spec, dict) else {}
+def _mapping(value: Any) -> dict[str, Any]:
+    """The mapping, or an empty one in place of anything else, which is reported when the Job is checked."""
+    return value if isinstance(value, dict) else {}
 
 
 def _items(value: Any) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from vcjob.plugins.pytorch_options import COUNTED_BY_TORCHRUN
 from vcjob.sdk.authoring.building import pytorch_job
 from vcjob.sdk.authoring.names import job_name
 from vcjob.spec.job import BackendName
+from vcjob.spec.scalars import escape_references
 
 _LAUNCHERS: dict[str, list[str]] = {"python": [], "torchrun": ["-m", "torch.distributed.run"]}
 
@@ -42,6 +43,7 @@ def script_job(
     gpus: GPUs of each pod; with more than one, `nproc` is that number by default.
     name: the name of the Job; by default that of the script or module.
     image: the image on a cluster, which must contain the script. on: where the Job will run.
+    The script gets `args` and the values of `env` unchanged: `$(VAR)` in them is text, not a reference.
 
     >>> job = script_job("train.py", workers=2, nproc=4, on="cluster", image="registry.example/train:1")
     >>> job["metadata"]["name"], [task["replicas"] for task in job["spec"]["tasks"]]
@@ -59,17 +61,23 @@ def script_job(
         raise SourceError(f"{program}: no such file", hint="check the path of the script")
     processes = _processes(nproc, gpus)
     launcher = _launcher("python" if processes is None else "torchrun", on)
+    words = [*launcher, program] if script is not None else [*launcher, "-m", program]
     return pytorch_job(
         name or job_name(program, module=script is None),
-        command=[*launcher, program] if script is not None else [*launcher, "-m", program],
-        args=args,
+        command=[_escaped(word) for word in words],
+        args=args if isinstance(args, str) else [_escaped(word) for word in args],
         image=image,
         workers=workers,
         gpus=gpus,
         nproc_per_node=processes,
-        env=env,
+        env={key: _escaped(value) for key, value in (env or {}).items()},
         restarts=restarts,
     )
+
+
+def _escaped(value: Any) -> Any:
+    """Text so that it stays as it is; `pytorch_job` and the checks of the Job handle other types."""
+    return escape_references(value) if isinstance(value, str) else value
 
 
 def _processes(nproc: int | str | None, gpus: int) -> int | str | None:
