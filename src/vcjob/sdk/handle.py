@@ -29,16 +29,7 @@ if TYPE_CHECKING:  # loaded when a job is diagnosed
     from vcjob.report.timeline import Timeline
     from vcjob.report.usage import UsageReport
 
-__all__ = [
-    "ACTIONS",
-    "Chunk",
-    "Follower",
-    "Handle",
-    "LogFilter",
-    "LogLine",
-    "LogSteps",
-    "lines_of",
-]
+__all__ = ["ACTIONS", "Chunk", "Follower", "Handle", "LogFilter", "LogLine", "LogSteps", "lines_of"]
 
 ACTIONS = {
     "suspend": "AbortJob",
