@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import vcjob
 
@@ -135,24 +139,26 @@ def test_the_port_and_restart_policies_are_kept() -> None:
     assert list(notes) == ["spec.pytorchReplicaSpecs.Worker.restartPolicy"]
 
 
-def test_a_trainjob_becomes_a_job_and_its_runtime_is_reported() -> None:
+def trainjob() -> dict[str, Any]:
     trainer = {
         "image": "a", "command": ["torchrun", "a.py"], "args": ["--x"], "numNodes": 3, "numProcPerNode": 2,
         "env": [{"name": "A", "value": "1"}], "resourcesPerNode": {"limits": {"nvidia.com/gpu": 2}},
     }  # fmt: skip
-    job, notes = converted(
-        {
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
-            "kind": "TrainJob",
-            "metadata": {"name": "mnist"},
-            "spec": {
-                "runtimeRef": {"name": "torch"},
-                "trainer": trainer,
-                "initializer": {},
-                "labels": {"a": "b"},
-            },
-        }
-    )
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "mnist"},
+        "spec": {
+            "runtimeRef": {"name": "torch"},
+            "trainer": trainer,
+            "initializer": {},
+            "labels": {"a": "b"},
+        },
+    }
+
+
+def test_a_trainjob_becomes_a_job_and_its_runtime_is_reported() -> None:
+    job, notes = converted(trainjob())
     assert set(notes) == {"spec.runtimeRef", "spec.initializer"}
     assert job["metadata"] == {"name": "mnist", "labels": {"a": "b"}}
     assert [task["replicas"] for task in job["spec"]["tasks"]] == [1, 2]
@@ -186,12 +192,81 @@ def test_what_a_job_file_may_hold_is_kept_and_other_objects_are_reported() -> No
         ("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {}}\n", "neither Master nor Worker"),
         ("kind: PyTorchJob\nspec: [1]\n", "spec must be a mapping"),
         ("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: 3}}\n", "Master must be a mapping"),
+        (
+            "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: x}}}\n",
+            "spec.pytorchReplicaSpecs.Master.template must be a mapping",
+        ),
+        ("kind: TrainJob\nspec: {trainer: {numNodes: two}}\n", "numNodes must be a number of at least 1"),
+        ("kind: TrainJob\nspec: {labels: [a]}\n", "spec.labels must be a mapping"),
+        ("kind: TrainJob\nspec: {trainer: {command: torchrun t.py}}\n", "trainer.command must be a list"),
+        ("kind: List\nitems: 3\n", "items must be a list"),
+        ("kind: List\nitems: []\n", "has no PyTorchJob"),
     ],
 )
 def test_what_cannot_be_converted_is_refused(text: str, message: str) -> None:
     with pytest.raises(vcjob.UserError) as refused:
         vcjob.convert_jobs(text)
     assert message in refused.value.message
+
+
+def test_the_items_of_a_list_are_converted() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [pytorchjob(), trainjob()]}
+    result = vcjob.convert_jobs(vcjob.to_yaml(listed))
+    assert [(document["kind"], document["metadata"]["name"]) for document in result.documents] == [
+        ("Job", "mnist"),
+        ("Job", "mnist"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "container",
+    [{"command": 5}, {"command": "torchrun a.py"}, {"args": {"a": 1}}, {"ports": 5}, {"env": {"A": 1}}, {"env": 3}],
+)  # fmt: skip
+def test_a_wrong_type_in_a_container_is_reported_in_the_new_job(container: dict[str, Any]) -> None:
+    spec = pytorchjob(pytorchReplicaSpecs={"Master": replica(**container)}, elasticPolicy={"maxRestarts": 3})
+    (job,) = vcjob.convert_jobs(vcjob.to_yaml(spec)).documents
+    (problem,) = (problem for problem in vcjob.validate(job) if problem.severity == "error")
+    assert next(iter(container)) in problem.path
+
+
+def paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*before, key)
+        yield from paths(inner, (*before, key))
+
+
+FULL = {
+    "PyTorchJob": pytorchjob(
+        pytorchReplicaSpecs={"Master": replica(env=[], args=["a"], ports=[{"name": "p", "containerPort": 1}])},
+        nprocPerNode="2",
+        elasticPolicy={"maxRestarts": 3, "minReplicas": 1},
+        runPolicy={"backoffLimit": 1, "schedulingPolicy": {"queue": "q"}},
+    ),
+    "TrainJob": trainjob(),
+}  # fmt: skip
+JUNK: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, -1, 1.5, 2**62, "", "x", [], ["a"], [None], {}, {"a": None}, [{"name": []}]]
+)
+
+
+@given(kind=st.sampled_from(sorted(FULL)), data=st.data())
+def test_a_wrong_value_anywhere_is_a_user_error_or_a_problem_of_the_new_job(
+    kind: str, data: st.DataObject
+) -> None:
+    document = deepcopy(FULL[kind])
+    for _ in range(data.draw(st.integers(1, 3))):
+        where = data.draw(st.sampled_from([each for each in paths(document) if each != ("kind",)]))
+        parent: Any = document
+        for step in where[:-1]:
+            parent = parent[step]
+        parent[where[-1]] = deepcopy(data.draw(JUNK))
+    try:
+        result = vcjob.convert_jobs(vcjob.to_yaml(document))
+    except vcjob.UserError:
+        return
+    for job in result.documents:
+        vcjob.validate(job)
 
 
 def test_text_that_is_not_yaml_is_refused_with_its_problems() -> None:

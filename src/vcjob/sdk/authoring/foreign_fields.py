@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from vcjob.errors import UserError
 
 NO_EQUIVALENT = "has no equivalent in a Volcano Job and was left out"
+_CORRECT = "correct it in the original file"
 
 
 class Note(NamedTuple):
@@ -23,9 +24,7 @@ class Fields:
     """A mapping of the original and its path. A field is reported unless it is taken."""
 
     def __init__(self, value: Any, path: str, notes: list[Note]) -> None:
-        if value is not None and not isinstance(value, dict):
-            raise UserError(f"{path} must be a mapping", hint="correct it in the original file")
-        self._values: dict[str, Any] = dict(value or {})
+        self._values = dict(mapping_at(path, value))
         self.path = path
         self.notes = notes
 
@@ -40,6 +39,17 @@ class Fields:
     def inner(self, name: str) -> Fields:
         return Fields(self._values.pop(name, None), f"{self.path}.{name}", self.notes)
 
+    def mapping(self, name: str) -> dict[str, Any]:
+        """A mapping that is kept as it is; empty where it is not set."""
+        return mapping_at(f"{self.path}.{name}", self.take(name))
+
+    def words(self, name: str) -> list[str]:
+        """A list of texts, such as a command; empty where it is not set."""
+        value = self.take(name, [])
+        if not isinstance(value, list):
+            raise UserError(f"{self.path}.{name} must be a list", hint=_CORRECT)
+        return [str(word) for word in value]
+
     def note(self, name: str, message: str) -> None:
         self.notes.append(Note(f"{self.path}.{name}", message))
 
@@ -48,6 +58,13 @@ class Fields:
         for name, value in self._values.items():
             if value is not None:
                 self.note(name, NO_EQUIVALENT)
+
+
+def mapping_at(path: str, value: Any) -> dict[str, Any]:
+    """The mapping at this path of the original; empty where it is not set."""
+    if value is not None and not isinstance(value, dict):
+        raise UserError(f"{path} must be a mapping", hint=_CORRECT)
+    return value or {}
 
 
 def metadata_of(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vcjob.errors import UserError
-from vcjob.sdk.authoring.foreign_fields import Fields, Note, metadata_of
+from vcjob.sdk.authoring.foreign_fields import Fields, Note, mapping_at, metadata_of
 from vcjob.spec.document import copied
 from vcjob.spec.job import API_VERSION, KIND
 
@@ -81,7 +81,8 @@ def _run_policy(policy: Fields) -> tuple[dict[str, Any], int | None]:
 
 
 def _task(name: str, replica: Fields, limit: int | None) -> dict[str, Any]:
-    template = copied(replica.take("template", {}))
+    template = copied(replica.mapping("template"))
+    template["spec"] = mapping_at(f"{replica.path}.template.spec", template.get("spec"))
     restart = replica.take("restartPolicy", "OnFailure")
     task: dict[str, Any] = {"name": name, "replicas": replica.take("replicas", 1), "template": template}
     if restart == "ExitCode":
@@ -91,7 +92,7 @@ def _task(name: str, replica: Fields, limit: int | None) -> dict[str, Any]:
         )
         restart = "Never"
         task["policies"] = [{"exitCode": code, "action": "RestartPod"} for code in _RETRYABLE]
-    template.setdefault("spec", {})["restartPolicy"] = restart
+    template["spec"]["restartPolicy"] = restart
     if limit is not None:
         task["maxRetry"] = limit
     replica.rest()
@@ -99,14 +100,19 @@ def _task(name: str, replica: Fields, limit: int | None) -> dict[str, Any]:
 
 
 def _containers(task: dict[str, Any]) -> list[dict[str, Any]]:
-    return [each for each in task["template"]["spec"].get("containers") or [] if isinstance(each, dict)]
+    return [each for each in _list(task["template"]["spec"].get("containers")) if isinstance(each, dict)]
+
+
+def _list(value: Any) -> list[Any]:
+    """The list, or an empty one in place of anything else, which is reported when the new Job is checked."""
+    return value if isinstance(value, list) else []
 
 
 def _uses_torchrun(task: dict[str, Any]) -> bool:
     words = [
         str(word)
         for container in _containers(task)
-        for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+        for word in (*_list(container.get("command")), *_list(container.get("args")))
     ]
     return any("torchrun" in word or "torch.distributed.run" in word for word in words)
 
@@ -117,7 +123,9 @@ def _add_max_restarts(tasks: list[dict[str, Any]], restarts: object) -> None:
         return
     for task in tasks:
         for container in _containers(task):
-            container.setdefault("env", []).append({"name": "PET_MAX_RESTARTS", "value": str(restarts)})
+            if container.get("env") is None:
+                container["env"] = []
+            _list(container["env"]).append({"name": "PET_MAX_RESTARTS", "value": str(restarts)})
 
 
 def _plugin_arguments(tasks: list[dict[str, Any]], nproc: object) -> list[str]:
@@ -127,7 +135,7 @@ def _plugin_arguments(tasks: list[dict[str, Any]], nproc: object) -> list[str]:
     ports = [
         port.get("containerPort")
         for container in _containers(tasks[0])
-        for port in container.get("ports") or []
+        for port in _list(container.get("ports"))
         if isinstance(port, dict) and port.get("name") == _PORT_NAME
     ]
     if ports and ports[0] != _DEFAULT_PORT:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from vcjob.errors import UserError
 from vcjob.sdk.authoring.building import DEFAULT_IMAGE, pytorch_job
-from vcjob.sdk.authoring.foreign_fields import Fields, Note, metadata_of
+from vcjob.sdk.authoring.foreign_fields import Fields, Note, mapping_at, metadata_of
 from vcjob.spec.document import copied
 
 
@@ -19,9 +20,9 @@ def convert_trainjob(document: dict[str, Any], notes: list[Note]) -> dict[str, A
     runtime = spec.inner("runtimeRef")
     runtime_name = runtime.take("name", "its runtime")
     trainer = spec.inner("trainer")
-    command, args = trainer.take("command", []), trainer.take("args", [])
+    command, args = trainer.words("command"), trainer.words("args")
     image = trainer.take("image")
-    if image is None:
+    if not image:
         trainer.note(
             "image", f"is not set: add the image of {runtime_name}; {DEFAULT_IMAGE} stands in its place"
         )
@@ -29,14 +30,19 @@ def convert_trainjob(document: dict[str, Any], notes: list[Note]) -> dict[str, A
         trainer.note("command", f"is not set: add the command of {runtime_name}")
     spec.note("runtimeRef", f"was left out: add what {runtime_name} defines for its pods, such as volumes")
     nproc = trainer.take("numProcPerNode")
-    if nproc is None and any("torchrun" in str(word) for word in (*command, *args)):
+    if nproc is None and any("torchrun" in word for word in (*command, *args)):
         nproc = "auto"
+    nodes = trainer.take("numNodes", 1)
+    if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
+        raise UserError(
+            "spec.trainer.numNodes must be a number of at least 1", hint="correct it in the original file"
+        )
     job = pytorch_job(
         "",
-        command=[str(word) for word in command],
-        args=[str(word) for word in args],
+        command=command,
+        args=args,
         image=image,
-        workers=max(0, int(trainer.take("numNodes", 1)) - 1),
+        workers=nodes - 1,
         nproc_per_node=nproc,
     )
     env, resources = trainer.take("env"), trainer.take("resourcesPerNode")
@@ -51,6 +57,6 @@ def convert_trainjob(document: dict[str, Any], notes: list[Note]) -> dict[str, A
     metadata = metadata_of(document, notes)
     for name in ("labels", "annotations"):
         if name in spec:
-            metadata[name] = {**metadata.get(name, {}), **spec.take(name)}
+            metadata[name] = {**mapping_at(f"metadata.{name}", metadata.get(name)), **spec.mapping(name)}
     spec.rest()
     return {**job, "metadata": metadata}
