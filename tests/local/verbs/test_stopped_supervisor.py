@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partialmethod
 
 import pytest
@@ -26,8 +28,10 @@ def stopped(start: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHand
     short = partialmethod(LocalHandle.wait_for_command, 0.1)
     monkeypatch.setattr(LocalHandle, "wait_for_command", short)
     yield handle
-    if supervisor_of(RunDir(handle.folder)) is not None:
-        kill_supervisor(handle, signal.SIGCONT)
+    pid = supervisor_of(RunDir(handle.folder))
+    if pid is not None:
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("words", [("suspend",), ("restart",), ("complete",), ("stop", "--no-wait")])
