@@ -254,6 +254,17 @@ def test_a_script_is_rendered_as_the_job_that_run_starts(
     assert on_cluster[-1]["spec"]["containers"][0]["image"] == "a:1"
 
 
+def test_a_script_may_have_unknown_fields_where_they_are_allowed_and_options_with_underscores(
+    vcjob: Vcjob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print('trained')\n")
+    words = ("--defaulted", "-o", "json", "--max_restarts", 1, "--set", "spec.futureField=1", "train.py")
+    assert "--allow-unknown" in vcjob("render", *words).err
+    spec = vcjob("render", "--allow-unknown", *words).json["spec"]
+    assert (spec["maxRetry"], spec["futureField"]) == (2, 1)
+
+
 def test_the_stored_job_of_a_script_is_what_render_showed_before(
     vcjob: Vcjob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

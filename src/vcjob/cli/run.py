@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from vcjob.sdk.loading import Loaded
 
 
-@click.command(
-    "run", cls=RunCommand, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")}
-)
+@click.command("run", cls=RunCommand)
 @click.argument("target", metavar="FILE|SCRIPT", type=click.Path(allow_dash=True))
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @backend_options("The namespace for Jobs that name none.")

@@ -6,6 +6,8 @@ follow, and the arguments for the program begin after `--`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from vcjob.errors import UserError
@@ -14,7 +16,14 @@ _LAUNCHERS = ("torchrun", "python", "python3", "accelerate", "deepspeed")
 
 
 class RunCommand(click.Command):
-    """A command with the parameters `target` and `arguments`; see the module."""
+    """A command with the parameters `target` and `arguments`; see the module.
+
+    As with torchrun, an option may be written with underscores: `--max_restarts`.
+    """
+
+    def __init__(self, name: str | None, **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.context_settings["token_normalize_func"] = lambda option: option.replace("_", "-")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:  # a shell completes an unfinished line
