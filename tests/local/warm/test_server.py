@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.warm.conftest import PYTHON, Running, Starter, environment
-from vcjob.errors import BackendError
+from vcjob.errors import BackendError, UserError
 from vcjob.local.warm import server
 from vcjob.local.warm.client import WarmChild, WarmLauncher
 from vcjob.local.warm.command import canonical
@@ -78,6 +78,12 @@ def test_the_next_run_comes_from_the_server(start: Start, folder: str, tmp_path:
 def test_starting_it_twice_gives_the_same_server(start: Start, folder: str) -> None:
     assert start().pid == start().pid
     assert len(server.servers(folder)) == 1
+
+
+def test_a_module_that_cannot_be_imported_is_refused(start: Start, folder: str) -> None:
+    with pytest.raises(UserError, match="cannot import nope_mod") as refused:
+        start(imports=("colorsys", "nope_mod"))
+    assert refused.value.hint and server.servers(folder) == []
 
 
 def test_another_environment_has_another_server(start: Start, folder: str, tmp_path: Path) -> None:

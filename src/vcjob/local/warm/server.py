@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from vcjob.errors import BackendError, RunDamaged
+from vcjob.errors import BackendError, RunDamaged, UserError
 from vcjob.local.machine import files, process
 from vcjob.local.machine.folders import PRIVATE_FOLDER
 from vcjob.local.run import locks
@@ -132,6 +132,13 @@ def _start(folder: str, key: str, recipe: spawn.Recipe, idle: float) -> ServerIn
         raise BackendError(
             f"nothing can be kept warm here: {trouble}",
             hint="run jobs without --warm, or name other modules with --import",
+        )
+    missing = [name for name in recipe.imports if name not in (*info.modules, *spawn.DEFAULT_IMPORTS)]
+    if missing:
+        stop(folder, info)
+        raise UserError(
+            f"cannot import {', '.join(missing)}",
+            hint=f"install it for {recipe.interpreter}, or check the name",
         )
     files.write_json(os.path.join(folder, f"{key}.json"), info)
     return info
