@@ -36,6 +36,21 @@ def test_the_documents_are_sorted_by_kind() -> None:
     assert bundle.file == "f"
 
 
+@pytest.mark.parametrize(
+    ("source", "message", "hint"),
+    [
+        (print, "a function is not a Job", "vcjob.run(vcjob.pytorch_job(print))"),
+        ([{}], "a list is not a Job", "one Job at a time"),
+        (b"kind: Job", "a bytes is not a Job", "the path of a file"),
+        (None, "a NoneType is not a Job", "the path of a file"),
+    ],
+)
+def test_what_cannot_be_a_source_is_refused(source: Any, message: str, hint: str) -> None:
+    with pytest.raises(SourceError, match=message) as refused:
+        load(source)
+    assert hint in (refused.value.hint or "")
+
+
 def test_a_path_a_text_and_a_dictionary_can_be_loaded(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOB)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from vcjob.errors import SourceError
 from vcjob.spec.document import Document
 from vcjob.spec.job import API_VERSION, KIND
 from vcjob.spec.problem import Problem, error
@@ -78,8 +79,24 @@ def load(source: str | os.PathLike[str] | Mapping[str, Any]) -> Bundle:
         return bundle([Document.of(source)])
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return load_text(source)
+    if not isinstance(source, str | os.PathLike):
+        raise _not_a_source(source)
     name, text = read_text(source)
     return load_text(text, name)
+
+
+def _not_a_source(source: object) -> SourceError:
+    if callable(source):
+        function = getattr(source, "__name__", "function")
+        return SourceError(
+            "a function is not a Job", hint=f"make a Job of it: vcjob.run(vcjob.pytorch_job({function}))"
+        )
+    hint = (
+        "give one Job at a time"
+        if isinstance(source, list | tuple)
+        else "give the path of a file, text or a dict"
+    )
+    return SourceError(f"a {type(source).__name__} is not a Job", hint=hint)
 
 
 def load_text(text: str, name: str = "<text>") -> Bundle:
