@@ -60,6 +60,21 @@ def test_a_dash_prints_the_file(vcjob: Vcjob, folder: Path) -> None:
     assert not (folder / "job.yaml").exists()
 
 
+def test_a_symbolic_link_is_kept_and_its_file_is_replaced(vcjob: Vcjob, folder: Path) -> None:
+    (folder / "link.yaml").symlink_to("target.yaml")
+    (folder / "target.yaml").write_text("mine\n")
+    assert vcjob("init", "-f", "link.yaml", "--force", "train.py").code == 0
+    assert (folder / "link.yaml").is_symlink() and "kind: Job" in (folder / "target.yaml").read_text()
+
+
+def test_the_commands_that_it_names_can_be_copied(vcjob: Vcjob, folder: Path) -> None:
+    result = vcjob("init", "-f", "my job.yaml", "train.py")
+    assert result.out == "my job.yaml written; run it with `vcjob run 'my job.yaml'`\n"
+    assert "#   vcjob run 'my job.yaml' --on cluster " in (folder / "my job.yaml").read_text()
+    assert vcjob("init", "-f", "two\nlines.yaml", "train.py").code == 0
+    assert [each for each in sdk.validate(folder / "two\nlines.yaml") if each.severity == "error"] == []
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -67,6 +82,7 @@ def test_a_dash_prints_the_file(vcjob: Vcjob, folder: Path) -> None:
         (["train.sh"], "train.sh is not a Python script"),
         (["--gpus", "2"], "name the script"),
         (["-f", "no/folder/job.yaml", "train.py"], "cannot be written"),
+        (["-f", ".", "--force", "train.py"], ". is a folder"),
     ],
 )
 def test_what_cannot_be_written_is_refused(vcjob: Vcjob, words: list[str], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 _HELLO = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])"
 
 
-@click.command(
-    "init", cls=RunCommand, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")}
-)
+@click.command("init", cls=RunCommand)
 @click.argument("target", metavar="[SCRIPT]", required=False)
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.option(
@@ -51,7 +50,7 @@ def command(
         sys.stdout.write(text)
         return
     _write(file, text, force=force)
-    sys.stdout.write(f"{file} written; run it with `vcjob run {file}`\n")
+    sys.stdout.write(f"{file} written; run it with `vcjob run {shlex.quote(file)}`\n")
 
 
 def _job(
@@ -86,8 +85,11 @@ def _job(
 def _write(file: str, text: str, *, force: bool) -> None:
     """Write the whole file or nothing; an existing file is replaced with `force` only."""
     path = Path(file)
+    if path.is_dir():
+        raise UserError(f"{file} is a folder", hint="give the path of a file with -f")
     if path.exists() and not force:
         raise UserError(f"{file} already exists", hint="replace it with --force, or choose another with -f")
+    path = Path(os.path.realpath(file))  # the file that a symbolic link names, not the link
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")

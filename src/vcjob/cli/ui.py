@@ -125,12 +125,20 @@ def _proxy(where: Where, user_header: str, group_header: str, secret_file: str |
 
 
 def _export(name: str, where: Where, file: str) -> None:
+    from vcjob.errors import UserError
     from vcjob.sdk.finding import find
     from vcjob.ui.export import export
 
     text = export(find(name, **where))
-    with click.open_file(file, "w", encoding="utf-8", atomic=True) as out:
-        out.write(text)
+    try:
+        with click.open_file(file, "w", encoding="utf-8", atomic=True) as out:
+            out.write(text)
+    except OSError as error:
+        if file == "-":
+            raise  # as for the output of every other verb
+        raise UserError(
+            f"{file} cannot be written: {error.strerror}", hint="choose another with --export"
+        ) from None
 
 
 def _tunnel(url: str) -> str:

@@ -6,6 +6,7 @@ a value; the Job that is read from the file is the one that was given.
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from vcjob.sdk.yaml_text import to_yaml
@@ -64,12 +65,13 @@ def commented_yaml(job: dict[str, Any], file: str) -> str:
         if position is not None and _has(job, where):
             line, column = position
             notes.setdefault(line - 1, []).extend(f"{' ' * (column - 1)}# {each}" for each in note)
+    shown = shlex.quote(file) if file.isprintable() else "FILE"
     head = [
         "# A Volcano Job, written by `vcjob init`.",
         "#",
-        f"#   vcjob validate {file}             check it",
-        f"#   vcjob run {file}                  run it on this machine, as processes",
-        f"#   vcjob run {file} --on cluster     run it on Kubernetes, as pods",
+        f"#   vcjob validate {shown}             check it",
+        f"#   vcjob run {shown}                  run it on this machine, as processes",
+        f"#   vcjob run {shown} --on cluster     run it on Kubernetes, as pods",
         "#   vcjob explain spec.tasks.policies     what a field means",
     ]
     body = [each for number, line in enumerate(lines) for each in (*notes.get(number, ()), line)]
