@@ -6,20 +6,27 @@ imports of everything else. What cannot be shipped that way, or a text of more t
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
 import builtins
-import dis
 import inspect
-import linecache
+import keyword
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from textwrap import dedent
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from vcjob.errors import UserError
+from vcjob.sdk.authoring.definition_values import Source, Unshippable
+from vcjob.sdk.authoring.function_source import (
+    class_functions,
+    class_source,
+    defined_name,
+    function_source,
+    is_method,
+    notebook_cells,
+)
+from vcjob.sdk.authoring.plain_values import is_plain, mutable_parts, same_plain
 
 #: A variable of a Linux process holds 128 KiB, and the Job holds the text once for each task.
 MAX_BYTES = 64 * 1024
@@ -33,31 +40,30 @@ with open(sys.argv[0], "w", encoding="utf-8") as file:
     file.write(os.environ["VCJOB_FUNCTION"])
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
-_PLAIN = (bool, int, float, str, bytes, type(None), tuple, list, dict, set)
+_NO_VALUE, _UNDEFINED = object(), object()
+#: Names that every module has.
+_MODULE_NAMES = frozenset(
+    {*vars(ModuleType("")), "__annotations__", "__builtins__", "__cached__", "__file__"}
+)
 
 
 def function_program(function: Callable[..., object], parameters: Mapping[str, object] | None = None) -> str:
     """The text of a program that calls the function with the parameters, which must be plain values."""
     name = function_name(function)
+    assert isinstance(function, FunctionType)
+    own = defined_name(function)
     parts = _Parts(function)
-    parts.add(name, function)
+    parts.add(own, function)
     if parts.refused:
         raise UserError(
             f"the function {name!r} uses what cannot be shipped with it: {'; '.join(parts.refused)}",
             hint="create it inside the function, or pass plain values with `parameters`",
         )
-    unfit = [key for key, value in (parameters or {}).items() if not _is_plain(value)]
-    if unfit:
-        raise UserError(
-            f"parameters must be plain values (numbers, texts, lists, dictionaries): {', '.join(unfit)}",
-            hint="create other objects inside the function",
-        )
-    call = ", ".join(f"{key}={value!r}" for key, value in (parameters or {}).items())
+    call = ", ".join(f"{key}={value!r}" for key, value in _checked(function, parameters or {}).items())
     text = "\n".join(
         ["from __future__ import annotations", *sorted(parts.imports), *parts.values, "", *parts.sources]
     )
-    text = f'{text}\n\nif __name__ == "__main__":\n    {name}({call})\n'
+    text = f'{text}\n\nif __name__ == "__main__":\n    {own}({call})\n'
     if len(text.encode()) > MAX_BYTES:
         raise UserError(
             f"the function {name!r} has {len(text.encode()):,} bytes with all that it uses; at most {MAX_BYTES:,} can be shipped",
@@ -73,6 +79,10 @@ def function_name(function: Callable[..., object]) -> str:
             f"{function!r} is not a function that was defined with `def`",
             hint="define a function that calls it, and pass that",
         )
+    if is_method(function):
+        raise UserError(
+            f"{function.__qualname__!r} is a method", hint="define a function that calls it, and pass that"
+        )
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise UserError(
             f"{function.__name__!r} is a coroutine or a generator, which does not run when it is called",
@@ -81,30 +91,74 @@ def function_name(function: Callable[..., object]) -> str:
     return function.__name__
 
 
-class _Parts:
-    """What a function needs: imports, plain values and sources, each before its first use."""
+def _checked(function: Callable[..., object], parameters: Mapping[str, object]) -> Mapping[str, object]:
+    """The parameters, with which the function can be called."""
+    if not isinstance(parameters, Mapping):
+        raise UserError(
+            f"parameters must be a dictionary, not a {type(parameters).__name__}",
+            hint="give the value of every argument by its name",
+        )
+    unnamed = [key for key in parameters if not str.isidentifier(f"{key}") or keyword.iskeyword(f"{key}")]
+    if unnamed:
+        raise UserError(
+            f"parameters that cannot be the name of an argument: {', '.join(map(repr, unnamed))}",
+            hint="use the names of the function's arguments",
+        )
+    unfit = [key for key, value in parameters.items() if not is_plain(value)]
+    if unfit:
+        raise UserError(
+            f"parameters must be plain values (numbers, texts, lists, dictionaries): {', '.join(unfit)}",
+            hint="create other objects inside the function",
+        )
+    signature = inspect.signature(function, follow_wrapped=False)  # a decorator may supply arguments
+    try:
+        signature.bind(**parameters)
+    except TypeError as error:
+        raise UserError(
+            f"the function {function.__name__!r} cannot be called with these parameters: {error}",
+            hint=f"its arguments are {signature.replace(return_annotation=inspect.Signature.empty)}",
+        ) from None
+    return parameters
 
-    def __init__(self, function: Callable[..., object]) -> None:
+
+class _Parts:
+    """What a function needs: imports, plain values and sources, each before its first use.
+
+    The text has one namespace, so a name must stand for the same object in everything that is shipped.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
         self._module = function.__module__
-        self._seen: set[str] = set()
+        raw = inspect.unwrap(function)
+        self._globals: Mapping[str, Any] = getattr(raw, "__globals__", function.__globals__)
+        self._cells = notebook_cells(self._globals, raw if isinstance(raw, FunctionType) else function)
+        self._meaning: dict[str, object] = {}
+        #: By the identity of a list, dictionary or set: the name whose text contains it, and the object.
+        self._owners: dict[int, tuple[str, object]] = {}
+        #: Names for a source that is not complete yet.
+        self._aliases: dict[str, list[str]] = {}
         self.imports: set[str] = set()
         self.values: list[str] = []
         self.sources: list[str] = []
         self.refused: list[str] = []
 
-    def add(self, name: str, value: object) -> None:
-        """Add what the name stands for, and everything that this uses."""
-        if name in self._seen:
+    def add(self, name: str, value: object, user: FunctionType | None = None) -> None:
+        """Add what the name stands for, and everything that this uses. `user`: the function whose closure holds it."""
+        if not self._is_new(name, value):
             return
-        self._seen.add(name)
-        if isinstance(value, ModuleType):
+        if value is _NO_VALUE:
+            self.refused.append(f"{name} (it has no value yet)")
+        elif isinstance(value, ModuleType):
             whole = value.__name__
             self.imports.add(f"import {whole}" if name == whole else f"import {whole} as {name}")
         elif isinstance(value, FunctionType | type) and value.__module__ == self._module:
-            self._add_source(name, value)
-        elif _is_plain(value):
-            self.values.append(f"{name} = {value!r}")
-        elif (origin := _origin(value)) is not None:
+            try:
+                self._add_source(name, value, user)
+            except Unshippable as reason:
+                self.refused.append(f"{name} ({reason})")
+        elif is_plain(value):
+            self._add_plain(name, value)
+        elif (origin := _origin(name, value)) is not None and origin[0] != self._module:
             module, own = origin
             self.imports.add(
                 f"from {module} import {own}" if own == name else f"from {module} import {own} as {name}"
@@ -112,89 +166,100 @@ class _Parts:
         else:
             self.refused.append(f"{name} ({type(value).__name__})")
 
-    def _add_source(self, name: str, value: FunctionType | type) -> None:
-        source = _source(value)
-        if source is None:
-            self.refused.append(f"{name} (its source is not known)")
+    def _is_new(self, name: str, value: object) -> bool:
+        if name not in self._meaning:
+            self._meaning[name] = value
+            return True
+        known = self._meaning[name]
+        reason = f"{name} (it stands for two different objects)"
+        if known is not value and not same_plain(known, value) and reason not in self.refused:
+            self.refused.append(reason)
+        return False
+
+    def _add_plain(self, name: str, value: object) -> None:
+        owner, shared = self._owners.get(id(value), ("", None))
+        if shared is value and self._meaning.get(owner) is value:
+            self.values.append(f"{name} = {owner}")
+        else:
+            self._own(name, mutable_parts(value))
+            self.values.append(f"{name} = {value!r}")
+
+    def _own(self, name: str, parts: Iterator[object]) -> None:
+        """A text makes a new list each time: two texts must not contain the same one."""
+        for part in parts:
+            if id(part) in self._owners:
+                self.refused.append(
+                    f"{name} (it shares a {type(part).__name__} with {self._owners[id(part)][0]})"
+                )
+            self._owners[id(part)] = (name, part)
+
+    def _add_source(self, name: str, value: FunctionType | type, user: FunctionType | None) -> None:
+        own = defined_name(value)
+        if own == "<lambda>":
+            raise Unshippable("a lambda; define it with `def`")
+        if own != name:
+            alias = ["", f"{name} = {own}"]
+            self.add(own, value, user)
+            if own in self._aliases:
+                self._aliases[own] += alias
+            else:
+                self.sources += alias
             return
-        scope = _scope(value)
-        tree = ast.parse(source)
-        for used in sorted(_names(source) & scope.keys() - {value.__name__}):
-            self.add(used, scope[used])
-            if isinstance(scope[used], ModuleType):
-                self.imports.update(f"import {path}" for path in _submodules(tree, used, scope[used]))
-        self.sources += ["", source.rstrip()]
-        if value.__name__ != name:
-            self.sources += ["", f"{name} = {value.__name__}"]
+        aliases = self._aliases[own] = []
+        cells, names = _cells(value), self._globals
+        if isinstance(value, type):
+            source = class_source(value, {**names, **cells}, self._cells)
+        else:
+            names = getattr(inspect.unwrap(value), "__globals__", names)
+            bound = cells.get(own, names.get(own)) is value
+            source = function_source(value, {**names, **cells}, bound=bound, user=user)
+        self._add_names(source, cells, names, value)
+        self._own(name, iter(source.copied))
+        self.sources += ["", source.text.rstrip(), *aliases]
+        del self._aliases[own]
+
+    def _add_names(
+        self, source: Source, cells: Mapping[str, Any], names: Mapping[str, Any], value: FunctionType | type
+    ) -> None:
+        """Add what the source uses: variables of the function around it, then of the module, then Python's own."""
+        for used in sorted(source.names({**names, **cells}) - _MODULE_NAMES):
+            if used in cells:
+                raw = inspect.unwrap(value) if isinstance(value, FunctionType) else None
+                self.add(used, cells[used], raw if isinstance(raw, FunctionType) else None)
+            elif used in source.hidden and used != defined_name(value):
+                raise Unshippable(f"it uses {used}, a local variable of the function around it")
+            elif used in names and getattr(builtins, used, names) is not names[used]:
+                self.add(used, names[used])
+            else:
+                self._is_new(used, getattr(builtins, used, _UNDEFINED))
+            if isinstance(module := self._meaning.get(used), ModuleType):
+                self.imports.update(f"import {path}" for path in _submodules(source.tree, used, module))
 
 
-def _is_plain(value: object) -> bool:
-    """Whether its text can be read back as the same value."""
-    if type(value) not in _PLAIN:
-        return False
-    try:
-        return bool(ast.literal_eval(repr(value)) == value)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return False
-
-
-def _origin(value: object) -> tuple[str, str] | None:
+def _origin(name: str, value: object) -> tuple[str, str] | None:
     """The module and the name under which others can import it."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str) or module == "__main__":
         return None
-    return (module, name) if getattr(sys.modules.get(module), name, None) is value else None
+    names = (getattr(value, "__qualname__", name), name)
+    return next(
+        ((module, each) for each in names if getattr(sys.modules.get(module), str(each), None) is value), None
+    )
 
 
-def _scope(value: FunctionType | type) -> Mapping[str, Any]:
-    """The names that its source can use, without Python's own."""
-    if isinstance(value, type):
-        return _without_builtins(vars(sys.modules[value.__module__]))
-    cells = {
-        name: cell.cell_contents
-        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        if cell is not None
-    }
-    return {**_without_builtins(value.__globals__), **cells}
-
-
-def _without_builtins(names: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in names.items()
-        if getattr(builtins, name, names) is not value and not (name.startswith("__") and name.endswith("__"))
-    }
-
-
-def _source(value: FunctionType | type) -> str | None:
-    try:
-        return dedent(inspect.getsource(value))
-    except (OSError, TypeError):  # a class of a notebook, before Python 3.13
-        return _class_source(value) if isinstance(value, type) else None
-
-
-def _class_source(value: type) -> str | None:
-    """The source of a class, from the cell of one of its methods."""
-    files = {each.__code__.co_filename for each in vars(value).values() if isinstance(each, FunctionType)}
-    for text in ("".join(linecache.getlines(file)) for file in files):
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ClassDef) and node.name == value.__name__:
-                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-                return dedent("\n".join(text.splitlines()[first - 1 : node.end_lineno]) + "\n")
-    return None
-
-
-def _names(source: str) -> set[str]:
-    """The names that the source reads from its surroundings; annotations are not evaluated."""
-    flags = __future__.annotations.compiler_flag
-    return set(_loaded(compile(source, "<function>", "exec", flags=flags, dont_inherit=True)))
-
-
-def _loaded(code: CodeType) -> Iterator[str]:
-    yield from (each.argval for each in dis.get_instructions(code) if each.opname in _LOADS)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _loaded(constant)
+def _cells(value: FunctionType | type) -> dict[str, Any]:
+    """The variables of the functions around it that it uses, by name."""
+    functions = class_functions(value) if isinstance(value, type) else [inspect.unwrap(value)]
+    found: dict[str, Any] = {}
+    for function in functions:
+        if not isinstance(function, FunctionType):
+            continue
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                found[name] = cell.cell_contents
+            except ValueError:  # the variable is assigned later
+                found[name] = _NO_VALUE
+    return found
 
 
 def _submodules(tree: ast.AST, name: str, module: ModuleType) -> Iterator[str]:
