@@ -15,10 +15,11 @@ PROGRAM = "import os, sys\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'], o
 
 def test_a_script_runs_as_several_ranks_and_its_job_is_stored(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    result = verb("run", "--workers", "1", "--env", "COLOUR=red", "train.py", "--epochs", "3", cwd=tmp_path)
+    words = ("--workers", "1", "--env", "COLOUR=$(RANK)", "train.py", "--epochs", "$(RANK)", "$$x")
+    result = verb("run", *words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     handle = vcjob.find("train")
-    assert sorted(texts(handle)) == ["0 2 red --epochs 3", "1 2 red --epochs 3"]
+    assert sorted(texts(handle)) == [f"{rank} 2 $(RANK) --epochs $(RANK) $$x" for rank in (0, 1)]
     stored = yaml.safe_load(verb("status", "train", "-o", "yaml").stdout)
     assert [task["replicas"] for task in stored["spec"]["tasks"]] == [1, 1]
 
@@ -27,6 +28,15 @@ def test_a_job_file_runs_with_changes_from_the_command_line(tmp_path: Path) -> N
     (tmp_path / "train.py").write_text(PROGRAM)
     job = vcjob.pytorch_job("changed", script="train.py", workers=1)
     (tmp_path / "job.yaml").write_text(vcjob.to_yaml(job))
-    words = ("job.yaml", "--set", "spec.tasks[worker].replicas=2", "-e", "COLOUR=blue", "--", "--lr", "0.1")
+    words = (
+        "job.yaml",
+        "--set",
+        "spec.tasks[worker].replicas=2",
+        "-e",
+        "COLOUR=blue",
+        "--",
+        "--lr",
+        "$$(RANK)",
+    )
     assert verb("run", *words, cwd=tmp_path).returncode == 0
-    assert sorted(texts(vcjob.find("changed"))) == [f"{rank} 3 blue --lr 0.1" for rank in range(3)]
+    assert sorted(texts(vcjob.find("changed"))) == [f"{rank} 3 blue --lr $$(RANK)" for rank in range(3)]
