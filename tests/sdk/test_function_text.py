@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -259,6 +260,24 @@ def test_classes_of_other_cells_need_no_function_of_their_own() -> None:
     assert "A (its source is not known)" in refused("A = type('A', (), {})\ndef train(): return A")
 
 
+def test_classes_of_a_real_notebook_are_found() -> None:
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    cells = [
+        "import dataclasses, enum",
+        "@dataclasses.dataclass\nclass Point:\n    x: int = 0",
+        "class Color(enum.Enum):\n    RED = 1",
+        "@dataclasses.dataclass\nclass Point:\n    x: int = 1",
+        "%time 0\ndef train(): return Point().x, Color.RED.value",
+        "from vcjob.sdk.authoring.functions import function_program\nprint('TEXT', function_program(train))",
+    ]
+    program = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        f"for cell in {cells!r}: InteractiveShell.instance().run_cell(cell, store_history=True)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert output_of(run.stdout.partition("TEXT ")[2]) == (1, 1), run.stdout + run.stderr
+
+
 def test_a_dataclass_keeps_its_fields() -> None:
     cell = """
         import dataclasses
@@ -274,6 +293,67 @@ def test_a_dataclass_keeps_its_fields() -> None:
         def train(): return repr(Point(1, 2)), [each.name for each in dataclasses.fields(Point)]
     """
     assert same_here_and_there(cell) == ("Point(x=1)", ["x", "y"])
+
+
+def test_fields_of_named_tuples_and_slots_keep_their_defaults() -> None:
+    cell = """
+        from dataclasses import dataclass
+        from typing import NamedTuple
+        rate = 1
+        class Pair(NamedTuple):
+            x: int = rate
+            def get(self): return self.x
+        @dataclass(slots=True)
+        class Point:
+            x: int = rate
+        rate = 2
+        def train(): return Pair().get(), Point().x
+    """
+    assert same_here_and_there(cell) == (1, 1)
+
+
+def test_a_class_comes_before_its_subclasses_also_where_it_uses_them() -> None:
+    cell = """
+        class Base:
+            def make(self): return Leaf(), Twig(), Alias()
+        class Leaf(Base): ...
+        Alias = Leaf
+        class Twig(Alias): ...
+        def train(): return [type(each).__name__ for each in Base().make()]
+    """
+    assert same_here_and_there(cell) == ["Leaf", "Twig", "Leaf"]
+
+
+def test_other_kinds_of_classes_are_shipped() -> None:
+    cell = """
+        import abc, enum
+        from typing import Generic, TypedDict, TypeVar
+        T = TypeVar("T")
+        class Base(abc.ABC):
+            @abc.abstractmethod
+            def get(self): ...
+        class Box(Base, dict):
+            size = 3
+            @property
+            def double(self): return self.size * 2
+            @double.setter
+            def double(self, value): self.size = value / 2
+            @staticmethod
+            def make(size=size): return size
+            def __secret(self, n=size): return n
+            def get(self): return super().get() or self.__secret()
+            class Inner:
+                depth = 1
+        class Planet(enum.IntEnum):
+            EARTH = enum.auto()
+            def far(self): return self > 0
+        class Options(TypedDict):
+            x: int
+        class Error(Exception):
+            code = 1
+        def train(): return Box().get(), Box().double, Box.make(), Box.Inner.depth, Planet.EARTH.far(), Options(x=1), Error.code
+    """
+    assert same_here_and_there(cell) == (3, 6, 3, 1, True, {"x": 1}, 1)
 
 
 def test_values_that_only_look_plain_are_refused() -> None:

@@ -22,6 +22,7 @@ from vcjob.sdk.authoring.plain_values import is_plain, mutable_parts
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_NOTHING = object()
 _FIELD_MARKS = (typing, typing.ClassVar, dataclasses, dataclasses.InitVar, dataclasses.KW_ONLY)
 
 
@@ -44,14 +45,22 @@ class Source:
 
         Dataclasses find ClassVar and InitVar in the text of an annotation, if the module knows these names.
         """
-        flags = __future__.annotations.compiler_flag
-        try:
-            found = set(_loaded(compile(self.text, "<function>", "exec", flags=flags, dont_inherit=True)))
-        except SyntaxError as error:  # `nonlocal` of a variable of the function around it
-            raise Unshippable(f"it cannot stand alone: {error.msg}") from None
+        found = set(_loaded(self._code()))
         annotations = (each.annotation for each in ast.walk(self.tree) if isinstance(each, ast.AnnAssign))
         named = (each.id for line in annotations for each in ast.walk(line) if isinstance(each, ast.Name))
         return found.union(name for name in named if any(scope.get(name) is each for each in _FIELD_MARKS))
+
+    def evaluated_names(self) -> set[str]:
+        """Those of the names that are needed as soon as the text runs, such as base classes."""
+        return set(_loaded(self._code(), functions=False))
+
+    def _code(self) -> CodeType:
+        flags = __future__.annotations.compiler_flag
+        try:
+            code: CodeType = compile(self.text, "<function>", "exec", flags=flags, dont_inherit=True)
+        except SyntaxError as error:  # `nonlocal` of a variable of the function around it
+            raise Unshippable(f"it cannot stand alone: {error.msg}") from None
+        return code
 
 
 @dataclass
@@ -98,7 +107,7 @@ class CurrentValues:
                 targets = each.targets if isinstance(each, ast.Assign) else [each.target]
                 calls = any(isinstance(part, ast.Call) for part in ast.walk(each.value))
                 if len(targets) == 1 and isinstance(targets[0], ast.Name) and not calls:
-                    now = vars(value).get(targets[0].id, self)
+                    now = _attribute(value, targets[0].id)
                     if is_plain(now):
                         self._replace(targets[0].id, each.value, now)
 
@@ -160,6 +169,14 @@ def function_of(member: object) -> FunctionType | None:
     return raw if isinstance(raw, FunctionType) else None
 
 
+def _attribute(value: type, name: str) -> object:
+    """What an attribute of a class is now; of named tuples and dataclasses with slots, the default of a field."""
+    stored: Mapping[str, object] = vars(value).get("_field_defaults", {})
+    fields: Mapping[str, Any] = vars(value).get("__dataclass_fields__", {})
+    now = stored.get(name, vars(value).get(name, _NOTHING))
+    return fields[name].default if name in fields and not is_plain(now) else now
+
+
 def _is_private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
@@ -168,8 +185,9 @@ def _has_defaults(node: ast.Lambda) -> bool:
     return bool(node.args.defaults) or any(node.args.kw_defaults)
 
 
-def _loaded(code: CodeType) -> Iterator[str]:
+def _loaded(code: CodeType, *, functions: bool = True) -> Iterator[str]:
+    """The names that code loads, without or with those that its functions load when they are called."""
     yield from (each.argval for each in dis.get_instructions(code) if each.opname in _LOADS)
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _loaded(constant)
+        if isinstance(constant, CodeType) and (functions or not constant.co_flags & inspect.CO_OPTIMIZED):
+            yield from _loaded(constant, functions=functions)

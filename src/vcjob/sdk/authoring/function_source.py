@@ -7,7 +7,9 @@ it. `Unshippable` says why there is no such text. It does not know which other o
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import itertools
 import linecache
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -110,10 +112,9 @@ def class_source(value: type, scope: Mapping[str, Any], cells: Iterable[str]) ->
                 found[ast.dump(each.node)] = each
     newest = scope.get(value.__name__) is value  # the name stands for the class that was defined last
     if not found:
-        for cell in cells:
-            for each in reversed([*_classes(cell, value)]):
-                if not (newest and found):
-                    found[ast.dump(each.node)] = each
+        candidates = (each for cell in cells for each in reversed([*_classes(cell, value)]))
+        for each in itertools.islice(candidates, 1 if newest else None):
+            found[ast.dump(each.node)] = each
     if len(found) != 1:
         raise Unshippable("it was defined several times" if found else UNKNOWN)
     source, definition = found.popitem()[1].source()
@@ -168,12 +169,14 @@ def _file(name: str) -> str:
     return "".join(linecache.getlines(name))
 
 
-def _definitions(text: str) -> Iterator[_Definition]:
+@functools.lru_cache(maxsize=1)  # most functions of a Job are in one file
+def _definitions(text: str) -> list[_Definition]:
     """Every function and class in a text, outer ones first."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return
+        return []
+    found: list[_Definition] = []
     waiting: list[tuple[ast.AST, str, tuple[Function, ...]]] = [(tree, "", ())]
     while waiting:
         parent, prefix, around = waiting.pop()
@@ -185,9 +188,10 @@ def _definitions(text: str) -> Iterator[_Definition]:
             else:
                 waiting.append((node, prefix, around))
         if isinstance(parent, Function):
-            yield _Definition(text, parent, prefix.removesuffix(".<locals>."), around[:-1])
+            found.append(_Definition(text, parent, prefix.removesuffix(".<locals>."), around[:-1]))
         elif isinstance(parent, ast.ClassDef):
-            yield _Definition(text, parent, prefix.removesuffix("."), around)
+            found.append(_Definition(text, parent, prefix.removesuffix("."), around))
+    return found
 
 
 def _classes(text: str, value: type) -> Iterator[_Definition]:

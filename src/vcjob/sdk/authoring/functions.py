@@ -12,7 +12,7 @@ import builtins
 import inspect
 import keyword
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -135,8 +135,10 @@ class _Parts:
         self._meaning: dict[str, object] = {}
         #: By the identity of a list, dictionary or set: the name whose text contains it, and the object.
         self._owners: dict[int, tuple[str, object]] = {}
-        #: Names for a source that is not complete yet.
-        self._aliases: dict[str, list[str]] = {}
+        #: By the name of each source that is not complete yet, outermost first: the lines that follow it.
+        self._after: dict[str, list[str]] = {}
+        #: By the name of each source in such lines: the source that they follow.
+        self._waits: dict[str, str] = {}
         self.imports: set[str] = set()
         self.values: list[str] = []
         self.sources: list[str] = []
@@ -198,14 +200,10 @@ class _Parts:
         if own == "<lambda>":
             raise Unshippable("a lambda; define it with `def`")
         if own != name:
-            alias = ["", f"{name} = {own}"]
             self.add(own, value, user)
-            if own in self._aliases:
-                self._aliases[own] += alias
-            else:
-                self.sources += alias
+            self._emit(name, f"{name} = {own}", {own})
             return
-        aliases = self._aliases[own] = []
+        after = self._after[own] = []
         cells, names = _cells(value), self._globals
         if isinstance(value, type):
             source = class_source(value, {**names, **cells}, self._cells)
@@ -215,8 +213,17 @@ class _Parts:
             source = function_source(value, {**names, **cells}, bound=bound, user=user)
         self._add_names(source, cells, names, value)
         self._own(name, iter(source.copied))
-        self.sources += ["", source.text.rstrip(), *aliases]
-        del self._aliases[own]
+        del self._after[own]
+        self._emit(own, source.text.rstrip(), source.evaluated_names(), after)
+
+    def _emit(self, name: str, text: str, needs: set[str], after: Sequence[str] = ()) -> None:
+        """Append a text, or keep it until what it needs is complete: the outermost source that waits for it."""
+        waits = {self._waits.get(each, each) for each in needs}
+        outermost = next((each for each in self._after if each in waits), None)
+        if outermost is not None:
+            self._waits[name] = outermost
+        lines = self.sources if outermost is None else self._after[outermost]
+        lines += ["", text, *after]
 
     def _add_names(
         self, source: Source, cells: Mapping[str, Any], names: Mapping[str, Any], value: FunctionType | type
