@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -123,9 +124,9 @@ def test_a_default_argument_that_is_no_plain_value_is_imported_or_refused() -> N
     assert same_here_and_there("import math\ndef train(f=math.sqrt, g=len): return f(4), g('a')") == (2, 1)
     assert same_here_and_there("def train(key=lambda v: -v): return key(1)") == -1
     message = refused("def train(x=object()): return x")
-    assert "train (the default of x is a object, which cannot be written as text)" in message
+    assert "train (the default of x has the type object, which cannot be written as text)" in message
     message = refused("f = len\ndef train(f=f): return f('a')\nf = max")
-    assert "train (the default of f is a builtin_function_or_method" in message
+    assert "train (the default of f has the type builtin_function_or_method" in message
 
 
 def test_class_attributes_and_defaults_of_methods_keep_their_values() -> None:
@@ -175,6 +176,37 @@ def test_a_function_that_was_wrapped_by_a_call_is_refused() -> None:
     assert "plain (it was wrapped by a call; use a decorator)" in message
     message = refused(wraps, "@log\ndef f(): return [1]\nold = f\nf = None\ndef train(): return old()")
     assert "its decorators cannot be matched with it" in message
+
+
+def test_a_function_whose_file_has_changed_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "edited.py"
+    text = "# 1\nclass A:\n    def get(self): return 1\ndef train(): return 1\ndef user(): return A().get()\n"
+    file.write_text(text)
+    module: dict[str, Any] = {"__name__": "edited"}
+    exec(compile(text, str(file), "exec", dont_inherit=True), module)
+    file.write_text(text.replace("# 1", "# a comment"))
+    assert output_of(function_program(module["user"]), "user") == 1
+    file.write_text(text.replace("return 1", "return 2"))
+    with pytest.raises(vcjob.UserError, match=r"train \(its source is not known, or its file has changed\)"):
+        function_program(module["train"])
+    with pytest.raises(vcjob.UserError, match=r"A \(its file has changed\)"):
+        function_program(module["user"])
+
+
+def test_names_in_the_body_of_a_class_are_its_own() -> None:
+    cell = """
+        x = object()
+        class A:
+            @property
+            def x(self): return self.y
+            @x.setter
+            def x(self, value): self.y = value
+        def train():
+            a = A()
+            a.x = 1
+            return a.x
+    """
+    assert same_here_and_there(cell) == 1
 
 
 def test_attributes_of_functions_lambdas_and_methods_are_refused() -> None:

@@ -123,7 +123,7 @@ class CurrentValues:
             and isinstance(now, FunctionType)
             and not _has_defaults(expression)
         ):
-            raise Unshippable(f"{what} is a {type(now).__name__}, which cannot be written as text")
+            raise Unshippable(f"{what} has the type {type(now).__name__}, which cannot be written as text")
 
     def _evaluates_to(self, expression: ast.expr, now: object) -> bool:
         path: list[str] = []
@@ -165,7 +165,7 @@ def function_of(member: object) -> FunctionType | None:
         member = member.__func__
     elif isinstance(member, property):
         member = member.fget
-    raw = inspect.unwrap(member) if callable(member) else None
+    raw = inspect.unwrap(member) if isinstance(member, FunctionType) else None
     return raw if isinstance(raw, FunctionType) else None
 
 
@@ -187,7 +187,12 @@ def _has_defaults(node: ast.Lambda) -> bool:
 
 def _loaded(code: CodeType, *, functions: bool = True) -> Iterator[str]:
     """The names that code loads, without or with those that its functions load when they are called."""
-    yield from (each.argval for each in dis.get_instructions(code) if each.opname in _LOADS)
+    stored: set[str] = set()  # names of the body of a class
+    for each in dis.get_instructions(code):
+        if each.opname == "STORE_NAME":
+            stored.add(each.argval)
+        elif each.opname in _LOADS and each.argval not in stored:
+            yield each.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType) and (functions or not constant.co_flags & inspect.CO_OPTIMIZED):
             yield from _loaded(constant, functions=functions)

@@ -18,6 +18,7 @@ from types import FunctionType
 from typing import Any
 
 from vcjob.sdk.authoring.definition_values import CurrentValues, Function, Source, Unshippable, function_of
+from vcjob.sdk.authoring.loaded_code import is_loaded_from
 
 UNKNOWN = "its source is not known"
 
@@ -79,36 +80,35 @@ def function_source(
     code = raw.__code__
     if is_method(raw):
         raise Unshippable("a method; define a function that calls it")
-    for found in _definitions(_file(code.co_filename)):
+    text, place = _file(code.co_filename), (code.co_name, code.co_firstlineno)
+    for found in _definitions(text):
         node = found.node
-        if not isinstance(node, Function) or (node.name, found.first_line) != (
-            code.co_name,
-            code.co_firstlineno,
-        ):
-            continue
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        if [each.arg for each in arguments] == [*code.co_varnames[: len(arguments)]]:
-            source, definition = found.source(
-                decorators=_keeps_decorators(value, node, bound=bound, user=user)
-            )
+        if isinstance(node, Function) and (node.name, found.first_line) == place:
+            if not is_loaded_from(text, code):
+                break
+            decorators = _keeps_decorators(value, node, bound=bound, user=user)
+            source, definition = found.source(decorators=decorators)
             assert isinstance(definition, Function)
             values = CurrentValues(source, scope)
             values.write_defaults(definition, raw)
             return values.applied()
-    raise Unshippable(f"{UNKNOWN}, or its file has changed")
+    raise Unshippable(f"{UNKNOWN}, or its file has changed" if text else UNKNOWN)
 
 
 def class_source(value: type, scope: Mapping[str, Any], cells: Iterable[str]) -> Source:
     """The source of a class. `cells`: the cells of the notebook, newest first, or the text of the file."""
-    places = {
-        (each.__code__.co_filename, each.__code__.co_firstlineno)
+    codes = [
+        each.__code__
         for each in class_functions(value)
         if each.__qualname__.startswith(f"{value.__qualname__}.")
-    }
+    ]
     found: dict[str, _Definition] = {}
-    for file in sorted({file for file, _ in places}):
-        for each in _classes(_file(file), value):
-            if any(file == place and each.first_line <= line <= each.last_line for place, line in places):
+    for code in codes:
+        text = _file(code.co_filename)
+        for each in _classes(text, value):
+            if each.first_line <= code.co_firstlineno <= each.last_line:
+                if not is_loaded_from(text, code):
+                    raise Unshippable("its file has changed")
                 found[ast.dump(each.node)] = each
     newest = scope.get(value.__name__) is value  # the name stands for the class that was defined last
     if not found:
