@@ -147,6 +147,7 @@ def test_a_class_that_was_changed_after_its_definition_is_refused() -> None:
     cell = "class A:\n    def get(self): return 1\ndef get(self): return 2\n{}\ndef train(): return A().get()"
     assert "A (its function get was replaced)" in refused(cell.format("A.get = get"))
     assert "A (it got attributes after its definition: x)" in refused(cell.format("A.x = 1"))
+    assert "A (it got attributes after its definition: __len__)" in refused(cell.format("A.__len__ = get"))
 
 
 LOG = """

@@ -121,7 +121,16 @@ def class_source(value: type, scope: Mapping[str, Any], cells: Iterable[str]) ->
     assert isinstance(definition, ast.ClassDef)
     if type(value) is type and not definition.decorator_list:  # a metaclass or decorator may add attributes
         own = {*_local_names(definition)}
-        added = [each for each in vars(value) if not each.startswith("_") and each not in own]
+        special = not hasattr(value, "_fields")  # a named tuple has special functions of its own
+        added = [
+            name
+            for name, each in vars(value).items()
+            if name not in own
+            and (
+                not name.startswith("_")
+                or (special and name.endswith("__") and isinstance(each, FunctionType))
+            )
+        ]
         if added:
             raise Unshippable(f"it got attributes after its definition: {', '.join(added)}")
     values = CurrentValues(source, scope)
