@@ -7,8 +7,10 @@ from __future__ import annotations
 import __future__
 
 import ast
+import dis
 import functools
 from types import CodeType
+from typing import Any
 
 _FUTURE = functools.reduce(
     int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
@@ -39,14 +41,27 @@ def _functions(text: str, flags: int) -> dict[tuple[int, str], list[CodeType]]:
 
 
 def _same(one: CodeType, other: CodeType) -> bool:
-    names = (one.co_names, one.co_varnames, one.co_freevars, len(one.co_consts))
+    inner = [[each for each in code.co_consts if isinstance(each, CodeType)] for code in (one, other)]
     return (
-        one.co_code == other.co_code
-        and names == (other.co_names, other.co_varnames, other.co_freevars, len(other.co_consts))
-        and all(
-            _same(each, constant)
-            if isinstance(each, CodeType) and isinstance(constant, CodeType)
-            else type(each) is type(constant) and each == constant
-            for each, constant in zip(one.co_consts, other.co_consts, strict=True)
-        )
+        _steps(one) == _steps(other)
+        and (one.co_varnames, one.co_freevars) == (other.co_varnames, other.co_freevars)
+        and len(inner[0]) == len(inner[1])
+        and all(map(_same, *inner))
     )
+
+
+def _steps(code: CodeType) -> list[tuple[str, type, Any]]:
+    """The instructions, as far as they do not depend on the code around them.
+
+    A call of an attribute is compiled in another way where an import of the name is in the same text. IPython compiles
+    the statements of a cell one by one, so that it never is there.
+    """
+    found: list[tuple[str, type, Any]] = []
+    for each in dis.get_instructions(code):
+        if each.opname in ("EXTENDED_ARG", "PRECALL", "PUSH_NULL"):
+            continue
+        name = "LOAD_ATTR" if each.opname == "LOAD_METHOD" else each.opname
+        place = each.opcode in dis.hasjrel or each.opcode in dis.hasjabs
+        value = None if place or isinstance(each.argval, CodeType) else each.argval
+        found.append((name, type(value), value))
+    return found
