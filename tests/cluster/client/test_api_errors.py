@@ -62,9 +62,9 @@ async def test_a_field_that_the_cluster_does_not_know_is_refused_not_lost(
 
 
 async def test_missing_definitions(api_server: Cluster, namespace: str) -> None:
-    """As the server answers where a kind is missing, seen with one that nobody has."""
+    """As the server answers where a kind is missing, seen with a version of Jobs that nobody has."""
     verbs = JobClient(load(api_server.kubeconfig))
-    missing = resource("nowhere.example", "v1", JOBS.plural, JOBS.kind)
+    missing = resource("batch.volcano.sh", "v9", JOBS.plural, JOBS.kind)
     try:
         with (
             pytest.raises(BackendError, match="does not know Jobs"),

@@ -83,6 +83,14 @@ async def test_a_pod_that_cannot_be_read_costs_no_other_rank_its_stack(serve: Se
     assert stacks[1].problem == ("the connection to pod 'train-worker-1' was closed before the command ended")
 
 
+async def test_that_no_pod_can_be_read_is_an_error(serve: Serve) -> None:
+    async def closed(socket: web.WebSocketResponse, request: web.Request) -> None:
+        """The connection is closed."""
+
+    with pytest.raises(BackendError, match="was closed before the command ended"):
+        await read_stacks(await serve(closed), [POD], "team", None)
+
+
 async def test_without_the_right_to_exec_it_says_which_right_is_missing(serve: Serve) -> None:
     with pytest.raises(BackendError, match="you may not run commands in pods in the namespace 'team'"):
         await read_stacks(await serve(403), [POD], "team", None)

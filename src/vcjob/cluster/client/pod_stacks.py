@@ -1,7 +1,7 @@
 """Reads the Python stacks of ranks in pods, with py-spy: of the image, or of another image in an ephemeral container.
 
 The SDK calls this for `vcjob stacks`. Whatever prevents a stack from being read becomes the rank's `problem`, one
-sentence; only a missing right is an error. An ephemeral container ends after the dump, but stays in the pod's list.
+sentence; a missing right, or that no pod can be read, is an error. An ephemeral container ends after the dump, but stays in the pod's list.
 """
 
 from __future__ import annotations
@@ -50,14 +50,27 @@ _PULL_PROBLEMS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Creat
 async def read_stacks(
     jobs: JobClient, pods: Sequence[PodState], namespace: str, image: str | None
 ) -> StackReport:
-    """The stack of every rank in these running pods. `image`: has py-spy, for pods whose own image has not."""
+    """The stack of every rank in these running pods. `image`: has py-spy, for pods whose own image has not.
+
+    An error of one pod is the problem of its ranks; if no pod can be read, the first error is raised.
+    """
     slots = asyncio.Semaphore(_AT_ONCE)
+    errors: list[VcjobError] = []
 
     async def read(pod: PodState) -> list[RankStack]:
         async with slots:
-            return await _stacks_of_pod(jobs, pod, namespace, image)
+            try:
+                return await _stacks_of_pod(jobs, pod, namespace, image)
+            except VcjobError as error:
+                if isinstance(error.__cause__, (Forbidden, Unauthorized)):
+                    raise  # it is the same for every pod
+                errors.append(error)
+                problem = f"{error.message}; {error.hint}" if error.hint else error.message
+                return [RankStack(pod.name, pod.rank, problem=problem)]
 
     found = [stack for each in await asyncio.gather(*map(read, pods)) for stack in each]
+    if errors and len(errors) == len(pods):
+        raise errors[0]
     return StackReport(tuple(sorted(found, key=lambda s: (s.rank is None, s.rank or 0, s.pod))))
 
 
@@ -74,11 +87,6 @@ async def _stacks_of_pod(
                 code, output = await _by_ephemeral_container(jobs, pod, namespace, main, image)
     except TimeoutError:
         return [RankStack(pod.name, pod.rank, problem="py-spy did not finish in time")]
-    except VcjobError as error:
-        if isinstance(error.__cause__, (Forbidden, Unauthorized)):
-            raise  # it is the same for every pod
-        problem = f"{error.message}; {error.hint}" if error.hint else error.message
-        return [RankStack(pod.name, pod.rank, problem=problem)]
     if code == _NO_PY_SPY:
         where = f"the image {image}" if image is not None else "its image"
         advice = "" if image is not None else "; add it, or name an image that has it with --image"
