@@ -6,6 +6,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
+# The files of requirements/ are complete. Without --no-deps, pip looks at newer versions of "name[extra]" than the pinned
+# "name" and then refuses them for their hash.
+PINNED := install -q --no-deps --require-hashes
 # One more than the number of cores: tests of processes spend part of their time waiting.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Many of the fast tests wait for processes.
@@ -21,21 +24,21 @@ help:  ## this list
 
 $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml
 	@scripts/create-venv $(PYTHON) $(VENV)
-	$(PIP) install -q --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(PIP) $(PINNED) -r requirements/run.txt -r requirements/build.txt
 	$(PIP) install -q --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m compileall -q src/vcjob  # also where PYTHONDONTWRITEBYTECODE is set: it halves the start-up
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
-	$(PIP) install -q --require-hashes -r requirements/dev.txt
+	$(PIP) $(PINNED) -r requirements/dev.txt
 	@touch $@
 
 $(VENV)/.pages: $(VENV)/.dev requirements/pages.txt
-	$(PIP) install -q --require-hashes -r requirements/pages.txt
+	$(PIP) $(PINNED) -r requirements/pages.txt
 	@touch $@
 
 $(VENV)/.release: $(VENV)/.dev requirements/release.txt
-	$(PIP) install -q --require-hashes -r requirements/release.txt
+	$(PIP) $(PINNED) -r requirements/release.txt
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.run
@@ -43,7 +46,7 @@ $(VENV)/.torch: $(VENV)/.run
 	@touch $@
 
 $(VENV)/.examples: $(VENV)/.torch requirements/examples.txt
-	$(PIP) install -q --no-deps --require-hashes -r requirements/examples.txt
+	$(PIP) $(PINNED) -r requirements/examples.txt
 	@touch $@
 
 install: $(VENV)/.run  ## the command .venv/bin/vcjob
