@@ -104,6 +104,19 @@ async def test_a_place_granted_to_a_cancelled_waiter_is_passed_on() -> None:
     assert window.in_flight == 1
 
 
+async def test_a_waiter_that_is_cancelled_just_before_its_turn_ends_as_cancelled() -> None:
+    window = Window(1, floor=1)
+    epoch = await window.acquire()
+    second = asyncio.create_task(window.acquire())
+    third = asyncio.create_task(window.acquire())
+    await asyncio.sleep(0)
+    second.cancel()
+    window.release(epoch)  # passes over `second`, which has not run since
+    await asyncio.wait({second, third})
+    assert second.cancelled()
+    assert (window.in_flight, window.waiting) == (1, 0)
+
+
 def test_invalid_bounds_are_rejected() -> None:
     with pytest.raises(ValueError, match="floor"):
         Window(4, floor=8)

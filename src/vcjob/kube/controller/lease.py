@@ -148,7 +148,9 @@ class Election:
             self._lease = None  # changed since we read it: read it again
             return False
         except (KubeError, TimeoutError) as error:
-            log.warning("cannot acquire or renew the lease %s/%s: %s", self._namespace, self._name, error)
+            log.warning(
+                "cannot acquire or renew the lease %s/%s: %s", self._namespace, self._name, _reason(error)
+            )
             return False
         if held:
             self._valid_until = requested_at + self._settings.renew_seconds
@@ -215,7 +217,7 @@ class Election:
                         await self._client.get(LEASES, self._name, self._namespace, bypass_window=True)
                     )
         except (KubeError, TimeoutError) as error:
-            log.warning("cannot release the lease %s/%s: %s", self._namespace, self._name, error)
+            log.warning("cannot release the lease %s/%s: %s", self._namespace, self._name, _reason(error))
 
     async def _clear(self, lease: Document) -> bool:
         """Remove our identity from the Lease, if present. False: the Lease has changed since it was read."""
@@ -237,3 +239,8 @@ class Election:
     def _notify(self, leads: bool) -> None:
         if self._on_leader is not None:
             self._on_leader(leads)
+
+
+def _reason(error: KubeError | TimeoutError) -> str:
+    """A TimeoutError has no text of its own."""
+    return str(error) or "the API server did not respond in time"

@@ -57,7 +57,7 @@ class Window:
             if waiter.done() and not waiter.cancelled():  # a place was granted at the same time: pass it on
                 self._in_flight -= 1
                 self._wake()
-            else:
+            elif waiter in self._waiters:  # `_wake` may have removed it already, because it was cancelled
                 self._waiters.remove(waiter)
             raise
         return self._epoch
