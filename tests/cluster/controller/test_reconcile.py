@@ -118,7 +118,7 @@ async def test_a_rejected_job_is_written_once_and_never_run() -> None:
     assert dict(harness.api.requests) == {("patch", "jobs"): 1}
 
 
-DEEP = '{"x":' * 100_000 + "1" + "}" * 100_000  # more than any version of Python allows
+DEEP = '{"x":' + "[" * 700_000 + "]" * 700_000 + "}"  # as deep as an object in etcd can be
 
 
 @pytest.mark.parametrize(

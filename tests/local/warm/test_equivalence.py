@@ -30,7 +30,7 @@ print(json.dumps({
     'prefix': [sys.prefix, sys.base_prefix, sys.exec_prefix], 'flags': list(sys.flags),
     'warnoptions': sys.warnoptions, 'xoptions': sorted(sys._xoptions),
     'main': [__name__, globals().get('__file__'), str(__spec__).split(' at 0x')[0], type(__loader__).__name__, __package__,
-             globals().get('__cached__'), __doc__, type(__builtins__).__name__, __annotations__],
+             globals().get('__cached__'), __doc__, type(__builtins__).__name__, globals().get('__annotations__')],
     'main_loader': getattr(__loader__, 'path', None), 'names': sorted(here),
     'is_main': sys.modules['__main__'].__dict__ is globals(),
     'cwd': os.getcwd(), 'env': dict(os.environ), 'umask': os.umask(0),

@@ -11,6 +11,7 @@ import functools
 import inspect
 import itertools
 import linecache
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from textwrap import dedent
@@ -21,6 +22,8 @@ from vcjob.sdk.authoring.definition_values import CurrentValues, Function, Sourc
 from vcjob.sdk.authoring.loaded_code import is_loaded_from
 
 UNKNOWN = "its source is not known"
+#: The functions that Python 3.14 adds to a class with annotations.
+_ANNOTATE = frozenset({"__annotate__", "__annotate_func__"})
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,12 @@ def class_source(value: type, scope: Mapping[str, Any], cells: Iterable[str]) ->
             if name not in own
             and (
                 not name.startswith("_")
-                or (special and name.endswith("__") and isinstance(each, FunctionType))
+                or (
+                    special
+                    and name.endswith("__")
+                    and isinstance(each, FunctionType)
+                    and name not in _ANNOTATE
+                )
             )
         ]
         if added:
@@ -206,13 +214,23 @@ def _definitions(text: str) -> list[_Definition]:
 def _classes(text: str, value: type) -> Iterator[_Definition]:
     """The definitions that can be the one of the class: same name, same attributes, and since Python 3.13 same line."""
     line = vars(value).get("__firstlineno__")
-    known = {*vars(value), *vars(value).get("__annotations__", {})}
+    known = {*vars(value), *_annotated_names(value)}
     for each in _definitions(text):
         if not isinstance(each.node, ast.ClassDef) or each.qualified_name != value.__qualname__:
             continue
         stored = {name for name in _local_names(each.node) if not name.startswith("_")}
         if line in (None, each.first_line) and stored <= known:
             yield each
+
+
+def _annotated_names(value: type) -> Iterable[str]:
+    """The names that the body of a class annotates, also those without a value."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(value, format=annotationlib.Format.FORWARDREF)
+    found: Mapping[str, Any] = vars(value).get("__annotations__", {})
+    return found
 
 
 def _local_names(node: Function | ast.ClassDef) -> Iterator[str]:

@@ -12,22 +12,35 @@ import signal
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import process_title
 from .imported_modules import ACTS_AT_START, ImportedModules
 from .threads import VARIABLE
 
 
-class Rank(NamedTuple):
-    """What runs in a forked process: `python [options] target args...` or `python [options] -m target args...`."""
+class Rank:
+    """What runs in a forked process: `python [options] target args...` or `python [options] -m target args...`.
 
-    kind: str
-    target: str
-    args: list[str]
-    argv: list[str]
-    executable: str
-    env: dict[str, str]
+    A plain class: since Python 3.14 a NamedTuple or dataclass loads `ast`, and the program may have its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        target: str,
+        args: list[str],
+        argv: list[str],
+        executable: str,
+        env: dict[str, str],
+    ) -> None:
+        self.kind = kind
+        self.target = target
+        self.args = args
+        self.argv = argv
+        self.executable = executable
+        self.env = env
 
 
 class Refusal(Exception):
@@ -39,7 +52,7 @@ def check(rank: Rank, imported: ImportedModules, threads: int | None = None) -> 
     differs = imported.other_environment(rank.env)
     if threads and not differs:
         differs = VARIABLE if VARIABLE in imported.read else None
-        rank = rank._replace(env={**rank.env, VARIABLE: str(threads)})
+        rank.env = {**rank.env, VARIABLE: str(threads)}
     if differs:
         raise Refusal(f"{differs} is not as it was when the imports were done, and acts only then")
     if rank.kind == "module":
@@ -102,7 +115,8 @@ def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, 
     _start_agent()
     main = types.ModuleType("__main__")
     main.__builtins__ = builtins  # type: ignore[attr-defined]  # every module has it; the stubs do not
-    main.__annotations__ = {}
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
     main.__loader__ = importlib.machinery.BuiltinImporter
     sys.modules["__main__"] = main
     safe = getattr(sys.flags, "safe_path", False) or sys.flags.isolated
