@@ -153,7 +153,7 @@ def test_jobs_continue_through_an_upgrade_and_a_downgrade(
     fleet.start_short("upgrade")
     fleet.command("suspended", "ResumeJob")
     leader.terminate()
-    assert leader.wait(60) == 0
+    assert leader.wait(60) == 0, (tmp_path / "controller-0.log").read_text()[-4000:]
     leader = standby
     settled(ground, "after-upgrade")
     assert fleet.uids().items() >= uids.items(), "an upgrade replaced a pod"

@@ -64,7 +64,7 @@ while True:
     except OSError:
         time.sleep(0.2)
 peer.recv(1)
-time.sleep(2)
+time.sleep(8)  # a busy kubelet reports the end of the other rank seconds later
 raise RuntimeError('[gloo/transport/tcp/pair.cc:534] Connection closed by peer')
 """
 #: A policy is enforced some time after a pod has its address; until then a connection would succeed.
