@@ -205,3 +205,23 @@ def test_a_straggler_is_compared_with_the_median() -> None:
 def test_ranks_that_take_turns_in_being_slow_have_no_straggler() -> None:
     assert found(steps(0, 1.0), steps(1, 1.3), steps(2, 1.0)) == []
     assert found(steps(0, 1.0, 5), steps(1, 1.8, 5), steps(2, 1.0, 5)) == []
+
+
+def meeting(*, since: float | None) -> Observation:
+    """Rank 0 is connected to its own port; rank 1 has done nothing for a minute and is not."""
+    pods = [
+        PodObservation("job-master-0", "master", 0, rank=0, phase="Running", connected=True),
+        PodObservation("job-worker-0", "worker", 0, rank=1, phase="Running", connected=False),
+    ]
+    states = (RankState(0), RankState(1, idle_since=NOW - 60))
+    return observed(*states, pods=pods, master_listens=True, rendezvous_since=since, hang_after=20.0)
+
+
+def test_a_rank_that_does_not_connect_is_named() -> None:
+    (finding,) = diagnose(meeting(since=NOW - 15), LIVE_RULES)
+    assert (finding.cause, finding.ranks.first) == ("RankNotConnected", ("rank 1",))
+
+
+def test_a_rank_that_waited_long_for_a_late_master_has_time_to_connect() -> None:
+    assert diagnose(meeting(since=NOW - 14), LIVE_RULES) == []
+    assert diagnose(meeting(since=None), LIVE_RULES) == []

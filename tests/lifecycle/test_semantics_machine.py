@@ -371,27 +371,29 @@ def without_ready_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("take_out", "event", "message"),
+    ("take_out", "event", "message", "first"),
     [
-        (without_kept_ends, "PodEvicted", "had succeeded: PodEvicted"),
-        (without_waiting_policies, "PodFailed", "was not acted on"),
-        (without_waiting_policies, "TaskCompleted", "was not acted on"),
-        (with_events_of_replaced_pods, "TaskFailed", "TaskFailed.*was not acted on"),
-        (without_ready_tasks, "TaskCompleted", "was ready"),
+        (without_kept_ends, "PodEvicted", "had succeeded: PodEvicted", 2),
+        (without_waiting_policies, "PodFailed", "was not acted on", 2),
+        (without_waiting_policies, "TaskCompleted", "was not acted on", 1),
+        (with_events_of_replaced_pods, "TaskFailed", "TaskFailed.*was not acted on", 2),
+        (without_ready_tasks, "TaskCompleted", "was ready", 1),
     ],
 )
 def test_the_machine_finds_a_known_bug(
     take_out: Callable[[pytest.MonkeyPatch], None],
     event: str,
     message: str,
+    first: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The search draws policies for one event, or few pods, to be quick; the machine itself draws from all."""
+    """The search draws policies for one event, or few pods, and begins with a seed that finds the bug within seconds.
+    With another seed it finds it too, but later. The machine itself draws from all."""
     take_out(monkeypatch)
     monkeypatch.setitem(globals(), "EVENTS", [event])
-    search = settings(
-        LIVES, max_examples=5000, derandomize=True, database=None, phases=[hypothesis.Phase.generate]
-    )
+    search = settings(LIVES, max_examples=5000, database=None, phases=[hypothesis.Phase.generate])
+    seeded = hypothesis.seed(first)(type("Seeded", (Semantics,), {}))
     with pytest.raises(AssertionError, match=message):
-        run_state_machine_as_test(Semantics, settings=search)
+        run_state_machine_as_test(seeded, settings=search)

@@ -149,6 +149,8 @@ class Observation(msgspec.Struct, omit_defaults=True):
     master_port: int | None = None
     #: Whether anything listens on the master's port; None: not known.
     master_listens: bool | None = None
+    #: Since when some rank has been connected to that port without a pause; None: none is, or it is not known.
+    rendezvous_since: float | None = None
     #: (task, index) of the pod that the Job's status names: decides between failures at the same moment.
     recorded: tuple[str, int] | None = None
     #: (cause, message) that the backend found when it happened, when the logs of all ranks still existed.

@@ -361,6 +361,7 @@ def ground(fresh_cluster: Callable[..., RealCluster]) -> ControllerCluster:
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(900)  # the API server needs a minute for these Jobs on an idle machine
 def test_on_a_real_api_server_hostile_jobs_delay_no_other_job_by_seconds(
     ground: ControllerCluster,
     serve: Callable[..., Any],

@@ -119,3 +119,32 @@ def test_a_rank_that_works_before_it_connects_is_no_hang(start: Start) -> None:
         assert handle.why() == []
         time.sleep(0.1)
     handle.stop(now=True)
+
+
+def test_workers_that_waited_long_for_a_late_master_do_not_hang(start: Start) -> None:
+    """They try again every second, as torch does: at a moment at which the master listens they are not connected yet."""
+    program = """
+import os, socket, time
+address = ('127.0.0.1', int(os.environ['MASTER_PORT']))
+print('up', flush=True)
+if os.environ['RANK'] == '0':
+    time.sleep(4)
+    server = socket.create_server(address)
+    held = [server.accept() for _ in range(2)]
+    print('all connected', flush=True)
+    time.sleep(99)
+while True:
+    try:
+        held = socket.create_connection(address)
+        break
+    except ConnectionRefusedError:
+        time.sleep(1)
+time.sleep(99)
+"""
+    document = job(*ranks(python(program)))
+    document["metadata"].setdefault("annotations", {})["vcjob.io/on-hang"] = "fail"
+    handle = start(document, env={**os.environ, "VCJOB_HANG_AFTER": "2"})
+    eventually(lambda: any("all connected" in line.text for line in handle.logs()), what="the meeting")
+    assert [event for event in handle.events() if event["reason"] == "RankNotConnected"] == []
+    assert handle.phase == "Running"
+    handle.stop(now=True)

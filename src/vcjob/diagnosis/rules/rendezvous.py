@@ -19,7 +19,15 @@ PATIENCE = 0.75
 
 
 def not_connected(observation: Observation) -> Iterator[Finding]:
-    """Some ranks are connected to the master's port, and others do nothing and are not."""
+    """Some ranks are connected to the master's port, and others do nothing and are not.
+
+    A rank that waited for a late master has done nothing for long, and tries again only every few seconds: it gets the
+    same time from the moment when the first rank is connected.
+    """
+    patience = observation.hang_after * PATIENCE
+    since = observation.rendezvous_since
+    if since is None or observation.now - since < patience:
+        return
     running = [pod for pod in observation.ranks() if pod.running and pod.connected is not None]
     connected = [pod for pod in running if pod.connected]
     idle = {
@@ -27,7 +35,7 @@ def not_connected(observation: Observation) -> Iterator[Finding]:
         for state in observation.rank_states
         if state.idle_since is not None
         and not state.paused
-        and observation.now - state.idle_since >= observation.hang_after * PATIENCE
+        and observation.now - state.idle_since >= patience
     }
     missing = [pod for pod in running if not pod.connected and pod.rank in idle]
     if observation.phase != "Running" or not observation.master_listens or not missing or not connected:

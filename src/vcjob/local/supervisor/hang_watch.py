@@ -104,6 +104,7 @@ class HangWatch:
         self._samples: dict[tuple[str, int], ActivitySample] = {}
         self._idle_since: dict[tuple[str, int], float] = {}
         self._quiet_since: dict[tuple[str, int], float] = {}
+        self._rendezvous_since: float | None = None
         self._stacks = StackReader(run)
 
     def check(self, status: Status, pods: Sequence[PodState]) -> list[Finding]:
@@ -111,6 +112,7 @@ class HangWatch:
         now = time.time()
         if not 0 < now - self._checked_at < 3 * self.interval + 1:
             self._samples, self._idle_since, self._quiet_since = {}, {}, {}
+            self._rendezvous_since = None
         self._checked_at = now
         observation = observe_running(self._run, status, list(pods), now)
         observation.hang_after = self._seconds
@@ -120,6 +122,9 @@ class HangWatch:
         self._add_stacks(observation.rank_states, now)
         if any(state.idle_since is not None and not state.groups for state in observation.rank_states):
             add_connections(observation, status, pods)
+        met = any(pod.connected for pod in observation.pods)
+        self._rendezvous_since = (self._rendezvous_since or now) if met else None
+        observation.rendezvous_since = self._rendezvous_since
         return diagnose(observation, LIVE_RULES)
 
     def _add_stacks(self, states: Sequence[RankState], now: float) -> None:
