@@ -6,6 +6,8 @@ import { kind } from "./phases.js";
 import { bytes, gpu, percent, step } from "./usage.js";
 
 const MANY = 150;
+/** New squares per frame: a thousand at once would keep the page from answering for a tenth of a second. */
+const NEW_PER_FRAME = 200;
 
 /**
  * @param {HTMLElement} root
@@ -71,16 +73,18 @@ export function rankGrid(root, choose) {
 
   const draw = perFrame(() => {
     list.classList.toggle("many", newest.size > MANY);
-    let added = false;
-    for (const uid of stale) {
-      const pod = pods.get(uid);
+    let added = 0;
+    const changed = [...stale].map((uid) => ({ uid, pod: pods.get(uid) })).sort((a, b) => byRank(a.pod ?? {}, b.pod ?? {}));
+    stale.clear();
+    for (const { uid, pod } of changed) {
       let square = squares.get(uid);
       if (!pod || newest.get(key(pod)) !== pod) { square?.parentElement?.remove(); squares.delete(uid); continue; }
       if (!square) {
+        if (added === NEW_PER_FRAME) { stale.add(uid); continue; }
         square = h("button", { tabindex: squares.size ? "-1" : "0", "aria-pressed": "false", dataset: { uid } });
         squares.set(uid, square);
         list.append(h("li", null, square));
-        added = true;
+        added += 1;
       }
       const role = pod.name === blamed.culprit ? " first" : blamed.victims.has(name(pod)) ? " after" : "";
       const cause = role === " first" ? `, ${t("failed first")}` : role ? `, ${t("ended because of it")}` : "";
@@ -92,13 +96,13 @@ export function rankGrid(root, choose) {
       square.setAttribute("aria-label", label);
       square.title = label;
     }
-    stale.clear();
     if (added) order();
+    if (stale.size) draw();
     describe();
   });
 
   function order() {
-    const sorted = [...newest.values()].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : 1));
+    const sorted = [...newest.values()].sort(byRank);
     const items = sorted.flatMap((pod) => squares.get(pod.uid)?.parentElement ?? []);
     if (items.some((item, place) => item !== list.children[place])) list.append(...items);
   }
@@ -137,6 +141,11 @@ export function rankGrid(root, choose) {
     /** Every pod of every attempt. */
     all: () => [...pods.values()],
   };
+}
+
+/** Pods without a rank last, by name. @param {any} a @param {any} b */
+function byRank(a, b) {
+  return (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : 1);
 }
 
 /** @param {any} pod */

@@ -7,6 +7,8 @@ import { restarts } from "./ranks.js";
 import { bytes, gpu, percent, step } from "./usage.js";
 
 const SHOWN = 100;
+/** New rows per frame, so that the page answers while a long table is built. */
+const NEW_PER_FRAME = 40;
 
 /** @typedef {import("./usage.js").Usage} Usage */
 /** @type {[string, (pod: any, use: Usage) => any, ((pod: any, use: Usage) => any)?][]} title, value to sort by, text */
@@ -49,7 +51,8 @@ export function showRankTable(root, source) {
     const value = COLUMNS[sort][1];
     const pods = source.pods().map((pod) => ({ pod, use: usage.pods[pod.uid] ?? {} }));
     pods.sort((a, b) => compare(value(a.pod, a.use), value(b.pod, b.use), down) || compare(a.pod.rank, b.pod.rank, false));
-    const shown = pods.slice(0, most);
+    const wanted = Math.min(pods.length, most);
+    const shown = pods.slice(0, Math.min(wanted, rows.length + NEW_PER_FRAME));
     while (rows.length < shown.length) {
       const row = h("tr", null, COLUMNS.map(([title]) => h("td", { class: title === "Message" ? "message" : "" })));
       row.children[1].append(h("button", { class: "link" }));
@@ -61,6 +64,7 @@ export function showRankTable(root, source) {
     more.hidden = pods.length <= most;
     more.textContent = `${t("Show all")} (${pods.length})`;
     note.textContent = usage.note;
+    if (shown.length < wanted) draw();
   });
   draw();
   return { draw };
