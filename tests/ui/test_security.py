@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 import pytest_asyncio
+from yarl import URL
 
+from vcjob.local.jobs.store import Store
+from vcjob.local.run.run_dir import RunConfig
 from vcjob.sdk.backend import open_backend
 from vcjob.ui.server import serve
 
@@ -29,7 +35,8 @@ class Page:
     ) -> tuple[int, str]:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         sent["Authorization"] = f"Bearer {self.token if token is None else token}"
-        async with self._session.request(method, self.origin + path, headers=sent, json=body) as response:
+        url = URL(self.origin + path, encoded=True)  # as it is: the client would tidy `%2e%2e` up
+        async with self._session.request(method, url, headers=sent, json=body) as response:
             return response.status, await response.text()
 
 
@@ -115,3 +122,26 @@ async def test_the_name_of_a_file_is_text_and_not_read(page: Page) -> None:
 async def test_an_unknown_job_is_one_sentence(page: Page) -> None:
     status, text = await page.get("/api/jobs/default/nosuch")
     assert status == 404 and "nosuch" in text and "Traceback" not in text
+
+
+async def test_a_name_in_the_path_never_leads_to_a_file_outside_the_store(
+    page: Page, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run that another user has planted, whose files are links to what only the server's user may read."""
+    secret = tmp_path / "secret"
+    secret.write_text("a private key")
+    doc = {"metadata": {"name": "evil", "uid": "u" * 36}, "spec": {"minAvailable": 1, "tasks": []}}
+    run, lock = Store(str(tmp_path)).create(doc, RunConfig(), "")
+    os.close(lock)
+    given = Path(run.path("given.yaml"))
+    given.unlink()
+    given.symlink_to(secret)
+    names = [quote(path, safe="") for path in (os.path.dirname(run.folder), run.folder, "..", ".", "a\0b")]
+    paths = [
+        f"/api/jobs/default/{name}{form}" for name in names for form in ("", "/manifest/written", "/logs.txt")
+    ]
+    paths += [f"/api/jobs/{name}/evil" for name in names] + [f"/api/denied/{names[0]}"]
+    for path in paths:
+        status, text = await page.get(path)
+        assert status == 404 and "private key" not in text, path
+    assert "Traceback" not in caplog.text

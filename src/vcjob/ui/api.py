@@ -121,7 +121,7 @@ class Api:
 
     async def denied(self, request: web.Request) -> web.Response:
         """What the caller may not do in a namespace, with the reasons."""
-        namespace = request.match_info["namespace"]
+        namespace = _part(request, "namespace")
         return _json({"denied": await self._call(lambda: self._backend.denied(namespace))})
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
@@ -189,7 +189,15 @@ class Api:
 
 
 def _job_of(request: web.Request) -> tuple[str, str]:
-    return request.match_info["namespace"], request.match_info["name"]
+    return _part(request, "namespace"), _part(request, "name")
+
+
+def _part(request: web.Request, key: str) -> str:
+    """A part of the path, decoded. What cannot be one part of a path is no name: `%2F` arrives here as `/`."""
+    value = request.match_info[key]
+    if value in (".", "..") or "/" in value or not value.isprintable():
+        raise web.HTTPNotFound(text=f"{value!r} is not the {key} of a job")
+    return value
 
 
 def _log_choice(request: web.Request) -> tuple[LogFilter, int]:

@@ -326,3 +326,18 @@ def test_a_rank_that_hits_a_full_disk_fails_with_its_own_error(
     for log in Path(handle.folder).rglob("*.out"):
         log.unlink()
     assert handle.wait(PATIENCE) == "Failed"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../default/job", "/{planted}", "a\0b"])
+def test_a_name_never_leads_out_of_the_store(tmp_path: Path, name: str) -> None:
+    """Names arrive from the web page too; a run that another user has planted is not the store's."""
+    store, planted = Store(str(tmp_path / "home")), Store(str(tmp_path / "planted"))
+    create(store)
+    run = create(planted)
+    wanted = name.format(planted=os.path.dirname(run.folder).lstrip("/"))
+    for read in (store.current, store.older):
+        with pytest.raises(NoSuchJob):
+            read(wanted)
+        with pytest.raises(NoSuchJob):
+            read("job", wanted)
+    assert store.by_uid(run.folder) is None

@@ -39,6 +39,12 @@ class Store:
         return cls(run.home)
 
     def _job_folder(self, namespace: str, name: str) -> str:
+        """Raises NoSuchJob for a name that would lead out of the store: names also arrive from the web page."""
+        if not (_is_entry(namespace) and _is_entry(name)):
+            raise NoSuchJob(
+                f"no job can have the name {f'{namespace}/{name}'!r}",
+                hint="`vcjob list` shows the jobs that exist",
+            )
         return os.path.join(home.jobs_folder(self.folder), namespace, name)
 
     def create(self, doc: dict[str, Any], config: RunConfig, given: str) -> tuple[RunDir, int]:
@@ -100,6 +106,8 @@ class Store:
         return sorted(runs, key=RunDir.created, reverse=True)
 
     def by_uid(self, uid: str) -> RunDir | None:
+        if not _is_entry(uid):
+            return None
         for namespace, name in self._names():
             run = RunDir(os.path.join(self._job_folder(namespace, name), uid))
             if run.exists():
@@ -248,6 +256,11 @@ class Store:
             message = f"no job {name!r} in the namespace {namespace!r} (it exists in {', '.join(elsewhere)})"
             return NoSuchJob(message, hint=f"add `-n {elsewhere[0]}`")
         return NoSuchJob(f"no job {name!r} here", hint="`vcjob list` shows the jobs that exist")
+
+
+def _is_entry(name: str) -> bool:
+    """Whether a folder of the store can hold an entry of this name."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def _outlived(status: Status, ttl: int) -> bool:
