@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import stat
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +16,18 @@ from vcjob.cli import ui
 from vcjob.ui import server
 
 URL = "http://127.0.0.1:4242/#token=secret"
+#: It writes its arguments as every user of the machine can see them, and keeps running as some browsers do.
+BROWSER = """\
+#!{python}
+import os, pathlib, sys, time, urllib.parse, urllib.request
+here = pathlib.Path(__file__).parent
+file = urllib.request.url2pathname(urllib.parse.urlsplit(sys.argv[1]).path)
+for name, text in (("page", pathlib.Path(file).read_text()), ("mode", str(os.stat(file).st_mode)), ("argv", "\\n".join(sys.argv))):
+    here.joinpath(name + ".part").write_text(text)
+    here.joinpath(name + ".part").rename(here / name)
+while not (here / "closed").exists():
+    time.sleep(0.05)
+"""
 
 
 @pytest.fixture
@@ -29,6 +45,9 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, list[str]
 
     def run(*options: str, **environment: str) -> tuple[str, list[str]]:
         result = CliRunner().invoke(ui.command, options, env=environment, catch_exceptions=False)
+        for thread in threading.enumerate():
+            if thread.name == ui.BROWSER_THREAD:
+                thread.join(60)
         return result.output, opened
 
     return run
@@ -52,4 +71,34 @@ def test_with_a_display_the_browser_opens_unless_it_is_not_wanted(
     start: Callable[..., tuple[str, list[str]]],
 ) -> None:
     assert start("--no-open", DISPLAY=":1") == (f"vcjob UI: {URL}\n", [])
-    assert start(DISPLAY=":1") == (f"vcjob UI: {URL}\n", [URL])
+    output, opened = start(DISPLAY=":1")
+    assert output == f"vcjob UI: {URL}\n"
+    assert [url.partition(":")[0] for url in opened] == ["file"]
+
+
+def test_the_token_is_in_a_private_file_and_not_among_the_arguments_of_the_browser(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(BROWSER.format(python=sys.executable))
+    browser.chmod(0o700)
+
+    async def serve(_: object, *, on_ready: Callable[[str], None], **__: object) -> None:
+        on_ready(URL)
+        async with asyncio.timeout(60):
+            while not (tmp_path / "argv").exists():
+                await asyncio.sleep(0.02)
+
+    monkeypatch.setattr(server, "serve", serve)
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    environment = {"DISPLAY": ":1", "BROWSER": str(browser)}
+    monkeypatch.setattr("webbrowser._tryorder", None)  # read $BROWSER again
+    CliRunner().invoke(ui.command, [], env=environment, catch_exceptions=False)
+    try:
+        argument = (tmp_path / "argv").read_text().splitlines()[1]
+        assert "secret" not in argument and argument.startswith("file:///")
+        assert f"url={URL}" in (tmp_path / "page").read_text()
+        assert stat.S_IMODE(int((tmp_path / "mode").read_text())) == 0o600
+        assert not Path(argument.removeprefix("file://")).parent.exists(), "it is deleted at the end"
+    finally:
+        (tmp_path / "closed").touch()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ui.conftest import Server
+from vcjob.ui.redirect import redirect_to
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -40,6 +41,13 @@ def jobs(server: Server) -> Iterator[None]:
 def open_job(page: Page, name: str) -> None:
     page.get_by_role("link", name=name, exact=True).click()
     page.get_by_role("log").locator(".line").first.wait_for()
+
+
+def test_the_file_that_the_browser_is_opened_with_leads_to_the_jobs(page: Page, server: Server) -> None:
+    page.goto("about:blank")
+    with redirect_to(server.url) as file:
+        page.goto(file)
+        page.get_by_role("link", name="sleeping", exact=True).wait_for()
 
 
 def test_hostile_output_is_text_and_never_runs(page: Page) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import webbrowser
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,9 @@ from vcjob.cli.arguments.options import backend_options
 if TYPE_CHECKING:
     from vcjob.sdk.backend import Backend, Where
     from vcjob.ui.proxied import Proxy
+
+#: The thread that opens the browser.
+BROWSER_THREAD = "vcjob-ui-browser"
 
 
 @click.command("ui")
@@ -91,6 +96,8 @@ def command(
     else:
         source = open_backend(where["on"], where["context"], where["kubeconfig"])
 
+    until_the_end = ExitStack()
+
     def ready(url: str) -> None:
         click.echo(f"vcjob UI: {url}")
         tunnel = _tunnel(url)
@@ -99,10 +106,23 @@ def command(
         elif tunnel:
             click.echo(f"From your own machine: {tunnel}\nThen open the URL there.")
         elif not no_open and _has_display():
-            webbrowser.open(url)
+            _open_browser(url, until_the_end)
         sys.stdout.flush()
 
-    asyncio.run(serve(source, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready))
+    with until_the_end:
+        asyncio.run(
+            serve(source, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready)
+        )
+
+
+def _open_browser(url: str, until_the_end: ExitStack) -> None:
+    """Open the URL without showing the token to other users; where that fails, the printed URL is enough."""
+    from vcjob.ui.redirect import redirect_to
+
+    with suppress(OSError):
+        file = until_the_end.enter_context(redirect_to(url))
+        # Some browsers return only when they are closed, and the server has to answer them.
+        threading.Thread(target=webbrowser.open, args=(file,), name=BROWSER_THREAD, daemon=True).start()
 
 
 def _proxy(where: Where, user_header: str, group_header: str, secret_file: str | None) -> Proxy:
