@@ -60,7 +60,7 @@ BROWSER_THREAD = "vcjob-ui-browser"
 @click.option(
     "--proxy-secret-file",
     type=click.Path(exists=True, dir_okay=False),
-    help="The proxy must send this file's content in the header X-Vcjob-Proxy-Secret.",
+    help="The proxy must send this file's content in the header X-Vcjob-Proxy-Secret. Required outside a pod.",
 )
 def command(
     *,
@@ -127,7 +127,7 @@ def _open_browser(url: str, until_the_end: ExitStack) -> None:
 
 def _proxy(where: Where, user_header: str, group_header: str, secret_file: str | None) -> Proxy:
     from vcjob.errors import UserError
-    from vcjob.sdk.cluster_backend import ImpersonatingBackend
+    from vcjob.sdk.cluster_backend import ImpersonatingBackend, check_impersonation
     from vcjob.ui.proxied import Identity, Proxy
 
     if where["on"] == "local":
@@ -137,6 +137,7 @@ def _proxy(where: Where, user_header: str, group_header: str, secret_file: str |
     secret = Path(secret_file).read_text(encoding="utf-8").strip() if secret_file else ""
     if secret_file and not secret:
         raise UserError(f"{secret_file} is empty", hint="write the secret that the proxy sends to it")
+    check_impersonation(where["context"], where["kubeconfig"], secret=bool(secret))
 
     def backend_of(identity: Identity) -> ImpersonatingBackend:
         return ImpersonatingBackend(where["context"], where["kubeconfig"], *identity)

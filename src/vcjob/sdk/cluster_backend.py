@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vcjob.cluster.client.permissions import denied_verbs
 from vcjob.diagnosis.hang_settings import hang_seconds
 from vcjob.errors import UserError
-from vcjob.kube.config.config import impersonating, load
+from vcjob.kube.config.config import impersonating, load, runs_in_pod
 from vcjob.sdk.cluster.connection import ClusterConnection, connect
 from vcjob.sdk.cluster.handle import ClusterHandle
 from vcjob.sdk.handle import Handle
@@ -89,3 +89,18 @@ class ImpersonatingBackend(ClusterBackend):
 
     def _connect(self) -> ClusterConnection:
         return self._connection
+
+
+def check_impersonation(context: str | None, kubeconfig: str | None, *, secret: bool) -> None:
+    """Raise the reason why users whom a proxy names cannot be served; `secret`: the proxy proves itself.
+
+    In a pod of its own only the proxy reaches the loopback address. On any other machine every local user does, and
+    could name whom they like.
+    """
+    if not secret and not runs_in_pod():
+        raise UserError(
+            "outside a pod --behind-proxy needs --proxy-secret-file: without it every user of this machine could act as "
+            "any user of the cluster",
+            hint="write a random secret to a file that only you can read, and configure the proxy to send it",
+        )
+    impersonating(load(kubeconfig, context), "", ())

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from vcjob.kube.config.auth import TOKEN_FILE_SECONDS, TokenFile
-from vcjob.kube.config.config import in_cluster, load
+from vcjob.kube.config.config import impersonating, in_cluster, load
 from vcjob.kube.errors import ConfigError
 
 BASE: dict[str, Any] = {
@@ -279,3 +279,16 @@ async def test_a_pod_uses_its_own_service_account(tmp_path: Path) -> None:
     assert dict((await config.source.get()).headers) == {"Authorization": "Bearer t"}
     with pytest.raises(ConfigError, match="not a pod"):
         in_cluster(environ={}, service_account=tmp_path)
+
+
+async def test_a_kubeconfig_that_acts_as_somebody_cannot_act_as_somebody_else(tmp_path: Path) -> None:
+    """Both would be sent, and the groups of the one would be those of the other too."""
+    own = load(with_user(tmp_path / "own", token="t"), environ={})
+    assert (await impersonating(own, "ann", ["ml"]).source.get()).headers[1:] == (
+        ("Impersonate-User", "ann"),
+        ("Impersonate-Group", "ml"),
+    )
+    boss = load(with_user(tmp_path / "boss", token="t", **{"as": "boss", "as-groups": ["g"]}), environ={})
+    with pytest.raises(ConfigError, match="already acts as 'boss'") as refused:
+        impersonating(boss, "ann", [])
+    assert refused.value.hint and "remove `as`" in refused.value.hint

@@ -34,6 +34,7 @@ class ClusterConfig(msgspec.Struct):
     namespace: str = "default"
     context: str | None = None
     origin: str = ""  # for messages: the file or other place it was read from
+    impersonates: str = ""  # the user as whom `source` itself acts, from `as` in a kubeconfig
 
 
 def load(
@@ -49,7 +50,7 @@ def load(
         return _from_files(files, context, environ, must_exist=True)
     if any(_exists(file) for file in files):
         return _from_files(files, context, environ, must_exist=False)
-    if context is None and (service_account / "token").exists() and environ.get("KUBERNETES_SERVICE_HOST"):
+    if context is None and runs_in_pod(environ=environ, service_account=service_account):
         return in_cluster(environ=environ, service_account=service_account)
     searched = ", ".join(str(file) for file in files)
     raise ConfigError(
@@ -64,6 +65,11 @@ def kubeconfig_files(kubeconfig: str | Path | None, environ: Mapping[str, str] =
         return [Path(kubeconfig)]
     named = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     return named or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
+
+
+def runs_in_pod(*, environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT) -> bool:
+    """Whether this process is in a pod that has a service account."""
+    return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
 
 
 def in_cluster(
@@ -86,7 +92,15 @@ def in_cluster(
 
 
 def impersonating(config: ClusterConfig, user: str, groups: Sequence[str]) -> ClusterConfig:
-    """The same cluster as another user, for whom the account of `config` may speak."""
+    """The same cluster as another user, for whom the account of `config` may speak.
+
+    ConfigError if that account already acts as somebody: both identities would be sent.
+    """
+    if config.impersonates:
+        raise ConfigError(
+            f"{config.origin} already acts as {config.impersonates!r} (`as`), so it cannot act as the users of a proxy",
+            hint="remove `as`, `as-uid`, `as-groups` and `as-user-extra` from its user",
+        )
     headers = (("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups))
     return msgspec.structs.replace(config, source=Combined([config.source, Fixed(Credential(headers))]))
 
@@ -121,6 +135,7 @@ def _from_files(
         namespace=context.namespace or "default",
         context=name,
         origin=merged.origin,
+        impersonates=user.impersonate or "",
     )
 
 
