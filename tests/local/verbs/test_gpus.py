@@ -11,7 +11,9 @@ import pytest
 import vcjob
 from tests.command_line import verb
 from tests.local.conftest import PATIENCE, container, eventually, job, task
+from vcjob.local.machine import gpus
 from vcjob.sdk.local.handle import LocalHandle
+from vcjob.sdk.local.start import check_gpus
 
 
 def test_more_gpus_than_there_are_is_refused_before_anything_starts(
@@ -23,6 +25,45 @@ def test_more_gpus_than_there_are_is_refused_before_anything_starts(
     assert result.returncode == 3
     assert "needs 3 GPUs at once, and this machine has 2" in result.stderr
     assert vcjob.jobs() == []
+
+
+@pytest.mark.parametrize(
+    ("count", "message", "hint"),
+    [
+        (0, "this machine has no GPU", "use --nproc cpu or a number"),
+        (2, "its pods request none", "add --gpus N"),
+    ],
+)
+def test_a_process_for_each_gpu_is_refused_where_pods_see_no_gpu(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    message: str,
+    hint: str,
+) -> None:
+    fake_gpus(tmp_path, monkeypatch, count)
+    (tmp_path / "train.py").write_text("")
+    result = verb("run", "--nproc", "gpu", "train.py", cwd=tmp_path)
+    assert result.returncode == 3
+    error, advice = result.stderr.splitlines()
+    assert message in error and hint in advice
+    assert vcjob.jobs() == []
+
+
+def test_a_process_for_each_gpu_is_allowed_where_pods_may_see_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_gpus(tmp_path, monkeypatch, 2)
+    environment = dict(os.environ)
+    script = tmp_path / "train.py"
+    script.write_text("")
+    check_gpus(vcjob.load(vcjob.script_job(script, nproc="gpu", gpus=2)).job, environment)
+    chosen = vcjob.script_job(script, nproc="gpu")
+    check_gpus(vcjob.load(chosen).job, {**environment, "CUDA_VISIBLE_DEVICES": "0"})
+    with_variable = vcjob.script_job(script, nproc="gpu", env={"CUDA_VISIBLE_DEVICES": "0"})
+    check_gpus(vcjob.load(with_variable).job, environment)
+    monkeypatch.setattr(gpus, "device_files", lambda: ["/dev/kfd"])
+    check_gpus(vcjob.load(chosen).job, {**environment, "PATH": "/bin"})  # a GPU that nvidia-smi does not list
 
 
 @pytest.mark.slow

@@ -25,6 +25,16 @@ def has_nvidia(env: Mapping[str, str]) -> bool:
     return any(os.access(os.path.join(folder, "nvidia-smi"), os.X_OK) for folder in folders)
 
 
+def hides_gpus(env: Mapping[str, str]) -> bool:
+    """Whether pods that request no GPU see none: not where the caller chose which GPUs there are."""
+    return "CUDA_VISIBLE_DEVICES" not in env and has_nvidia(env)
+
+
+def device_files() -> list[str]:
+    """The devices of GPUs that nvidia-smi does not list: without it, those of AMD, and those of Windows under WSL."""
+    return [path for path in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg") if os.path.exists(path)]
+
+
 def list_gpus(env: Mapping[str, str]) -> list[str]:
     """The UUIDs of the GPUs that CUDA_VISIBLE_DEVICES of the caller allows; all where it is not set."""
     import subprocess

@@ -84,7 +84,7 @@ class Supervisor:
                 image_map=config.images,
                 claims=host_setup.claim_folders(run, plan),
                 limits=limits,
-                hide_gpus="CUDA_VISIBLE_DEVICES" not in config.env and gpus.has_nvidia(config.env),
+                hide_gpus=gpus.hides_gpus(config.env),
             ),
             self.observed,
             launcher=self._warm_policy.launcher,

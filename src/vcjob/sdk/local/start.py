@@ -22,11 +22,12 @@ from vcjob.local.pod import images
 from vcjob.local.run.caller import caller_environment
 from vcjob.local.run.run_dir import RunConfig
 from vcjob.local.supervisor.prestart import PrestartedSupervisor, start_supervisor
+from vcjob.plugins.pytorch_options import parse_options
 from vcjob.sdk.loading import Loaded
 from vcjob.sdk.local.handle import LocalHandle
 from vcjob.sdk.rendering import placed
 from vcjob.sdk.yaml_text import to_yaml
-from vcjob.spec.job import Job
+from vcjob.spec.job import Job, Task
 
 if TYPE_CHECKING:
     from vcjob.sdk.backend import RunOptions
@@ -60,16 +61,48 @@ def start(loaded: Loaded, options: RunOptions, prestarted: PrestartedSupervisor 
 
 def check_gpus(job: Job, env: Mapping[str, str]) -> None:
     """Refuse a Job that needs more GPUs than this machine has; GPUs that are only in use are waited for."""
+    _check_processes_per_gpu(job, env)
     needed = gpus.gpus_at_once(job)
     if not needed:
         return
     existing = len(gpus.list_gpus(env)) if gpus.has_nvidia(env) else 0
     if needed > existing:
-        limited = " (CUDA_VISIBLE_DEVICES counts)" if "CUDA_VISIBLE_DEVICES" in env else ""
         raise BackendError(
-            f"the Job needs {needed} GPU{'' if needed == 1 else 's'} at once, and this machine has {existing}{limited}",
+            f"the Job needs {needed} GPU{'' if needed == 1 else 's'} at once, and this machine has {existing}{_limited(env)}",
             hint=f"ask for fewer ({gpus.RESOURCE} in resources.limits), or run it on a cluster",
         )
+
+
+def _check_processes_per_gpu(job: Job, env: Mapping[str, str]) -> None:
+    """Refuse one process per GPU in pods that see no GPU: torchrun would end with a traceback in each of them."""
+    options, _ = parse_options(job.spec.plugins.get("pytorch") or ())
+    if options.nproc_per_node != "gpu":
+        return
+    ranks = [task for task in job.tasks if task.name in (options.master, options.worker)]
+    if all(gpus.gpus_of(task.pod_spec) or _chooses_gpus(task) for task in ranks):
+        return
+    if not (gpus.list_gpus(env) if gpus.has_nvidia(env) else gpus.device_files()):
+        raise BackendError(
+            f"the Job starts a process for each GPU, and this machine has no GPU{_limited(env)}",
+            hint="use --nproc cpu or a number, or run it on a cluster",
+        )
+    if gpus.hides_gpus(env):
+        raise BackendError(
+            "the Job starts a process for each GPU, and its pods request none, so they see none",
+            hint=f"add --gpus N; in a Job file, {gpus.RESOURCE} in resources.limits",
+        )
+
+
+def _limited(env: Mapping[str, str]) -> str:
+    return " (CUDA_VISIBLE_DEVICES counts)" if "CUDA_VISIBLE_DEVICES" in env else ""
+
+
+def _chooses_gpus(task: Task) -> bool:
+    return any(
+        entry["name"] == "CUDA_VISIBLE_DEVICES"
+        for container in task.pod_spec.get("containers") or []
+        for entry in container.get("env") or []
+    )
 
 
 def _folder(cwd: str | None) -> str:
