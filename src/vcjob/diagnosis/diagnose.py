@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from vcjob.diagnosis.finding import Finding, ranked
 from vcjob.diagnosis.observation import Observation
-from vcjob.diagnosis.rules import failure, hang, pending, rendezvous, straggler
+from vcjob.diagnosis.rules import failure, hang, pending, rendezvous, straggler, transfers
 from vcjob.wellknown import causes
 
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
@@ -29,6 +29,7 @@ RULES: Sequence[Rule] = (
 LIVE_RULES: Sequence[Rule] = (
     hang.different_collectives,
     hang.rank_behind,
+    transfers.unanswered_transfer,
     hang.not_in_the_collective,
     rendezvous.not_connected,
     straggler.straggler,

@@ -48,6 +48,17 @@ class Collective(msgspec.Struct, frozen=True, omit_defaults=True):
     done: bool = True
 
 
+class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One send or receive between two ranks, from PyTorch's flight recorder, which records them for nccl."""
+
+    name: str
+    #: The rank of the job to which it sends or from which it receives; None: any rank, or it is not known.
+    peer: int | None = None
+    group: str = "0"
+    issued_at: float = 0.0
+    done: bool = True
+
+
 class RankState(msgspec.Struct, omit_defaults=True):
     """What a rank's process does, as its agent and /proc show it. Times are None where it does not hold."""
 
@@ -65,6 +76,13 @@ class RankState(msgspec.Struct, omit_defaults=True):
     paused: bool = False
     #: Its process has ended.
     ended: bool = False
+    #: Sends and receives, oldest first.
+    transfers: tuple[Transfer, ...] = ()
+    #: Since when the main thread waits in one call of torch's `send` or `recv`, and for which rank (None: for any).
+    call_since: float | None = None
+    peer: int | None = None
+    #: Since when the functions on the stack are the same.
+    stack_since: float | None = None
 
 
 class PodObservation(msgspec.Struct, omit_defaults=True):

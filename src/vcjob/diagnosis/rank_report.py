@@ -1,4 +1,5 @@
-"""What the agent in a rank reports (`vcjob.rank_agent`): its collectives, its stack, and since when it does nothing.
+"""What the agent in a rank reports (`vcjob.rank_agent`): its collectives and transfers, its stack, and since when it
+does nothing.
 
 Both backends use it: one reads files of this machine, the other files of pods. Pure. A report that is damaged, too old a
 format or of no rank is None.
@@ -7,16 +8,19 @@ format or of no rank is None.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, NamedTuple
 
 import msgspec
 
-from vcjob.diagnosis.observation import Collective, Frame, RankState
+from vcjob.diagnosis.observation import Collective, Frame, RankState, Transfer
 
 #: Entries per report that are compared.
 _NEWEST = 2000
 #: Collectives to which every rank must give tensors of the same size. In others, sizes may differ.
 _SAME_SIZES = frozenset({"all_reduce", "broadcast", "reduce"})
+#: The other end of a transfer.
+_PEER = re.compile(r"\d{1,9}(?:->|<-)(\d{1,9})")
 
 
 class _Entry(msgspec.Struct):
@@ -42,6 +46,8 @@ class _Report(msgspec.Struct):
     quiet_since: float | None = None
     groups: dict[str, tuple[int, ...]] = {}
     stack: list[tuple[str, str, int]] = []
+    call_since: float | None = None
+    peer: int | None = None
     entries: list[_Entry] = []
 
 
@@ -83,18 +89,22 @@ def decode_report(text: bytes, shift: float = 0.0) -> RankReport | None:
         return None
     if report.rank is None:
         return None
-    state = RankState(
-        rank=report.rank,
-        collectives=tuple(
-            _collective(entry, shift) for entry in report.entries[-_NEWEST:] if not entry.is_p2p
-        ),
-        groups=report.groups,
-        stack=tuple(Frame(*frame) for frame in report.stack),
-        ended=report.ended,
-    )
 
     def here(moment: float | None) -> float | None:
         return None if moment is None else moment + shift
+
+    newest = report.entries[-_NEWEST:]
+    state = RankState(
+        rank=report.rank,
+        collectives=tuple(_collective(entry, shift) for entry in newest if not entry.is_p2p),
+        groups=report.groups,
+        transfers=tuple(_transfer(entry, report.groups, shift) for entry in newest if entry.is_p2p),
+        call_since=here(report.call_since),
+        peer=report.peer,
+        stack=tuple(Frame(*frame) for frame in report.stack),
+        stack_since=here(report.stack_since),
+        ended=report.ended,
+    )
 
     return RankReport(
         report.pid,
@@ -114,6 +124,22 @@ def _collective(entry: _Entry, shift: float) -> Collective:
         name=name,
         group=entry.process_group[0] if entry.process_group else "0",
         sizes=_sizes(entry) if name in _SAME_SIZES else "",
+        issued_at=entry.time_created_ns / 1e9 + shift,
+        done=entry.retired or entry.state == "completed",
+    )
+
+
+def _transfer(entry: _Entry, groups: dict[str, tuple[int, ...]], shift: float) -> Transfer:
+    """The recorder names both ends by their ranks in the group: "nccl:send 1->2", "nccl:recv 3<-0", "recv 3<-?"."""
+    name, _, ends = entry.profiling_name.rpartition(":")[2].partition(" ")
+    group = entry.process_group[0] if entry.process_group else "0"
+    members = groups.get(group, ())
+    peer = _PEER.fullmatch(ends)
+    place = int(peer[1]) if peer is not None else len(members)
+    return Transfer(
+        name=name,
+        peer=members[place] if place < len(members) else None,
+        group=group,
         issued_at=entry.time_created_ns / 1e9 + shift,
         done=entry.retired or entry.state == "completed",
     )

@@ -15,6 +15,7 @@ import atexit
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ _SETTINGS = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 _LARGEST_BUFFER = 1000  # a larger one is not read while training moves
 _FULL_EVERY = 5
 _DEEPEST = 60
+#: Torch's functions that wait for one rank, and the argument that names it.
+_ENDS = {"send": "dst", "recv": "src"}
 #: Seconds that a thread waits for the interpreter lock while another one runs Python code without a pause.
 _CONTENDED = 0.004
 #: Seconds that the end of a process waits for a report that is being made.
@@ -65,6 +68,9 @@ class Agent:
         self.groups: dict[str, list[int]] = {}
         self.functions: list[list[Any]] = []
         self.stack_since = time.time()
+        self.call: Callable[[], Any] | None = None
+        self.call_since: float | None = None
+        self.peer: int | None = None
         self.loops_since: float | None = None
         self.cpu = time.process_time()
 
@@ -96,8 +102,20 @@ class Agent:
             self.loops_since = (self.loops_since or now) if runs_python() else None
         was_idle = self.idle_since is not None or self.quiet_since is not None
         self.look(now, moved)
+        if self.call is not None or (frames and frames[0][0] in _ENDS):
+            try:
+                self.look_at_call(now)
+            except Exception:  # another torch: its transfers are not reported, everything else is
+                self.call = self.call_since = self.peer = None
         regular = self.ticks % _FULL_EVERY == 0
-        state = (status, functions, self.loops_since is None, self.idle_since, self.quiet_since)
+        state = (
+            status,
+            functions,
+            self.loops_since is None,
+            self.idle_since,
+            self.quiet_since,
+            self.call_since,
+        )
         if state != self.written and (regular or was_idle or (status and not moved)):
             self.write(frames, regular and moved)
             self.written = state
@@ -157,6 +175,8 @@ class Agent:
             "quiet_since": self.quiet_since,
             "groups": self.groups,
             "stack": frames,
+            "call_since": self.call_since,
+            "peer": self.peer,
             "entries": [entry for dump in self.dumps for entry in dump.get("entries") or []],
         }
         fresh = self.file + ".new"
@@ -184,6 +204,31 @@ class Agent:
             found.append([code.co_name, code.co_filename, frame.f_lineno])
             frame = frame.f_back
         return found
+
+    def look_at_call(self, now: float) -> None:
+        """Note since when the main thread waits in one call of torch's `send` or `recv`, and for which rank.
+
+        The recorder does not show these for gloo. A reference that keeps nothing alive tells one call from the next.
+        """
+        frame = sys._current_frames().get(self.main)
+        end = None if frame is None else _ENDS.get(frame.f_code.co_name)
+        c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+        work = None
+        if (
+            frame is not None
+            and end is not None
+            and frame.f_code.co_filename == getattr(c10d, "__file__", None)
+        ):
+            values = frame.f_locals
+            work = values.get("work")
+        if work is None:
+            self.call = self.call_since = self.peer = None
+        elif self.call is None or self.call() is not work:
+            self.call, self.call_since, self.peer = weakref.ref(work), now, None
+            peer, inside = values.get(str(end)), values.get(f"group_{end}")
+            if peer is None and inside is not None:
+                peer = c10d.get_global_rank(values.get("group") or c10d._get_default_group(), inside)
+            self.peer = None if peer is None else int(peer)
 
 
 def runs_python() -> bool:

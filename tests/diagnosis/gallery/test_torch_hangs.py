@@ -63,6 +63,15 @@ _UNEVEN = (
     _INIT
     + "for _ in range(99):\n    time.sleep(2.5 if rank == 1 else 0.1)\n    dist.all_reduce(torch.ones(4))"
 )
+_RECEIVES = _INIT + "if rank == 0:\n    dist.recv(torch.ones(4), src=1)\ntime.sleep(600)"
+_SENDS = _INIT + "if rank == 0:\n    dist.send(torch.ones(1 << 24), dst=1)\ntime.sleep(600)"
+_CROSSED = _INIT + "if rank < 2:\n    dist.recv(torch.ones(4), src=1 - rank)\ntime.sleep(600)"
+#: Rank 0 receives what rank 1 makes: with much work, or seldom and with little.
+_PIPELINES = {
+    "computes": _INIT + "if rank == 0:\n    dist.recv(torch.ones(4), src=1)\nwhile True: sum(range(1000))",
+    "sends-seldom": _INIT
+    + "while True:\n    if rank == 0:\n        dist.recv(torch.ones(4), src=1)\n    elif rank == 1:\n        time.sleep(1.5)\n        dist.send(torch.ones(4), dst=0)\n    else:\n        time.sleep(600)",
+}
 #: What one rank does while the others wait in their first collective, or between two of them.
 _WORK = {
     "long-first-compile": "end = time.time() + 60\n    while time.time() < end: sum(range(1000))",
@@ -89,6 +98,8 @@ _CASES = {
     "deadlocked-data-loader": (_DATA_LOADER, "RankBehind", "rank 1 never reached all_reduce #4"),
     "other-collective": (_GATHERS, "CollectiveMismatch", "rank 1 called all_gather where the others called all_reduce (#4)"),
     "other-sizes": (_SIZES, "CollectiveMismatch", "rank 1 called all_reduce with 5 Float where the others used 4 Float (#4)"),
+    "receives-what-nobody-sends": (_RECEIVES, "RankBehind", "rank 1 never sent what rank 0 has waited for in recv for "),
+    "sends-what-nobody-receives": (_SENDS, "RankBehind", "rank 1 never received what rank 0 has waited to send for "),
     "straggler": (_STRAGGLES, "Straggler", "× slower per step than the median of the others"),
 }  # fmt: skip
 #: `make test` runs these; the rest are for `make test-cluster`.
@@ -136,6 +147,28 @@ def test_a_rank_that_works_while_the_others_wait_is_no_hang(work: str, start: St
     while time.monotonic() < deadline:
         assert findings(handle) == []
         time.sleep(0.1)
+    handle.stop(now=True)
+
+
+@pytest.mark.long
+def test_ranks_that_receive_from_each_other_are_named(start: Start) -> None:
+    handle = hung(start, _CROSSED)
+    (finding,) = eventually(lambda: findings(handle), _STARTED, "the finding")
+    assert (finding.cause, finding.ranks.first) == ("CollectiveMismatch", ("rank 0", "rank 1"))
+    assert "rank 0 in recv for rank 1, rank 1 in recv for rank 0" in finding.message
+    handle.stop(now=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pipeline", list(_PIPELINES))
+def test_a_pipeline_that_works_is_no_hang(pipeline: str, start: Start) -> None:
+    handle = hung(start, _PIPELINES[pipeline], seconds=2.0)
+    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, _STARTED, "a line of every rank")
+    deadline = time.monotonic() + 4 * 2.0
+    while time.monotonic() < deadline:
+        assert findings(handle) == []
+        time.sleep(0.1)
+    assert [event for event in handle.events() if event["type"] == "Warning"] == []
     handle.stop(now=True)
 
 

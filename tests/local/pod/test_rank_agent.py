@@ -31,6 +31,13 @@ import types
 _world = types.SimpleNamespace(pg_map={1: ('gloo', None)}, pg_names={1: '0'}, pg_group_ranks={1: {0: 0, 1: 1}})
 is_initialized = lambda: True
 get_rank = lambda: 1
+get_global_rank = lambda group, rank: 10 * rank
+_get_default_group = lambda: 'default'
+class Work:
+    pass
+def recv(arrived, src=None, group=None, tag=0, group_src=None):
+    work = Work()
+    arrived.acquire()
 """
 
 
@@ -77,6 +84,32 @@ def test_the_collectives_and_the_stack_are_reported_while_the_rank_stands_still(
         False,
     )
     assert "stuck" in [frame.function for frame in report.state.stack]
+
+
+def test_each_call_of_recv_is_reported_with_its_time_and_the_rank_for_which_it_waits(
+    tmp_path: Path, torch_folder: Path
+) -> None:
+    """The recorder does not show it for gloo, and the functions of the next call are the same."""
+    program = """
+import torch.distributed.distributed_c10d as dist, glob, json, os, threading, time
+calls, arrived = {}, threading.Lock()
+arrived.acquire()
+def watch():
+    while True:
+        time.sleep(0.01)
+        for name in glob.glob('rank-state.*.json'):
+            report = json.load(open(name))
+            if report['call_since'] and report['call_since'] not in calls:
+                calls[report['call_since']] = report['peer'], report['stack'][0][0]
+                arrived.release()
+threading.Thread(target=watch, daemon=True).start()
+for arguments in (dict(src=3), dict(src=3), dict(group_src=2), dict()):
+    dist.recv(arrived, **arguments)
+print(sorted(calls) == list(calls), list(calls.values()), flush=True)
+os._exit(0)
+"""
+    calls = [(3, "recv"), (3, "recv"), (20, "recv"), (None, "recv")]
+    assert run(program, tmp_path, f"{AGENT}:{torch_folder}").stdout == f"True {calls}\n"
 
 
 def test_the_last_state_is_left_for_the_diagnosis_of_a_failure(tmp_path: Path, torch_folder: Path) -> None:

@@ -18,11 +18,12 @@ from vcjob.diagnosis.suspect import suspects
 from vcjob.wellknown import causes
 
 #: A rank must have done nothing for this part of the time that the others have waited.
-_STUCK = 0.6
-#: With so many newer collectives in its report, a group that is missing there may have been overwritten.
+STUCK = 0.6
+#: With so many newer entries in its report, a group that is missing there may have been overwritten.
 _OVERWRITTEN = 50
 #: What `RankStack.waits_in` may say of a rank that waits for no other rank, or still joins.
 _NOT_COLLECTIVE = frozenset({"", "DataLoader", "synchronize", "init_process_group", "rendezvous"})
+_TRANSFERS = frozenset({"send", "recv", "send_object_list", "recv_object_list"})
 _ON_HANG = "with `--on-hang restart` or `fail` a hung job is restarted or ended"
 
 
@@ -50,11 +51,13 @@ def not_in_the_collective(observation: Observation) -> Iterator[Finding]:
     states = observation.rank_states
     if observation.phase != "Running" or len(states) < 2 or any(state.collectives for state in states):
         return
-    if not all(state.stack and _is_stuck(state, observation) for state in states):
+    if not all(state.stack and is_stuck(state, observation) for state in states):
         return
-    waits = {state.rank: _stack(state).waits_in for state in states}
+    waits = {state.rank: rank_stack(state).waits_in for state in states}
     waiting = [rank for rank, name in waits.items() if name not in _NOT_COLLECTIVE]
     names = {waits[rank] for rank in waiting}
+    if names & _TRANSFERS:
+        return  # their other ends are not known, and one call looks like the next
     behind = [rank for rank, name in waits.items() if name in _NOT_COLLECTIVE]
     since = max(state.idle_since or observation.now for state in states)
     if len(names) != 1 or not behind or observation.now - since < observation.hang_after:
@@ -63,9 +66,9 @@ def not_in_the_collective(observation: Observation) -> Iterator[Finding]:
         causes.RANK_BEHIND,
         f"{_names(behind)} {'is' if len(behind) == 1 else 'are'} not in {names.pop()}; "
         f"{_others(waiting, _Group('0', tuple(waits), {}), behind)} waited in it for {observation.now - since:.0f} s",
-        _ranks(behind, waiting),
-        _evidence({state.rank: state for state in states}, [*behind[:4], *waiting[:1]]),
-        _hint(next(state for state in states if state.rank == behind[0]), looping=False),
+        named_ranks(behind, waiting),
+        stack_evidence({state.rank: state for state in states}, [*behind[:4], *waiting[:1]]),
+        hint_for(next(state for state in states if state.rank == behind[0]), looping=False),
         "medium",
     )
 
@@ -74,7 +77,7 @@ def different_collectives(observation: Observation) -> Iterator[Finding]:
     """Ranks called different collectives at the same place of the same group, and wait since then."""
     if observation.phase == "Running":
         for found, calls in _mismatches(observation.rank_states):
-            if any(_waits(call, observation, _STUCK) for call in calls):
+            if any(_waits(call, observation, STUCK) for call in calls):
                 yield found
                 return
 
@@ -96,7 +99,7 @@ def recorded(observation: Observation) -> Iterator[Finding]:
 
 def _behind(observation: Observation, group: _Group) -> Finding | None:
     states = {state.rank: state for state in observation.rank_states}
-    gone = {pod.rank for pod in observation.ranks() if pod.end is not None and pod.end.exit_code == 0}
+    gone = ended_ranks(observation)
     waiting = {
         rank: next((call for call in calls if _waits(call, observation)), None)
         for rank, calls in group.issued.items()
@@ -109,13 +112,14 @@ def _behind(observation: Observation, group: _Group) -> Finding | None:
     if not behind or any(states[rank].paused for rank in behind if rank in states):
         return None
     left = [rank for rank in behind if rank in gone]
-    elsewhere = [rank for rank in behind if rank in states and _blocked(states[rank], observation)]
-    alone = frozenset(behind) - gone - frozenset(elsewhere)
+    elsewhere = [rank for rank in behind if rank in states and is_blocked(states[rank], observation)]
+    transfers = [rank for rank in behind if rank in states and states[rank].peer is not None]
+    alone = frozenset(behind) - gone - frozenset(elsewhere) - frozenset(transfers)
     # Before its first collective a busy rank prepares: it loads or compiles.
     stuck = [
         rank
         for rank in behind
-        if rank in alone and _is_stuck(states.get(rank), observation, loops=first.sequence > 1)
+        if rank in alone and is_stuck(states.get(rank), observation, loops=first.sequence > 1)
     ]
     missing = frozenset(behind)
     others = [rank for rank in group.members if rank not in missing]
@@ -126,8 +130,8 @@ def _behind(observation: Observation, group: _Group) -> Finding | None:
         return Finding(
             causes.RANK_EXITED_EARLY,
             f"{_names(left)} ended with exit code 0 before {place}; {waits}",
-            _ranks(left, others),
-            _evidence(states, others[:1]),
+            named_ranks(left, others),
+            stack_evidence(states, others[:1]),
             "make every rank run the same number of steps, and end with a barrier",
             "high",
         )
@@ -137,24 +141,49 @@ def _behind(observation: Observation, group: _Group) -> Finding | None:
         return Finding(
             causes.RANK_BEHIND,
             f"{_names(stuck)} never reached {place}; {waits}",
-            _ranks(stuck, others),
-            _evidence(states, [*stuck[:4], *others[:1]]),
-            _hint(states[stuck[0]], looping=looping),
+            named_ranks(stuck, others),
+            stack_evidence(states, [*stuck[:4], *others[:1]]),
+            hint_for(states[stuck[0]], looping=looping),
             confidence,
+        )
+    crossing = [
+        rank
+        for rank in transfers
+        if states[rank].peer in others and is_stuck(states[rank], observation) and rank not in elsewhere
+    ]
+    if crossing and len(crossing) == len(behind):
+        rank = crossing[0]
+        return Finding(
+            causes.COLLECTIVE_MISMATCH,
+            f"{_names(others)} {_wait(others)} in {place}, while {_names([rank])} waits in "
+            f"{states[rank].stack[0].function} for {_names([states[rank].peer or 0])}: they wait for each other",
+            named_ranks(crossing, others),
+            stack_evidence(states, [rank, *others[:1]]),
+            "every send needs a receive, and every rank must call the same collectives",
+            "high",
         )
     if elsewhere and len(elsewhere) == len(behind):
         rank = elsewhere[0]
-        call = next(call for call in states[rank].collectives if _waits(call, observation, _STUCK))
+        call = next(call for call in states[rank].collectives if _waits(call, observation, STUCK))
         return Finding(
             causes.COLLECTIVE_MISMATCH,
             f"{_names(others)} {_wait(others)} in {place}, while {_names([rank])} waits in {call.name} "
             f"#{call.sequence} of group {call.group}: they wait for each other",
-            _ranks(elsewhere, others),
-            _evidence(states, [rank, *others[:1]]),
+            named_ranks(elsewhere, others),
+            stack_evidence(states, [rank, *others[:1]]),
             "every rank must call the collectives of its groups in the same order",
             "high",
         )
     return None
+
+
+def ended_ranks(observation: Observation) -> set[int]:
+    """Ranks that have ended with exit code 0."""
+    return {
+        pod.rank
+        for pod in observation.ranks()
+        if pod.rank is not None and pod.end is not None and pod.end.exit_code == 0
+    }
 
 
 def _groups(states: Sequence[RankState]) -> list[_Group]:
@@ -206,7 +235,7 @@ def _mismatch(group: _Group, sequence: int, calls: dict[int, Collective]) -> Fin
         return Finding(
             causes.COLLECTIVE_MISMATCH,
             message,
-            _ranks(kinds[odd], [rank for rank in calls if rank not in kinds[odd]]),
+            named_ranks(kinds[odd], [rank for rank in calls if rank not in kinds[odd]]),
             tuple(
                 Evidence(f"rank {rank}, flight recorder", f"#{sequence} {call.name} {call.sizes}".rstrip())
                 for rank, call in sorted(calls.items())[:8]
@@ -217,35 +246,37 @@ def _mismatch(group: _Group, sequence: int, calls: dict[int, Collective]) -> Fin
     return None
 
 
-def _last(group: _Group, state: RankState | None, rank: int, gone: set[int | None]) -> float:
+def _last(group: _Group, state: RankState | None, rank: int, gone: set[int]) -> float:
     """The newest collective that the rank has issued in the group; infinite where that is not known."""
     issued = group.issued.get(rank)
     if issued:
         return issued[-1].sequence
     if rank in gone:
         return 0
-    return 0 if state is not None and len(state.collectives) < _OVERWRITTEN else float("inf")
+    if state is None:
+        return float("inf")
+    return 0 if len(state.collectives) + len(state.transfers) < _OVERWRITTEN else float("inf")
 
 
 def _waits(call: Collective, observation: Observation, part: float = 1.0) -> bool:
     return not call.done and observation.now - call.issued_at >= observation.hang_after * part
 
 
-def _blocked(state: RankState, observation: Observation) -> bool:
-    return any(_waits(call, observation, _STUCK) for call in state.collectives)
+def is_blocked(state: RankState, observation: Observation) -> bool:
+    return any(_waits(call, observation, STUCK) for call in state.collectives)
 
 
-def _is_stuck(state: RankState | None, observation: Observation, *, loops: bool = False) -> bool:
+def is_stuck(state: RankState | None, observation: Observation, *, loops: bool = False) -> bool:
     if state is None or state.paused:
         return False
     since = state.idle_since
     if since is None and loops:
         since = state.looping_since
-    return since is not None and observation.now - since >= observation.hang_after * _STUCK
+    return since is not None and observation.now - since >= observation.hang_after * STUCK
 
 
-def _hint(state: RankState, *, looping: bool) -> str:
-    if _stack(state).waits_in == "DataLoader":
+def hint_for(state: RankState, *, looping: bool) -> str:
+    if rank_stack(state).waits_in == "DataLoader":
         return (
             "its DataLoader delivers nothing: try num_workers=0, or set timeout= to get an error; " + _ON_HANG
         )
@@ -254,18 +285,18 @@ def _hint(state: RankState, *, looping: bool) -> str:
     return "see what it does with `vcjob stacks`; " + _ON_HANG
 
 
-def _stack(state: RankState) -> RankStack:
+def rank_stack(state: RankState) -> RankStack:
     return RankStack("", state.rank, frames=state.stack)
 
 
-def _evidence(states: dict[int, RankState], ranks: Sequence[int]) -> tuple[Evidence, ...]:
+def stack_evidence(states: dict[int, RankState], ranks: Sequence[int]) -> tuple[Evidence, ...]:
     stacks = StackReport(
-        tuple(_stack(states[rank]) for rank in ranks if rank in states and states[rank].stack)
+        tuple(rank_stack(states[rank]) for rank in ranks if rank in states and states[rank].stack)
     )
     return tuple(Evidence("stack", str(group)) for group in stacks.groups())
 
 
-def _ranks(first: Sequence[int], victims: Sequence[int]) -> Ranks:
+def named_ranks(first: Sequence[int], victims: Sequence[int]) -> Ranks:
     return Ranks(tuple(f"rank {rank}" for rank in first), tuple(f"rank {rank}" for rank in victims))
 
 

@@ -17,13 +17,18 @@ from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.hang_settings import hang_seconds
 from vcjob.diagnosis.observation import Observation
-from vcjob.diagnosis.rules import hang
+from vcjob.diagnosis.rules import hang, transfers
 from vcjob.errors import VcjobError
 from vcjob.plugins.pytorch_options import parse_options
 from vcjob.report.podstate import PodState
 from vcjob.spec.job import Job
 
-_RULES = (hang.different_collectives, hang.rank_behind, hang.not_in_the_collective)
+_RULES = (
+    hang.different_collectives,
+    hang.rank_behind,
+    transfers.unanswered_transfer,
+    hang.not_in_the_collective,
+)
 _NOT_READ = "hangs cannot be detected: "
 NO_REPORTS = (
     _NOT_READ
