@@ -111,6 +111,12 @@ def test_below_torchrun_the_worker_that_a_signal_ended_is_named() -> None:
     ("fields", "cause"),
     [
         ({"code": 137, "reason": "OOMKilled", "memory_limit": "1Gi"}, "OutOfMemory"),
+        ({"reason": "OOMKilled", "stderr": ("Killed",)}, "OutOfMemory"),
+        ({"reason": "OOMKilled"}, "OutOfMemory"),
+        ({"reason": "OOMKilled", "stderr": tuple(NAN)}, "Exception"),  # a child was killed, which did no harm
+        ({"reason": "OOMKilled", "stderr": (*NAN[:2], "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed. ")}, "OutOfMemory"),
+        ({"code": 137, "signal": 9, "reason": "HostOutOfMemory"}, "HostOutOfMemory"),
+        ({"reason": "HostOutOfMemory", "stderr": (*NAN[:2], "RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly")}, "HostOutOfMemory"),
         ({"code": 137, "signal": 9}, "Killed"),
         ({"code": 139, "signal": 11}, "SegmentationFault"),
         ({"code": 134, "signal": 6}, "Aborted"),

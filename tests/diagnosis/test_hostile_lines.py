@@ -31,6 +31,7 @@ MEASURABLE = 0.01
 #: For each pattern, by its name in the module, a text that it matches.
 SAMPLES = {
     "_BAR": "train: 50%|#####| 5/10 [00:05<00:05, 1.0it/s, loss=0.5]",
+    "_CHILD_KILLED": "exit code   :   -9",
     "_CLIENTS": "waiting for clients. 1/2 clients joined",
     "_DISTRIBUTED": "/torch/distributed/c10d.py",
     "_EPOCH": "epoch: 3.5",

@@ -9,8 +9,8 @@ import signal
 
 import msgspec
 
-from vcjob.report.podstate import PodState
-from vcjob.wellknown import reasons
+from vcjob.report.podstate import OOM_KILLED, PodState
+from vcjob.wellknown import causes, reasons
 
 LAST_LINES = 20
 
@@ -45,8 +45,10 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
     def how(self) -> str:
         if self.reason == reasons.START_ERROR:
             return "could not be started"
-        if self.reason == "OOMKilled":
+        if self.reason == OOM_KILLED:
             return "was killed: it used more memory than its limit"
+        if self.reason == causes.HOST_OUT_OF_MEMORY:
+            return f"was killed by the kernel: {self.message}"
         if self.stopped:
             return "failed, and was stopped before it had exited"
         if self.signal:

@@ -13,6 +13,8 @@ Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 Role = Literal["init", "sidecar", "main"]
 #: The reason of a pod that exceeded the size of a volume, as a kubelet gives it.
 EVICTED = "Evicted"
+#: The reason of a container that exceeded its memory limit, as a kubelet gives it.
+OOM_KILLED = "OOMKilled"
 
 
 class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):

@@ -20,9 +20,16 @@ READ_ONLY_FILE_SYSTEM = _define(
     "ReadOnlyFileSystem", _FAILED, "The program writes to a read-only file system."
 )
 PERMISSION_DENIED = _define("PermissionDenied", _FAILED, "The program may not read, write or execute a file.")
-OUT_OF_MEMORY = _define("OutOfMemory", _FAILED, "A container used more memory than its limit and was killed.")
+OUT_OF_MEMORY = _define(
+    "OutOfMemory",
+    _FAILED,
+    "A container used more memory than its limit, and the kernel killed it or one of its processes.",
+)
 HOST_OUT_OF_MEMORY = _define(
-    "HostOutOfMemory", _FAILED, "The machine ran out of memory, and the kernel killed a rank."
+    "HostOutOfMemory",
+    _FAILED,
+    "The machine, or the cgroup in which vcjob runs, had no memory left: the kernel killed a rank or one of its "
+    "processes, or an allocation failed.",
 )
 KILLED = _define("Killed", _FAILED, "A rank was ended by a signal that vcjob did not send.")
 SEGMENTATION_FAULT = _define("SegmentationFault", _FAILED, "A rank crashed in native code.")

@@ -63,6 +63,18 @@ other.bind(('127.0.0.1', 0))
 other.listen()
 time.sleep(60)
 """
+_EATS = "x = []\nwhile True: x.append(bytearray(8 << 20))"
+_CHILD_EATS = """
+import concurrent.futures
+
+def eat():
+    x = []
+    while True:
+        x.append(bytearray(8 << 20))
+
+with concurrent.futures.ProcessPoolExecutor(1) as pool:
+    pool.submit(eat).result()
+"""
 _SIGNAL = "import os, signal\nos.kill(os.getpid(), signal.{})\nsignal.pause()"
 _PREFIXED = """
 import sys
@@ -200,8 +212,34 @@ FAILURES_THAT_NEED_RIGHTS = [
     Failure("read-only-file-system", volume("open('/data/x', 'w')", _READ_ONLY, {}), "ReadOnlyFileSystem"),
     Failure(
         "memory-limit",
-        one("x = []\nwhile True: x.append(bytearray(8 << 20))", resources={"limits": {"memory": "64Mi"}}),
+        one(_EATS, resources={"limits": {"memory": "64Mi"}}),
         "OutOfMemory",
-        message="limit of 64Mi",
+        message="used more memory than its limit of 64Mi",
+    ),
+    Failure(
+        "memory-limit-kills-a-child",
+        one(_CHILD_EATS, resources={"limits": {"memory": "64Mi"}}),
+        "OutOfMemory",
+        message="lost a process that was killed: together they used more memory than the limit of 64Mi",
     ),
 ]
+
+
+def on_rank_1(program: str) -> dict[str, Any]:
+    """The program on rank 1; the others sleep."""
+    return job(*ranks(python(f"import os, time\nif os.environ['RANK'] != '1': time.sleep(60)\n{program}")))
+
+
+#: Run where vcjob as a whole has little memory and no pod has a limit.
+FAILURES_OF_A_SMALL_MACHINE = [
+    Failure(
+        "host-out-of-memory", on_rank_1(_EATS), "HostOutOfMemory", ("rank 1",), "was killed by the kernel: the cgroup "
+    ),
+    Failure(
+        "host-out-of-memory-kills-a-child",
+        on_rank_1(_CHILD_EATS),
+        "HostOutOfMemory",
+        ("rank 1",),
+        "lost a process that the kernel killed: the cgroup ",
+    ),
+]  # fmt: skip

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.local.conftest import Start
+from tests.command_line import VCJOB
+from tests.local.conftest import PATIENCE, Start
+from vcjob.sdk.finding import jobs
+from vcjob.sdk.handle import Handle
 
-from .failures import FAILURES, FAILURES_THAT_NEED_RIGHTS, Failure
+from .failures import FAILURES, FAILURES_OF_A_SMALL_MACHINE, FAILURES_THAT_NEED_RIGHTS, Failure
+from .limited_cgroup import limited_cgroup
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +44,30 @@ def test_the_cause_is_ranked_first_where_limits_can_be_enforced(failure: Failure
     check(failure, finish)
 
 
+@pytest.mark.parametrize(
+    "failure", FAILURES_OF_A_SMALL_MACHINE, ids=[failure.name for failure in FAILURES_OF_A_SMALL_MACHINE]
+)
+@pytest.mark.timeout(240)
+def test_the_cause_is_ranked_first_where_the_machine_has_no_memory_left(
+    failure: Failure, tmp_path: Path
+) -> None:
+    document = tmp_path / "job.yaml"
+    document.write_text(json.dumps(failure.job))
+    with limited_cgroup(256 << 20) as processes:
+        enter = f'echo $$ > {processes} && exec "$@"'
+        subprocess.run(
+            ["sh", "-c", enter, "sh", *VCJOB, "run", str(document)], cwd=tmp_path, timeout=PATIENCE * 4
+        )
+        (handle,) = jobs()
+        found_first(failure, handle)
+        assert "256Mi" in handle.why()[0].message
+
+
 def check(failure: Failure, finish: Start) -> None:
-    handle = finish(failure.job)
+    found_first(failure, finish(failure.job))
+
+
+def found_first(failure: Failure, handle: Handle) -> None:
     findings = handle.why()
     assert findings, f"{handle.phase}: {handle.status().state.message}"
     first = findings[0]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterable
 
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.suspect import Suspect
+from vcjob.report.podstate import OOM_KILLED
 from vcjob.wellknown import causes, reasons
 
 #: What shells say: "sh: 1: pyhton: not found", "bash: line 1: pyhton: command not found".
 _SHELL_NOT_FOUND = re.compile(r"sh: (?:line )?(?:\d+: )?([^:]+): (?:command )?not found$")
+_KILLED = signal.SIGKILL
 _MAIN = ("", "main", "?")
 #: The kubelet's message about a pod that it ended.
 _POD_DEADLINE = "active on the node longer than the specified deadline"
@@ -23,6 +26,11 @@ _NO_INTERPRETER = re.compile(r"interpreter", re.IGNORECASE)
 _NOT_PERMITTED = re.compile(r"permission denied", re.IGNORECASE)
 _NO_FILE = re.compile(r"no such file|not found", re.IGNORECASE)
 _NO_MEMORY = re.compile(r"\bMemoryError\b|std::bad_alloc|Cannot allocate memory")
+#: What programs print about a child that SIGKILL ended: DataLoader, subprocess, multiprocessing, torchrun, shells.
+_CHILD_KILLED = re.compile(
+    r"\bKilled\b|\bkilled by signal|\bSIGKILL\b|exit ?code\s{0,9}[:=]?\s{0,9}-9\b|exit (?:status|code) 137\b"
+    r"|exited unexpectedly|abruptly|unexpectedly terminated"
+)
 #: Characters of each message that are searched.
 _LONGEST = 2000
 _PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
@@ -80,13 +88,24 @@ def start_error(suspect: Suspect) -> Verdict | None:
 
 
 def memory(suspect: Suspect) -> Verdict | None:
-    """The memory limit, or a SIGKILL that nobody explains."""
-    limit = suspect.pod.memory_limit
-    if suspect.end.reason == "OOMKilled":
+    """The kernel killed it for lack of memory, or an allocation failed."""
+    end, limit = suspect.end, f" of {suspect.pod.memory_limit}" if suspect.pod.memory_limit else ""
+    killed = _KILLED in (end.signal, end.exit_code - 128)
+    if end.reason == OOM_KILLED and (killed or _lost_a_child(suspect)):
         return Verdict(
             causes.OUT_OF_MEMORY,
-            f"was killed: it used more memory than its limit{f' of {limit}' if limit else ''}",
+            f"was killed: it used more memory than its limit{limit}"
+            if killed
+            else f"lost a process that was killed: together they used more memory than the limit{limit}",
             "raise resources.limits.memory, or use a smaller batch or fewer DataLoader workers",
+        )
+    if end.reason == causes.HOST_OUT_OF_MEMORY:
+        return Verdict(
+            causes.HOST_OUT_OF_MEMORY,
+            f"{'was killed by the kernel' if killed else 'lost a process that the kernel killed'}: {end.message}",
+            "use a smaller batch or fewer DataLoader workers, or give this machine, or the container in which vcjob "
+            "runs, more memory",
+            "high" if killed else "medium",
         )
     if _NO_MEMORY.search(suspect.reason):
         return Verdict(
@@ -95,6 +114,16 @@ def memory(suspect: Suspect) -> Verdict | None:
             "use a smaller batch, or a machine with more memory",
         )
     return None
+
+
+def shows_a_killed_child(lines: Iterable[str]) -> bool:
+    """Whether a program says that a process of its own was killed."""
+    return any(_CHILD_KILLED.search(line[:_LONGEST]) for line in lines)
+
+
+def _lost_a_child(suspect: Suspect) -> bool:
+    """The kernel killed one of its processes, perhaps long before: its own error must not say something else."""
+    return suspect.traceback is None or shows_a_killed_child(suspect.lines)
 
 
 def pod_deadline(suspect: Suspect) -> Verdict | None:

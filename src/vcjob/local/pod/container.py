@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from vcjob.local.machine import process
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.launch import Child, Launcher, LaunchRequest, Mount, StartFailure
+from vcjob.local.pod.memory_kills import MemoryKills
 from vcjob.local.pod.output import ContainerOutput, log_paths
 from vcjob.local.pod.probes import Checks, Probe
 from vcjob.report.podstate import ContainerState, Ended, Role
@@ -56,7 +57,7 @@ class Host(NamedTuple):
     changed: Callable[[], None]
     ended: Callable[[Container], None]
     ready_to_follow: Callable[[Container], None]
-    oom_killed: Callable[[str], bool]
+    memory_kills: MemoryKills
     #: Called with a container's name, its restart count and the reading ends of its pipes before it starts.
     output_opened: Callable[[str, int, list[int]], None]
     #: Called with the reason when output of a container must be discarded.
@@ -104,6 +105,7 @@ class Container:
         except OSError as error:
             self._could_not_start(f"its log file cannot be opened: {error.strerror}")
             return
+        self.host.memory_kills.started(self.spec.name)
         try:
             self._child = self.host.launcher.launch(self._request(*output.ends))
         except StartFailure as failure:
@@ -256,13 +258,14 @@ class Container:
         child.close()
         if self._output is not None:
             self._output.read()
-        number = -code if code < 0 else None
-        oom = number == signal.SIGKILL and self.host.oom_killed(self.spec.name)
-        reason = "Completed" if code == 0 else "OOMKilled" if oom else "Error"
-        if code > 0 and not self._stopping:
-            self._reason = stderr_reason(self.host.folder, self.spec.name, self.state.restarts)
+        kill = None
+        if code != 0 and not self._stopping:
+            lines = last_lines(log_paths(self.host.folder, self.spec.name, self.state.restarts)[1])
+            kill = self.host.memory_kills.reason(self.spec.name, code, lines)
+            self._reason = kill.message if kill and kill.message else reason_of(lines) if code > 0 else None
         self._finish(Ended(
-            exit_code=code if code >= 0 else 128 - code, signal=number, reason=reason,
+            exit_code=code if code >= 0 else 128 - code, signal=-code if code < 0 else None,
+            reason="Completed" if code == 0 else kill.reason if kill else "Error",
             message=self._reason, finished_at=time.time(), started_at=self.state.started_at,
             stopped=self._stopping and self._reason is None,
         ))  # fmt: skip
@@ -283,14 +286,18 @@ class Container:
         self.host.ended(self)
 
 
-def stderr_reason(folder: str, container: str, restart: int) -> str | None:
-    """The line on stderr that says why the program failed; None where it wrote none."""
+def reason_of(lines: list[str]) -> str | None:
+    """The line that says why the program failed; None where it printed none."""
     from vcjob.diagnosis.traceback_text import reason_line  # costs milliseconds, and only failures need it
 
-    try:
-        with open(log_paths(folder, container, restart)[1], "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            lines = file.read().decode(errors="replace").split("\n")
-    except OSError:
-        return None
     return reason_line(lines)[:_LONGEST_MESSAGE] or None
+
+
+def last_lines(path: str) -> list[str]:
+    """The end of a log; nothing where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return []

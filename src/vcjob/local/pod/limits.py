@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from vcjob.local.pod.memory_kills import ROOT, MemoryKills, enclosing_cgroup
 from vcjob.spec import quantity
 
-_ROOT = "/sys/fs/cgroup"
 _PERIOD = 100_000  # microseconds, the kernel's default
 
 
@@ -23,7 +23,7 @@ class Limits:
         self._prefix = f"vcjob-{run_uid}"
         self._say = say
         self._parents = _parents()
-        self._kills: dict[str, int] = {}
+        self._enclosing = enclosing_cgroup()
 
     def enter(
         self, pod: str, container: str, resources: Mapping[str, Any]
@@ -66,11 +66,14 @@ class Limits:
         parent = self._parents.get(what)
         return None if parent is None else os.path.join(parent, f"{self._prefix}-{name}")
 
-    def oom_killed(self, pod: str, container: str) -> bool:
-        """Whether the kernel has killed a process in it for lack of memory since the last call."""
-        folder = self._path("memory", f"{pod}-{container}") or ""
-        before, self._kills[folder] = self._kills.get(folder, 0), _oom_kills(folder)
-        return self._kills[folder] > before
+    def memory_kills(self, pod: str) -> MemoryKills:
+        """The counters of what the kernel kills in the containers of one pod."""
+
+        def own_cgroup(container: str) -> str:
+            folder = self._path("memory", f"{pod}-{container}")
+            return folder if folder is not None and os.path.isdir(folder) else ""
+
+        return MemoryKills(own_cgroup, self._enclosing)
 
     def remove(self) -> None:
         """Remove our (empty) cgroups."""
@@ -87,15 +90,6 @@ class Limits:
                         pass
 
 
-def _oom_kills(folder: str) -> int:
-    for name in ("memory.events", "memory.oom_control"):
-        for line in _read(os.path.join(folder, name)).splitlines():
-            key, _, count = line.partition(" ")
-            if key == "oom_kill":
-                return int(count)
-    return 0
-
-
 def usable_limits() -> set[str]:
     """Which of memory and cpu this user can limit here."""
     return {what for what, folder in _parents().items() if os.access(folder, os.W_OK)}
@@ -106,12 +100,12 @@ def _parents() -> dict[str, str]:
     found: dict[str, str] = {}
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers == "" and os.path.exists(os.path.join(_ROOT, "cgroup.controllers")):
-            enabled = _read(os.path.join(_ROOT + path, "cgroup.subtree_control")).split()
-            return {what: _ROOT + path for what in ("memory", "cpu") if what in enabled}
+        if controllers == "" and os.path.exists(os.path.join(ROOT, "cgroup.controllers")):
+            enabled = _read(os.path.join(ROOT + path, "cgroup.subtree_control")).split()
+            return {what: ROOT + path for what in ("memory", "cpu") if what in enabled}
         for controller in controllers.split(","):
             if controller in ("memory", "cpu"):
-                folder = os.path.join(_ROOT, controller) + path.rstrip("/")
+                folder = os.path.join(ROOT, controller) + path.rstrip("/")
                 if os.access(folder, os.W_OK):
                     found[controller] = folder
     return found

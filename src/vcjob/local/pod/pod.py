@@ -15,6 +15,7 @@ from vcjob.local.machine import process
 from vcjob.local.machine.loop import Loop, Timer
 from vcjob.local.pod.container import Container, ContainerSpec, Host
 from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.local.pod.memory_kills import MemoryKills
 from vcjob.local.pod.storage.volumes import SizeLimit, used_bytes
 from vcjob.plugins.wait import CONTAINER_NAME as WAIT_CONTAINER
 from vcjob.plugins.wait import WAIT_EXIT_CODES
@@ -52,7 +53,7 @@ class Pod:
         launcher: Launcher,
         plain: PlainLauncher,
         changed: Callable[[], None],
-        oom_killed: Callable[[str], bool] = lambda _container: False,
+        memory_kills: MemoryKills | None = None,
         output_opened: Callable[[str, int, list[int]], None] = lambda *_: None,
         output_lost: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
@@ -69,7 +70,7 @@ class Pod:
             self._changed_now,
             self._container_ended,
             self._started,
-            oom_killed,
+            memory_kills or MemoryKills(),
             output_opened,
             output_lost,
         )

@@ -15,6 +15,7 @@ from vcjob.local.pod.container import ContainerSpec
 from vcjob.local.pod.environment import HostContext, MissingReference, container_env, expand
 from vcjob.local.pod.launch import Mount
 from vcjob.local.pod.limits import Limits
+from vcjob.local.pod.memory_kills import MemoryKills
 from vcjob.local.pod.pod import PodSpec
 from vcjob.local.pod.rank_delay import start_delay
 from vcjob.local.pod.storage import volumes
@@ -118,8 +119,8 @@ class Preparer:
             start_error=error,
         )
 
-    def oom_killed(self, pod: str, container: str) -> bool:
-        return self._limits.oom_killed(pod, container)
+    def memory_kills(self, pod: str) -> MemoryKills:
+        return self._limits.memory_kills(pod)
 
     def _cgroups(self, container: Mapping[str, Any], here: _Here) -> tuple[str, ...]:
         if container["name"] == WAIT_CONTAINER:

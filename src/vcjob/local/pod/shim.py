@@ -25,6 +25,7 @@ import msgspec
 from vcjob.local.machine import linux, process
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.launch import Launcher, PlainLauncher
+from vcjob.local.pod.memory_kills import MemoryKills
 from vcjob.local.pod.output import log_paths, save_output
 from vcjob.local.pod.pod import Pod, PodSpec
 from vcjob.report.podstate import PodState
@@ -152,7 +153,7 @@ class ShimWork:
         self.prepare = prepare
         self.launcher = launcher
         self.close = close
-        self.oom_killed: Callable[[str], bool] = lambda _container: False
+        self.memory_kills = MemoryKills()
 
 
 def start_shim(work: ShimWork, folder: str) -> ShimHandle:
@@ -213,7 +214,7 @@ class _Shim:
             launcher=work.launcher(self._plain, self._note),
             plain=self._plain,
             changed=self._report,
-            oom_killed=work.oom_killed,
+            memory_kills=work.memory_kills,
             output_opened=self._output_opened,
             output_lost=self._output_lost,
         )

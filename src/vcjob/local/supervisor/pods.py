@@ -116,7 +116,7 @@ class Pods:
             self._close_in_shim()
 
         work = ShimWork(state, lambda s: self._preparer.prepare(pod, s, folder), self._launcher, close)
-        work.oom_killed = lambda container: self._preparer.oom_killed(state.name, container)
+        work.memory_kills = self._preparer.memory_kills(state.name)
         shim = start_shim(work, folder)
         state.shim = shim.pid
         self._shims[key] = shim
