@@ -35,6 +35,8 @@ NOT_RUN = {
     "docs/testbed.md": 3,
     "examples/README.md": 1,
 }
+#: Pages whose commands start torchrun several times.
+LONG = ("docs/coming-from-torchrun.md", "docs/tasks/torchrun.md")
 ENGLISH_PAGES = [page for page in PAGES if "zh" not in page.parts and not page.name.endswith(".zh.md")]
 
 
@@ -112,7 +114,14 @@ def runs_here(page: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in ENGLISH_PAGES if runs_here(page)], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long if name_of(page) in LONG else (), id=name_of(page))
+        for page in ENGLISH_PAGES
+        if runs_here(page)
+    ],
+)
 def test_the_commands_of_a_page_run_as_shown(page: Path, tmp_path: Path) -> None:
     if "<!-- needs: torch -->" in page.read_text(encoding="utf-8"):
         pytest.importorskip("torch", reason="the commands of this page need torch")

@@ -43,6 +43,13 @@ PROMISES = {
 #: Examples that need more than torch; they take long to import, so they run once.
 PACKAGES = {"10-huggingface": ("transformers", "accelerate"), "11-lightning": ("lightning",)}
 WITHOUT_TORCH = ("04-depends-on", "05-sidecar", "07-policies", "09-from-kubeflow")
+#: Examples that start many processes with torch, or a notebook.
+LONG = ("02-ddp", "03-torchrun", "12-notebook")
+WITH_TORCH = [
+    pytest.param(name, marks=pytest.mark.long if name in LONG else ())
+    for name in NUMBERED
+    if name not in (*WITHOUT_TORCH, *PACKAGES)
+]
 
 
 def test_each_has_a_promise_that_is_tested_and_a_line_in_the_readme() -> None:
@@ -81,7 +88,7 @@ def test_it_does_what_it_promises(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", [name for name in NUMBERED if name not in (*WITHOUT_TORCH, *PACKAGES)])
+@pytest.mark.parametrize("name", WITH_TORCH)
 @pytest.mark.parametrize(
     "words", [pytest.param([], id="plain"), pytest.param(["--warm"], id="warm", marks=pytest.mark.long)]
 )
@@ -102,7 +109,7 @@ def test_it_does_what_it_promises_with_its_packages(name: str, tmp_path: Path) -
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_notebook_runs_its_function_and_shows_the_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

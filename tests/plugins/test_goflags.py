@@ -61,7 +61,7 @@ def test_every_list_that_go_refuses_or_cuts_short_is_refused() -> None:
     assert [arguments for arguments in dropped if not problems(*arguments)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_reference_is_what_go_prints() -> None:
     if shutil.which("go") is None:
         pytest.skip("no go on this machine: the committed cases.json stands for it")

@@ -150,6 +150,7 @@ def test_ranks_that_wait_in_a_collective_are_named_with_it(start: Start, tmp_pat
 
 @pytest.mark.torch
 @needs_py_spy
+@pytest.mark.long
 def test_workers_of_torchrun_are_shown_one_by_one(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_COLLECTIVE)
     command = [
