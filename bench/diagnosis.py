@@ -125,7 +125,7 @@ CHINESE = {
     "rank and cause": "rank 和原因",
     "rank": "rank",
     "cause": "原因",
-    "neither": "都没有",
+    "neither": "均未指出",
 }
 
 
@@ -258,7 +258,8 @@ def write_table(
 
 def _cell(answer: dict[str, object], translated: dict[str, str]) -> str:
     named = " and ".join(word for word in ("rank", "cause") if answer[word]) or "neither"
-    return f"{translated.get(named, named)}, {answer['seconds']:.0f} s"
+    comma = "，" if translated else ", "
+    return f"{translated.get(named, named)}{comma}{answer['seconds']:.0f} s"
 
 
 if __name__ == "__main__":
