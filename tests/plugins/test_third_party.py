@@ -52,11 +52,11 @@ class Packages:
 @contextmanager
 def on_path(folder: Path) -> Iterator[Packages]:
     registry._installed.cache_clear()
-    sys.path.insert(0, str(folder))
     try:
-        yield Packages()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(folder))
+            yield Packages()
     finally:
-        sys.path.remove(str(folder))
         registry._installed.cache_clear()
 
 
