@@ -33,6 +33,20 @@ while len(list(pathlib.Path('.').glob('up*'))) < 3:
 atexit.register(time.sleep, 1)
 {}['label']
 """
+_MISSING_ON_ALL = """
+import pathlib, os, time
+pathlib.Path('up' + os.environ['RANK']).touch()
+while len(list(pathlib.Path('.').glob('up*'))) < 3:
+    time.sleep(0.02)
+import atexit
+atexit.register(time.sleep, 1)
+import no_such_module
+"""
+#: The C library parses this pattern recursively.
+_STACK_OVERFLOW = """
+import ctypes
+ctypes.CDLL(None).regcomp(ctypes.create_string_buffer(4096), b'(' * 1000000, 1)
+"""
 _S3 = """
 import os, socket, time
 if os.environ['RANK'] == '1':
@@ -126,8 +140,22 @@ FAILURES = [
     Failure("own-network-error", job(*ranks(python(_S3))), "Exception", ("rank 1",), "s3: connection refused"),
     Failure("prefixed-multi-line-traceback", one(_PREFIXED), "Exception", message="ValueError: bad batch"),
     Failure("missing-module", one("import no_such_module"), "ModuleNotFound", message="no_such_module"),
+    Failure(
+        "missing-module-on-all",
+        job(*ranks(python(_MISSING_ON_ALL))),
+        "ModuleNotFound",
+        (),
+        "failed with the same error",
+    ),
     Failure("missing-script", command(sys.executable, "train.py"), "FileNotFound", message="train.py"),
     Failure("missing-file", one("open('data/train.bin')"), "FileNotFound", message="data/train.bin"),
+    Failure("wrong-working-dir", command(sys.executable, "plain.sh", workingDir="/usr"), "FileNotFound", message="/usr/plain.sh"),
+    Failure(
+        "missing-working-dir",
+        command(sys.executable, "train.py", workingDir="/no/such/folder"),
+        "FileNotFound",
+        message="train.py",
+    ),
     Failure("disk-full", one("open('/dev/full', 'w').write('x' * 100000)"), "DiskFull"),
     Failure("forbidden-file", one(_FORBIDDEN), "PermissionDenied"),
     Failure("volume-too-small", volume(_SIZE, _MOUNT, {"sizeLimit": "1Mi"}), "Evicted", message="EmptyDir"),
@@ -138,6 +166,7 @@ FAILURES = [
         "HostOutOfMemory",
     ),
     Failure("segmentation-fault", one("import ctypes\nctypes.string_at(0)"), "SegmentationFault"),
+    Failure("native-stack-overflow", one(_STACK_OVERFLOW), "SegmentationFault", message="SIGSEGV"),
     Failure("abort", one("import os\nos.abort()"), "Aborted"),
     Failure("killed", one(_SIGNAL.format("SIGKILL")), "Killed", message="SIGKILL"),
     Failure("terminated-from-outside", one(_SIGNAL.format("SIGTERM")), "Killed", message="SIGTERM"),
@@ -180,6 +209,18 @@ FAILURES = [
         job(task("master", "true", volumes=[{"name": "data", "configMap": {"name": "settings"}}])),
         "ContainerConfig",
         message="settings",
+    ),
+    Failure(
+        "missing-secret",
+        job(task("master", "true", volumes=[{"name": "data", "secret": {"secretName": "token"}}])),
+        "ContainerConfig",
+        message="token",
+    ),
+    Failure(
+        "missing-secret-of-a-variable",
+        command("true", env=[{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "token", "key": "hub"}}}]),
+        "ContainerConfig",
+        message="token",
     ),
     Failure(
         "init-container-fails",

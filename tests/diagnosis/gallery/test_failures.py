@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import VCJOB
-from tests.local.conftest import PATIENCE, Start
+from tests.local.conftest import PATIENCE, Start, eventually, job, ranks
+from vcjob.local.live.rank_process import main_container
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.handle import Handle
 
@@ -25,6 +28,28 @@ def test_the_cause_is_ranked_first(failure: Failure, finish: Start, tmp_path: Pa
     (tmp_path / "shebang.sh").write_text("#!/no/such/interpreter\n")
     (tmp_path / "shebang.sh").chmod(0o755)
     check(failure, finish)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_rank_that_somebody_kills_is_named(number: signal.Signals, start: Start) -> None:
+    handle = start(job(*ranks("echo up; exec sleep 60")))
+    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, what="a line of every rank")
+    pod = next(pod for pod in handle.pods() if pod.rank == 1)
+    container = main_container(pod)
+    assert container is not None and container.pid is not None
+    os.kill(container.pid, number)
+    assert handle.wait(PATIENCE) == "Failed"
+    found_first(
+        Failure(
+            "killed-from-outside",
+            {},
+            "SegmentationFault" if number == signal.SIGSEGV else "Killed",
+            ("rank 1",),
+            number.name,
+        ),
+        handle,
+    )
+    assert handle.why()[0].ranks.victims == ("rank 0", "rank 2")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,27 @@ _WORLD_SIZE = """
 import datetime, os, torch.distributed as dist
 dist.init_process_group('gloo', rank=int(os.environ['RANK']), world_size=3, timeout=datetime.timedelta(seconds=5))
 """
+#: The worker does not wait for the master, and sets its own timeout.
+_MEETS = """
+import datetime, os, socket, time, torch.distributed as dist
+rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])
+{}
+dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=60 if rank == 0 else 3))
+"""
+_PORT_IN_USE = _MEETS.format("if rank == 0:\n    held = socket.create_server(('', port))")
+#: A worker of the DataLoader takes more memory than the limit.
+_LOADER_EATS = """
+import torch
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return [bytearray(32 << 20) for _ in range(64)] and torch.ones(1)
+
+for batch in torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context='fork'):
+    pass
+"""
 _CUDA = "import torch\ntorch.ones(1, device='cuda')"
 _TORCHRUN = [
     "-m",
@@ -50,6 +71,7 @@ _TORCHRUN = [
         (_SLIGHTLY_SMALLER, "CollectiveMismatch", ("rank 1",)),
         (_LEAVES, "RankExitedEarly", ("rank 1",)),
         (_WORLD_SIZE, "WorldSizeMismatch", ()),
+        (_PORT_IN_USE, "PortInUse", ("rank 0",)),
     ],
     ids=[
         "raises-and-exits-slowly",
@@ -57,6 +79,7 @@ _TORCHRUN = [
         "slightly-smaller",
         "exits-early",
         "wrong-world-size",
+        "port-in-use",
     ],
 )
 def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, ...], start: Start) -> None:
@@ -66,6 +89,20 @@ def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, .
     assert finding.cause == cause, finding
     if first:
         assert finding.ranks.first == first
+
+
+@pytest.mark.timeout(240)
+def test_a_loader_worker_that_the_memory_limit_ends_is_the_cause(start: Start) -> None:
+    limited = python(_LOADER_EATS, resources={"limits": {"memory": "1Gi"}})
+    handle = start(job(task("master", limited)))
+    phase = handle.wait(PATIENCE * 4)
+    for note in handle.notes():
+        if "limits of memory" in note:
+            pytest.skip(f"this machine cannot produce it: {note}")
+    assert phase == "Failed"
+    finding = handle.why()[0]
+    assert (finding.cause, finding.ranks.first) == ("OutOfMemory", ("rank 0",)), finding
+    assert any("DataLoader worker" in each.text for each in finding.evidence)
 
 
 def test_a_program_that_needs_a_gpu_says_so_where_there_is_none(start: Start) -> None:

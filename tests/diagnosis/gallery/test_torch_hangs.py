@@ -44,6 +44,34 @@ for batch in torch.utils.data.DataLoader(Data(), num_workers=1):
     dist.all_reduce(torch.ones(4))
 """
 )
+#: The worker is forked while a thread holds a lock that it needs, as a logger's or a client's: nobody releases its copy.
+_FORKED_LOCK = (
+    _INIT
+    + """
+import threading
+lock, held, forked = threading.Lock(), threading.Event(), threading.Event()
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        with lock:
+            return torch.ones(1)
+
+def hold():
+    with lock:
+        held.set()
+        forked.wait()
+
+if rank == 1:
+    threading.Thread(target=hold).start()
+    held.wait()
+batches = iter(torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context='fork'))
+forked.set()
+for batch in batches:
+    dist.all_reduce(torch.ones(4))
+"""
+)
 _GATHERS = (
     _INIT
     + "if rank == 1:\n    dist.all_gather([torch.ones(4) for _ in range(3)], torch.ones(4))\nelse:\n    dist.all_reduce(torch.ones(4))"
@@ -96,6 +124,7 @@ _CASES = {
     "sleeps": (_SLEEPS, "RankBehind", "rank 1 never reached all_reduce #4; all others have waited in it for "),
     "endless-loop": (_LOOPS, "RankBehind", "rank 1 never reached all_reduce #4"),
     "deadlocked-data-loader": (_DATA_LOADER, "RankBehind", "rank 1 never reached all_reduce #4"),
+    "forked-with-a-held-lock": (_FORKED_LOCK, "RankBehind", "rank 1 never reached all_reduce #4"),
     "other-collective": (_GATHERS, "CollectiveMismatch", "rank 1 called all_gather where the others called all_reduce (#4)"),
     "other-sizes": (_SIZES, "CollectiveMismatch", "rank 1 called all_reduce with 5 Float where the others used 4 Float (#4)"),
     "receives-what-nobody-sends": (_RECEIVES, "RankBehind", "rank 1 never sent what rank 0 has waited for in recv for "),
@@ -120,7 +149,7 @@ def test_the_rank_is_named_while_the_job_runs(program: str, cause: str, part: st
     if cause != "Straggler":
         assert [event["reason"] for event in handle.events()].count(cause) == 1
         assert any(part in note for note in handle.notes())
-    if program is _DATA_LOADER:
+    if program in (_DATA_LOADER, _FORKED_LOCK):
         assert "DataLoader" in finding.hint and any("DataLoader" in each.text for each in finding.evidence)
     handle.stop(now=True)
 
