@@ -103,7 +103,7 @@ def test_standard_input_is_read_for_a_dash(vcjob: Vcjob, bad: Path, monkeypatch:
     [
         (lambda path: None, "no such file"),
         (lambda path: path.mkdir(), "is a directory"),
-        (lambda path: path.write_bytes(b"\x7fELF\x00"), "is a binary file"),
+        (lambda path: path.write_bytes(b"\x7fELF\x00"), "is a program"),
         (lambda path: path.write_bytes(b"a: \xff\n"), "is not UTF-8 text"),
         (lambda path: path.write_bytes(b"x" * 50_000_000), "larger than 4 MiB"),
     ],

@@ -48,6 +48,7 @@ TEXTS = {
     "no kind": "a: 1\n",
     "a misspelt kind": "kind: job\n",
     "another kind": "apiVersion: v1\nkind: Pod\n",
+    "a kind of Kubeflow that cannot be converted": "apiVersion: kubeflow.org/v1\nkind: TFJob\n",
     "a kind that is no text": "kind: [Job]\n",
     "Kubernetes' own Job": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: {}}}\n",
     "a wrong version": HEAD.replace("v1alpha1", "v1") + "spec: {tasks: []}\n",

@@ -71,9 +71,44 @@ def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "a.out"
-    file.write_bytes(b"\x7fELF\x02\x00\x01")
+    file = tmp_path / "model.bin"
+    file.write_bytes(b"\x01\x00\x01")
     assert refused(file).message == f"{file}: is a binary file"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message", "hint"),
+    [
+        ("train.sh", b"python train.py\n", "is a shell script, not a Job file", "command: [bash, train.sh]"),
+        ("train", b"#!/bin/sh\nkind: Job\n", "is a shell script, not a Job file", "command: [train]"),
+        ("train", b"\x7fELF\x02\x00\x01", "is a program, not a Job file", "command: [train]"),
+        ("train", b"#!/usr/bin/env python3\n", "is a Python script, and its name", "rename it"),
+        (
+            "train.ipynb",
+            b'{"cells": []}',
+            "is a notebook, not a Job file",
+            "nbconvert --to script train.ipynb",
+        ),
+    ],
+)
+def test_a_program_in_place_of_a_job_file_is_answered_with_what_to_run(
+    name: str,
+    content: bytes,
+    message: str,
+    hint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    error = refused(name)
+    assert error.message.startswith(f"{name}: {message}") and hint in (error.hint or "")
+
+
+def test_an_address_is_not_downloaded() -> None:
+    error = refused("https://example.com/job.yaml?a=1&b=2")
+    assert error.message == "https://example.com/job.yaml?a=1&b=2: is an address, not a file"
+    assert "curl -fsSL 'https://example.com/job.yaml?a=1&b=2' | vcjob run -" in (error.hint or "")
 
 
 def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ _COMPANIONS = {"ConfigMap": "config_maps", "Secret": "secrets", "PersistentVolum
 _KINDS = (KIND, *_COMPANIONS)
 #: Kinds of Kubeflow that `vcjob convert` turns into Jobs.
 _CONVERTIBLE = ("PyTorchJob", "TrainJob")
+_KUBEFLOW = ("kubeflow.org/", "trainer.kubeflow.org/")
+_NOT_CONVERTIBLE = ("TFJob", "MPIJob", "JAXJob", "MXJob", "PaddleJob", "XGBoostJob")
 
 
 class Bundle:
@@ -147,6 +149,12 @@ def _wrong_kind(data: dict[str, Any]) -> Problem:
     if kind in _CONVERTIBLE:
         return error(
             ("kind",), f"the kind `{kind}` is not a Volcano Job", "convert it with `vcjob convert FILE`"
+        )
+    if kind in _NOT_CONVERTIBLE or str(data.get("apiVersion")).startswith(_KUBEFLOW):
+        return error(
+            ("kind",),
+            f"the kind `{show(kind)}` of Kubeflow cannot be converted: only {' and '.join(_CONVERTIBLE)} can",
+            "write a Job file with `vcjob init`",
         )
     near = nearest(str(kind), _KINDS)
     if near and near != kind:

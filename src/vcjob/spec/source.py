@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import sys
 from pathlib import Path as FilePath
@@ -16,6 +17,8 @@ from vcjob.spec.document import Document
 
 MAX_BYTES = 4 * 1024 * 1024
 _STDIN = "<stdin>"
+#: How programs of Linux and macOS begin.
+_EXECUTABLES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
@@ -32,7 +35,7 @@ def read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
     try:
         raw = _read(FilePath(name), name)
     except FileNotFoundError:
-        raise SourceError(f"{name}: no such file", hint="check the path") from None
+        raise no_such_file(name) from None
     except IsADirectoryError:
         raise SourceError(f"{name}: is a directory", hint="give the path of a file") from None
     except PermissionError:
@@ -40,7 +43,46 @@ def read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
     except (OSError, ValueError) as bad:
         reason = getattr(bad, "strerror", None) or str(bad)
         raise SourceError(f"{name!r}: cannot be read: {reason}", hint="check the path") from None
+    refused = _program(name, raw)
+    if refused is not None:
+        raise refused
     return name, decode(raw, name)
+
+
+def no_such_file(name: str) -> SourceError:
+    """The error for a path of which there is no file; an address is not downloaded."""
+    if name.startswith(("http://", "https://")):
+        return SourceError(
+            f"{name}: is an address, not a file",
+            hint=f"download it first; a Job file may come from a pipe: `curl -fsSL {shlex.quote(name)} | vcjob run -`",
+        )
+    return SourceError(f"{name}: no such file", hint="check the path")
+
+
+def _program(name: str, raw: bytes) -> SourceError | None:
+    """The error for a program in place of a Job file, with what to run instead; None for any other file."""
+    if name.endswith(".ipynb"):
+        return SourceError(
+            f"{name}: is a notebook, not a Job file",
+            hint=f"save it as a script with `jupyter nbconvert --to script {shlex.quote(name)}` and run "
+            f"{name.removesuffix('.ipynb')}.py, or call "
+            "vcjob.run in the notebook",
+        )
+    first, _, _ = raw[:200].partition(b"\n")
+    if first.startswith(b"#!") and b"python" in first:
+        return SourceError(
+            f"{name}: is a Python script, and its name does not end in .py",
+            hint="rename it, and run it again",
+        )
+    shell = first.startswith(b"#!") or name.endswith(".sh")
+    if shell or raw.startswith(_EXECUTABLES):
+        words = f"[{'bash, ' if name.endswith('.sh') else ''}{name}]"
+        return SourceError(
+            f"{name}: is a {'shell script' if shell else 'program'}, not a Job file",
+            hint=f"write a Job file with `vcjob init`, and put `command: {words}` into it; or run the Python script that it "
+            "starts: `vcjob run train.py`",
+        )
+    return None
 
 
 def _read(path: FilePath, name: str) -> bytes:

@@ -13,12 +13,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from vcjob.errors import SourceError, UserError
+from vcjob.errors import UserError
 from vcjob.plugins.pytorch_options import COUNTED_BY_TORCHRUN
 from vcjob.sdk.authoring.building import pytorch_job
 from vcjob.sdk.authoring.names import job_name
 from vcjob.spec.job import BackendName
 from vcjob.spec.scalars import escape_references
+from vcjob.spec.source import no_such_file
 
 _LAUNCHERS: dict[str, list[str]] = {"python": [], "torchrun": ["-m", "torch.distributed.run"]}
 
@@ -58,7 +59,7 @@ def script_job(
             hint=f"add --image IMAGE (image= in Python), an image that contains {program}",
         )
     if script is not None and on != "cluster" and not Path(program).is_file():
-        raise SourceError(f"{program}: no such file", hint="check the path of the script")
+        raise no_such_file(program)
     processes = _processes(nproc, gpus)
     launcher = _launcher("python" if processes is None else "torchrun", on)
     words = [*launcher, program] if script is not None else [*launcher, "-m", program]
