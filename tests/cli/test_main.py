@@ -67,6 +67,56 @@ def test_a_mistyped_verb_is_answered_with_the_nearest(vcjob: Vcjob) -> None:
     assert vcjob("--zzz").err.startswith("error: No such option '--zzz'")
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["ps"], "list"),
+        (["ls"], "list"),
+        (["get", "jobs"], "list"),
+        (["describe", "job", "train"], "status"),
+        (["apply", "-f", "job.yaml"], "run"),
+        (["cancel", "train"], "stop"),
+        (["job", "run"], "run"),
+        (["job", "lgos"], "logs"),
+        (["help"], "--help"),
+        (["version"], "--version"),
+    ],
+)
+def test_a_verb_of_another_tool_is_answered_with_the_one_that_does_the_same(
+    vcjob: Vcjob, words: list[str], meant: str
+) -> None:
+    result = vcjob(*words)
+    assert result.code == 2
+    assert result.err.startswith(f"error: unknown verb {words[0]!r}; did you mean {meant!r}?\n")
+
+
+@pytest.mark.parametrize("name", ["train.py", "job.yaml", "job"])
+def test_a_file_without_a_verb_is_answered_with_run(
+    vcjob: Vcjob, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).touch()
+    result = vcjob(name)
+    assert result.code == 2
+    assert f"hint: run it with `vcjob run {name}`" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["status", "a", "b"], "unexpected argument 'b'", "`vcjob status` takes one JOB; see"),
+        (["list", "train"], "unexpected argument 'train'", "`vcjob list` takes options only; see"),
+        (["ui", "--port", "foo"], "Invalid value for '--port': 'foo' is not a whole number.", "see"),
+        (["top", "x", "--interval", "nan"], "it must be from 0.1 to 60", "see"),
+        (["validate", "-f", "a.yaml"], "No such option '-f'.", "`vcjob validate a.yaml`"),
+        (["logs", "x", "-since", "5m"], "No such option '-since'.", "did you mean `--since`?"),
+    ],
+)
+def test_a_usage_error_is_in_plain_words(vcjob: Vcjob, words: list[str], message: str, hint: str) -> None:
+    error, advice = vcjob(*words).err.splitlines()
+    assert message in error and advice.startswith("hint: ") and hint in advice
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["zzz"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     heavy = {
@@ -145,7 +195,7 @@ def test_an_internal_error_has_its_own_exit_code_and_says_how_to_report_it(
         (("list", "--zzz", "--output=json"), "No such option '--zzz'."),
         (
             ("logs", "x", "--tail", "many", "-ojson"),
-            "Invalid value for '--tail': 'many' is not a valid integer range.",
+            "Invalid value for '--tail': 'many' is not a whole number.",
         ),
     ],
 )

@@ -180,7 +180,7 @@ def test_warnings_go_to_the_error_stream(vcjob: Vcjob, bad: Path) -> None:
         (["--task", "worker", "--index", "2"], "task 'worker' has no index 2", "its pods are 0 to 1"),
         (
             ["--task", "worker", "--index", "-1"],
-            "Invalid value for '--index': -1 is not in the range x>=0.",
+            "Invalid value for '--index': it is -1, and it must be at least 0.",
             None,
         ),
         (["--index", "1"], "--index needs --task", "see `vcjob render --help`"),
@@ -189,10 +189,14 @@ def test_warnings_go_to_the_error_stream(vcjob: Vcjob, bad: Path) -> None:
         (["-o", "table"], "Invalid value for '-o'", None),
         (
             ["--index", "x", "--task", "worker"],
-            "Invalid value for '--index': 'x' is not a valid integer range.",
+            "Invalid value for '--index': 'x' is not a whole number.",
             None,
         ),
-        (["--nonsense"], "No such option '--nonsense'", None),
+        (
+            ["--nonsense"],
+            "No such option '--nonsense'",
+            f"arguments for the program follow `--`: `vcjob render {GUIDE} -- --nonsense`",
+        ),
         (["second.yaml"], "unexpected argument 'second.yaml': arguments for the program follow `--`", None),
         (
             ["--workers", "2"],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from vcjob.cli.arguments.cluster_options import cluster_options, gang_option, volcano_namespace_option
+from vcjob.cli.arguments.numbers import WholeNumber
 
-_PORT = click.IntRange(0, 65535)
+_PORT = WholeNumber(0, 65535)
 
 
 @click.command("controller")
@@ -36,7 +37,7 @@ _PORT = click.IntRange(0, 65535)
 )
 @click.option(
     "--workers",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     default=16,
     show_default=True,
     help="Number of Jobs reconciled concurrently.",

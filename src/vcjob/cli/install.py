@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vcjob.cli.arguments.cluster_options import cluster_options, gang_option, volcano_namespace_option
+from vcjob.cli.arguments.numbers import Number, WholeNumber
 from vcjob.cli.arguments.options import output_option
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _TABLE = "table"
 )
 @click.option(
     "--replicas",
-    type=click.IntRange(1, 10),
+    type=WholeNumber(1, 10),
     default=2,
     show_default=True,
     help="Number of replicas. One leads; all serve the webhook.",
@@ -81,7 +82,7 @@ _TABLE = "table"
     "--wait",
     "wait_seconds",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=120.0,
     show_default=True,
     help="How long to wait until the controller runs; 0 does not wait.",

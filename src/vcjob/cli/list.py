@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from vcjob.cli.arguments.numbers import WholeNumber
 from vcjob.cli.arguments.options import backend_options, output_option
 from vcjob.errors import NoSuchJob, StoreError
 
@@ -36,7 +37,7 @@ _HEADINGS: tuple[str, ...] = ("NAME", "PHASE", "PODS", "RESTARTS", "DURATION", "
 )
 @click.option(
     "--limit",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     help=f"Show only this many of the newest jobs; 0 for all.  [default: {_SHOWN} in a table, else all]",
 )
 @output_option(("table", "json", "yaml"))

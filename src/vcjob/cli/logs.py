@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vcjob.cli.arguments.completing import complete_tasks
+from vcjob.cli.arguments.numbers import WholeNumber
 from vcjob.cli.arguments.options import job_argument, output_option
 from vcjob.cli.output.style import Style
 from vcjob.errors import UserError
@@ -44,9 +45,7 @@ if TYPE_CHECKING:
     help="Logs of each container's previous instance (as `kubectl logs --previous`).",
 )
 @click.option("--since", help="Only lines newer than this: 10m, 30s, 2d, or 2026-02-03T10:00:00Z.")
-@click.option(
-    "--tail", type=click.IntRange(min=0), help="Only this many of the last lines of each container."
-)
+@click.option("--tail", type=WholeNumber(min=0), help="Only this many of the last lines of each container.")
 @click.option("--grep", metavar="REGEX", help="Only lines that match this regular expression.")
 @click.option("--stderr", is_flag=True, help="On this machine: only standard error.")
 @click.option("--timestamps", is_flag=True, help="Each line with the time at which it was received.")

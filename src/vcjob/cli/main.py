@@ -19,7 +19,8 @@ import click
 
 from vcjob._version import __version__
 from vcjob.cli.arguments.options import output_of, typed_output
-from vcjob.errors import BackendError, UserError, VcjobError
+from vcjob.cli.arguments.usage_errors import unknown_verb, usage_error
+from vcjob.errors import BackendError, VcjobError
 from vcjob.wellknown import exit_codes
 
 #: Every verb: the module with its `command` (or `module:name`), and its short help.
@@ -79,7 +80,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"unknown verb {args[0]!r}{_nearest(args[0])}", ctx)
+            raise unknown_verb(args, VERBS, ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -157,7 +158,7 @@ def _run(arguments: list[str]) -> int:
         return exit_codes.USAGE
     except click.ClickException as mistake:
         # The format may not have been read when the mistake was found.
-        return _show(_usage_error(mistake), output_of(context) or typed_output(arguments))
+        return _show(usage_error(mistake, arguments), output_of(context) or typed_output(arguments))
     except VcjobError as failure:
         return _show(failure, output_of(context))
     except (KeyboardInterrupt, click.Abort, BrokenPipeError):
@@ -176,11 +177,6 @@ def _show(failure: VcjobError, output: str | None) -> int:
     return failure.exit_code
 
 
-def _usage_error(mistake: click.ClickException) -> UserError:
-    command = mistake.ctx.command_path if isinstance(mistake, click.UsageError) and mistake.ctx else None
-    return UserError(mistake.format_message(), hint=f"see `{command} --help`" if command else None)
-
-
 def _show_internal_error(fault: Exception, output: str | None) -> int:
     """An unexpected exception: one line, another exit code than that of a failed job, and how to report it."""
     if os.environ.get("VCJOB_DEBUG"):
@@ -191,13 +187,6 @@ def _show_internal_error(fault: Exception, output: str | None) -> int:
     hint = "this is a bug in vcjob: run the command again with VCJOB_DEBUG=1 and report the traceback"
     _show(VcjobError(text, hint=hint), output)
     return exit_codes.INTERNAL
-
-
-def _nearest(verb: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(verb, VERBS, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vcjob.cli.arguments.completing import complete_jobs_and_files, complete_tasks
+from vcjob.cli.arguments.numbers import WholeNumber
 from vcjob.cli.arguments.options import allow_unknown_option, backend_options, output_option
 from vcjob.cli.arguments.run_arguments import RunCommand
 from vcjob.cli.arguments.run_source import RunSource
@@ -41,7 +42,7 @@ GANGS = ("volcano", "none", "coscheduling")
 )
 @click.option("--uid", help="The uid of the Job; all zeros where it has none.")
 @click.option("--task", shell_complete=complete_tasks, help="Only the pods of this task.")
-@click.option("--index", type=click.IntRange(min=0), help="Only the pod with this index in the task.")
+@click.option("--index", type=WholeNumber(min=0), help="Only the pod with this index in the task.")
 @click.option("--defaulted", is_flag=True, help="The Job itself after admission, with its defaults.")
 @script_options
 @change_options

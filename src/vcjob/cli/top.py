@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vcjob.cli.arguments.numbers import Number
 from vcjob.cli.arguments.options import job_argument, output_option
 from vcjob.errors import UserError
 
@@ -25,7 +26,7 @@ _BETWEEN_ATTEMPTS = 30.0
 @click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank (repeatable).")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1, 60),
+    type=Number(0.1, 60),
     default=1.0,
     show_default=True,
     help="Measure over this many seconds.",

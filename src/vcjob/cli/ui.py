@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vcjob.cli.arguments.numbers import WholeNumber
 from vcjob.cli.arguments.options import backend_options
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ BROWSER_THREAD = "vcjob-ui-browser"
 @click.argument("job", required=False)
 @backend_options("Only the jobs of this namespace.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on.  [default: a free one]"
+    "--port", type=WholeNumber(0, 65535), default=0, help="The port to listen on.  [default: a free one]"
 )
 @click.option("--no-open", is_flag=True, help="Print the URL; do not open a browser.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vcjob.cli.arguments.numbers import Number
 from vcjob.cli.arguments.options import output_option
 from vcjob.errors import UserError
 
@@ -39,7 +40,7 @@ def command() -> None:
 )
 @click.option(
     "--idle",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=1800.0,
     show_default=True,
     help="End after this many seconds without use.",

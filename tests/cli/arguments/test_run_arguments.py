@@ -34,7 +34,7 @@ def program(job: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "command"),
     [
-        (["train.py", "--workers", "3", "-d"], ["train.py", "--workers", "3", "-d"]),
+        (["train.py", "--epochs", "3", "-d"], ["train.py", "--epochs", "3", "-d"]),
         (["train.py", "--", "--epochs", "3"], ["train.py", "--epochs", "3"]),
         (["--", "train.py", "a", "--", "b"], ["train.py", "a", "--", "b"]),
         (["-m", "package.train", "--epochs", "3"], ["-m", "package.train", "--epochs", "3"]),
@@ -47,6 +47,38 @@ def test_everything_after_a_script_or_module_belongs_to_it(
     job = shown(vcjob, *words)
     assert program(job) == command
     assert len(job["spec"]["tasks"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "passed"),
+    [
+        (["--workers", "2", "--lr=1"], "`--workers 2` was"),
+        (["--on=cluster", "x", "--max_restarts", "1"], "`--on=cluster`, `--max_restarts 1` were"),
+        (["--warm", "x"], "`--warm` was"),
+    ],
+)
+def test_options_of_vcjob_after_a_script_are_passed_to_it_with_a_note(
+    vcjob: Vcjob, script: Path, words: list[str], passed: str
+) -> None:
+    result = vcjob("run", "--dry-run", "train.py", *words)
+    assert result.code == 0
+    assert program(yaml.safe_load(result.out)) == ["train.py", *words]
+    assert result.err == f"vcjob: note: {passed} passed to train.py; options of vcjob go before the script\n"
+    for quiet in (["--", *words], ["--lr", "1", "--", *words], ["--log-dir", "x"]):
+        assert vcjob("run", "--dry-run", "train.py", *quiet).err == ""
+
+
+@pytest.mark.parametrize("words", [["--epochs", "3"], ["-lr", "3"], ["--on", "local", "--epochs=3"]])
+def test_an_unknown_option_after_a_job_file_is_answered_with_two_dashes(
+    vcjob: Vcjob, words: list[str]
+) -> None:
+    result = vcjob("run", GUIDE, *words)
+    name = words[-2] if words[-1] == "3" else "--epochs"
+    assert result.code == 2
+    assert result.err == (
+        f"error: No such option '{name}'.\n"
+        f"hint: arguments for the program follow `--`: `vcjob run {GUIDE} -- {name} 3`\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,11 +116,26 @@ def test_max_restarts_restarts_the_whole_job(vcjob: Vcjob, script: Path) -> None
         (["--image", "a=b", "train.py"], "runs in one image", "without a command"),
         (["--on", "cluster", "train.py"], "no image is named", "--image IMAGE"),
         (["--set", "spec.tasks[3].replicas=1", "train.py"], "has 1 item", "start with 0"),
+        (["-f", "job.yaml"], "No such option '-f'", "give the file without `-f`: `vcjob run job.yaml`"),
+        (["--filename=a b.yaml"], "No such option '--filename'", "`vcjob run 'a b.yaml'`"),
+        (["--replicas", "2", "train.py"], "No such option '--replicas'", "did you mean `--workers`?"),
+        (["--redirect", "2", "train.py"], "No such option '--redirect'", "arguments of a script follow it"),
+        (["--epochs", "3", "train.py"], "No such option '--epochs'", "`vcjob run train.py --epochs 3`"),
+        (["-workers", "2", "train.py"], "No such option '-workers'", "did you mean `--workers`?"),
+        (["-nproc", "2", "train.py"], "No such option '-nproc'", "did you mean `--nproc`?"),
+        (["--workers", "two", "train.py"], "'two' is not a whole number", "vcjob run --help"),
+        (["--workers", "-1", "train.py"], "it is -1, and it must be at least 0", "vcjob run --help"),
+        (["2", "train.py"], "'2' is no file", "`vcjob run --workers 2 train.py`"),
+        (["bash", "train.sh"], "'bash' is a command", "`command: [bash, train.sh]`"),
+        (["train.sh", "--lr", "3"], "is a shell script", "`command: [bash, train.sh]`"),
+        (["train.sh", "3"], "is a shell script", "`command: [bash, train.sh]`"),
+        (["https://example.com/train.py"], "is an address, not a file", "download it first"),
     ],
 )
 def test_what_does_not_work_is_answered(
     vcjob: Vcjob, script: Path, words: list[str], message: str, hint: str
 ) -> None:
+    script.with_suffix(".sh").write_text("python train.py\n")
     result = vcjob("run", *words)
     assert result.code == 2
     assert message in result.err.splitlines()[0] and hint in result.err.splitlines()[1]

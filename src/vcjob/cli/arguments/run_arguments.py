@@ -6,11 +6,16 @@ follow, and the arguments for the program begin after `--`.
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from vcjob.errors import UserError
+from vcjob.cli.arguments.usage_errors import PROGRAM, Mistake, long_options
 
 _LAUNCHERS = ("torchrun", "python", "python3", "accelerate", "deepspeed")
 
@@ -35,24 +40,81 @@ class RunCommand(click.Command):
         if not isinstance(program, str):
             return super().parse_args(ctx, args)
         rest = list(rest) if isinstance(rest, list | tuple) else []
+        own = args[: len(args) - len(rest) - 1]
         if program in _LAUNCHERS:
-            raise UserError(
+            raise Mistake(
                 f"`vcjob {ctx.info_name}` takes the script, and starts {program} where it is needed",
                 hint=f"for example `vcjob {ctx.info_name} --nproc 4 train.py`",
+                ctx=ctx,
             )
         if options.get("module") is True or program.endswith(".py"):
-            own = args[: len(args) - len(rest) - 1]
             given = rest[1:] if rest[:1] == ["--"] else rest
-            return super().parse_args(
+            left = super().parse_args(
                 ctx, [*(own[:-1] if own[-1:] == ["--"] else own), "--", program, *given]
             )
+            if given == rest:
+                self._note_own_options(program, rest)
+            return left
         end = len(args) - len(rest) + rest.index("--") if "--" in rest else len(args)
         before, given = args[:end], args[end + 1 :]
-        left = super().parse_args(ctx, before)
+        ctx.meta[PROGRAM] = program
+        try:
+            left = super().parse_args(ctx, before)
+        except click.NoSuchOption:
+            _check_file(program)
+            raise
         if ctx.params.get("arguments"):
-            raise click.UsageError(
-                f"unexpected argument {ctx.params['arguments'][0]!r}: arguments for the program follow `--`",
-                ctx,
-            )
+            raise _unexpected(ctx, own, program, ctx.params["arguments"])
         ctx.params["arguments"] = tuple(given)
         return left
+
+    def _note_own_options(self, program: str, words: Sequence[str]) -> None:
+        """Say which arguments of the script look like options of vcjob; after `--` they are certainly meant for the script."""
+        known, found = long_options(self), []
+        for place, word in enumerate(words):
+            if word == "--":
+                break
+            name, equals, _ = word.partition("=")
+            option = known.get(name.replace("_", "-"))
+            if option is not None:
+                value = () if equals or option.is_flag else words[place + 1 : place + 2]
+                found.append(f"`{' '.join([word, *value])}`")
+        if found:
+            were = "was" if len(found) == 1 else "were"
+            sys.stderr.write(
+                f"vcjob: note: {', '.join(found)} {were} passed to {program}; options of vcjob go before the script\n"
+            )
+
+
+def _check_file(program: str) -> None:
+    """Raise SourceError for a file that is no Job file at all, such as a shell script, whatever follows it."""
+    if Path(program).is_file():
+        from vcjob.sdk.loading import validate
+
+        validate(Path(program))
+
+
+def _unexpected(
+    ctx: click.Context, before: Sequence[str], program: str, arguments: Sequence[str]
+) -> click.UsageError:
+    """The words after the file or command that no option takes."""
+    for word in before:
+        if f"-{word.partition('=')[0]}" in long_options(ctx.command):  # `-nproc 4` was read as `-n proc`
+            return click.NoSuchOption(word, ctx=ctx)
+    if program.isdecimal():
+        return Mistake(
+            f"{program!r} is no file, and no option takes it",
+            hint=f"for example `{ctx.command_path} --workers {shlex.join([program, *arguments])}`",
+            ctx=ctx,
+        )
+    _check_file(program)
+    if not Path(program).exists() and shutil.which(program):
+        words = ", ".join([program, *arguments])
+        return Mistake(
+            f"`{ctx.command_path}` takes a Python script or a Job file, and {program!r} is a command",
+            hint=f"write a Job file with `vcjob init`, and put `command: [{words}]` into it",
+            ctx=ctx,
+        )
+    return click.UsageError(
+        f"unexpected argument {arguments[0]!r}: arguments for the program follow `--`", ctx
+    )

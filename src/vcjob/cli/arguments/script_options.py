@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 
 import click
 
+from vcjob.cli.arguments.numbers import WholeNumber
 from vcjob.errors import UserError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -103,13 +104,13 @@ def script_options(function: Function) -> Function:
             "--max-restarts",
             "restarts",
             metavar="N",
-            type=click.IntRange(min=0),
+            type=WholeNumber(min=0),
             help="Script: how often the whole job starts again after a rank has failed.",
         ),
         click.option(
             "--gpus",
             metavar="N",
-            type=click.IntRange(min=0),
+            type=WholeNumber(min=0),
             help="Script: GPUs of each pod; with more than one, torchrun starts a process for each.",
         ),
         click.option(
@@ -122,7 +123,7 @@ def script_options(function: Function) -> Function:
         click.option(
             "--workers",
             metavar="N",
-            type=click.IntRange(min=0),
+            type=WholeNumber(min=0),
             help="Script: pods in addition to the master.",
         ),
         click.option(

@@ -1,0 +1,47 @@
+"""Numbers in options, with messages that need no knowledge of click."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within a range; the help shows the range."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
+        return _within(self, number, param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number within a range; the help shows the range."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return _within(self, number, param, ctx)
+
+
+def _within(
+    limits: click.IntRange | click.FloatRange,
+    number: float,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> float:
+    least, most = limits.min, limits.max
+    # Not `number < least`: NaN is in no range.
+    if not ((least is None or number >= least) and (most is None or number <= most)):
+        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+        limits.fail(f"it is {number}, and it must be {allowed}.", param, ctx)
+    return number
