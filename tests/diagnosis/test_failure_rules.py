@@ -214,7 +214,8 @@ def test_the_collective_that_nccls_watchdog_ended_is_named() -> None:
         "taking the entire process down.",
         "frame #4: <unknown function> + 0x129ecc (0x7fd5a6129ecc in /lib/x86_64-linux-gnu/libc.so.6)",
     )
-    finding = diagnose(job(rank(0, code=0, at=9.0), rank(1, code=134, signal=6, stderr=said)))[0]
+    stopped = rank(0, code=143, signal=15, stopped=True)
+    finding = diagnose(job(stopped, rank(1, code=134, signal=6, stderr=said)))[0]
     assert finding.cause == "CollectiveTimeout"
     assert "rank 1 waited 20 s in allreduce #2 of 9 elements" in finding.message
     assert not any("frame #" in each.text for each in finding.evidence)

@@ -19,7 +19,7 @@ import pytest
 
 import vcjob.diagnosis
 from vcjob.diagnosis.observation import End, PodObservation
-from vcjob.diagnosis.rules import exits, watchdog
+from vcjob.diagnosis.rules import exits, remedies, watchdog
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.diagnosis.traceback_text import LONGEST_TEXT, lines_by_rank, torchrun_root_cause, tracebacks
 from vcjob.report import progress
@@ -39,16 +39,8 @@ SAMPLES = {
     "_FAILED_CODE": "  exitcode  : 1 (pid: 815)",
     "_FAILED_RANK": "  rank      : 3 (local_rank: 1)",
     "_FRAME": '  File "train.py", line 3, in main',
-    "_KNOWN[0]": "CUDA error: out of memory",
-    "_KNOWN[1]": "No CUDA GPUs are available",
-    "_KNOWN[2]": "Duplicate GPU detected",
-    "_KNOWN[3]": "No space left on device",
-    "_KNOWN[4]": "Read-only file system",
-    "_KNOWN[5]": "Address already in use",
-    "_KNOWN[6]": "Temporary failure in name resolution",
-    "_KNOWN[7]": "collectives with a size mismatch in shape",
-    "_KNOWN[8]": "PermissionError Errno 13",
-    "_KNOWN[9]": "FileNotFoundError Errno 2",
+    "_GOT_SIGNAL": "Process 7 got signal: 15",
+    "_HOST": "HTTPSConnectionPool(host='huggingface.co', port=443)",
     "_LIBRARY": "/usr/lib/python3/site-packages/",
     "_LOSS": "step 3 train loss = 0.5",
     "_MODULE": "ModuleNotFoundError: No module named 'torch.nn'",
@@ -58,14 +50,17 @@ SAMPLES = {
     "_NO_FILE": "no such file",
     "_NO_INTERPRETER": "bad interpreter",
     "_NO_MEMORY": "Cannot allocate memory",
+    "_OTHER_END": "0->1",
     "_OTHER_LOSS": "validation loss",
     "_OWN": "  vcjob-progress: step=1",
+    "_OF_ITSELF": "creating shared memory segment",
     "_PAIR": "step=1.5e3 ",
     "_PEER": "connection closed by peer",
     "_PREFIX": "[rank1]: ",
     "_PROBE": "liveness probe",
     "_RAN_FOR": "ran for 600 milliseconds",
     "_RANK": "[rank1]: ",
+    "_RUN_MODULE": "python3.11: No module named package.train",
     "_SCRIPT": "can't open file 'train.py'",
     "_SHELL_NOT_FOUND": "sh: line 1: pyhton: command not found",
     "_STEP": "global step: 3 ",
@@ -75,7 +70,49 @@ SAMPLES = {
     "_TORCH": "torch.distributed gloo",
     "_TORCH_LOG": "frame #3: ",
     "_TRAINING": "train epoch",
+    "UNRESOLVED": "Temporary failure in name resolution",
 }  # fmt: skip
+#: The same for the tables of exceptions, row by row.
+ROWS = {
+    "REMEDIES": (
+        "Cuda failure 2 'out of memory'",
+        "invalid device ordinal",
+        "CUDA driver version is insufficient",
+        "torch.cuda.is_available() is False",
+        "Duplicate GPU detected",
+        "unable to write to file </torch_1_2>",
+        "Disk quota exceeded Errno 122",
+        "unexpected pos 704 vs 598",
+        "Read-only file system",
+        "Address already in use",
+        "Ping failed, invalid value returned from server",
+        "Temporary failure in name resolution",
+        "collectives with a size mismatch in shape",
+        "Resource temporarily unavailable",
+        "PermissionError Errno 13",
+        "FileNotFoundError Errno 2",
+    ),
+    "HINTS": (
+        "device-side assert",
+        "illegal memory access",
+        "uncorrectable ECC error",
+        "no kernel image is available",
+        "Your setup doesn't support bf16",
+        "gated repo 401 Client Error",
+        "429 Client Error",
+        "CERTIFICATE_VERIFY_FAILED",
+        "Max retries exceeded",
+        "undefined symbol",
+        "cannot open shared object file",
+        "nvcc was not found",
+        "No such file or directory: 'gcc'",
+        "doesn't have NCCL built in",
+        "Unable to find address for",
+        "Too many open files",
+        "DDP expects same model",
+    ),
+}
+SAMPLES.update({f"{name}[{place}]": text for name, rows in ROWS.items() for place, text in enumerate(rows)})
 ROOT_CAUSE = "Root Cause (first observed failure):\n  rank      : 3 (local_rank: 1)\n  exitcode  : 1\n"
 TIMED_OUT = f"{SAMPLES['_TIMEOUT']}, Timeout(ms)=600000) ran for 600100 milliseconds"
 
@@ -91,7 +128,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 yield name, value
-            elif name == "_KNOWN":
+            elif module is remedies and name in ROWS:
                 yield from ((f"{name}[{place}]", row[0]) for place, row in enumerate(value))
 
 

@@ -20,7 +20,7 @@ _NEWEST = 2000
 #: Collectives to which every rank must give tensors of the same size. In others, sizes may differ.
 _SAME_SIZES = frozenset({"all_reduce", "broadcast", "reduce"})
 #: The other end of a transfer.
-_PEER = re.compile(r"\d{1,9}(?:->|<-)(\d{1,9})")
+_OTHER_END = re.compile(r"\d{1,9}(?:->|<-)(\d{1,9})")
 
 
 class _Entry(msgspec.Struct):
@@ -134,7 +134,7 @@ def _transfer(entry: _Entry, groups: dict[str, tuple[int, ...]], shift: float) -
     name, _, ends = entry.profiling_name.rpartition(":")[2].partition(" ")
     group = entry.process_group[0] if entry.process_group else "0"
     members = groups.get(group, ())
-    peer = _PEER.fullmatch(ends)
+    peer = _OTHER_END.fullmatch(ends)
     place = int(peer[1]) if peer is not None else len(members)
     return Transfer(
         name=name,

@@ -28,11 +28,14 @@ from vcjob.diagnosis.traceback_text import (
 _PEER = re.compile(
     r"connection (?:closed|reset|refused|aborted)|broken pipe|closed by peer|socket (?:timeout|closed)"
     r"|remote (?:process|error)|ncclRemoteError|ncclSystemError|Timed out waiting|timed ?out|wait timeout|watchdog"
-    r"|SignalException|connectFullMesh|store->get|failed to recv|barrier timeout",
+    r"|connectFullMesh|store->get|failed to recv|barrier timeout|communicator was aborted|Connection was likely closed"
+    r"|failed to pass monitoredBarrier|taking the entire process down",
     re.IGNORECASE,
 )
+#: Of the rank itself, although nccl also says what it says of a peer.
+_OF_ITSELF = re.compile(r"shared memory segment|Cuda failure|out of memory")
 _TORCH = re.compile(
-    r"gloo|nccl|c10d|TCPStore|ProcessGroup|DistBackendError|DistNetworkError|DistStoreError|torch\.distributed"
+    r"gloo|nccl|NCCL|c10d|TCPStore|ProcessGroup|DistBackendError|DistNetworkError|DistStoreError|torch\.distributed"
 )
 #: What a program raises because it is being ended.
 _STOPPED = (*LAUNCHER_ERRORS, "KeyboardInterrupt", "SystemExit")
@@ -143,7 +146,7 @@ class Suspect:
 
 
 def _complains(found: Traceback) -> bool:
-    if not _PEER.search(found.text):
+    if not _PEER.search(found.text) or _OF_ITSELF.search(found.text):
         return False
     # The operating system's errors have types of their own; only torch says such things in a RuntimeError.
     return found.type == "RuntimeError" or found.in_distributed or _TORCH.search(found.text) is not None

@@ -16,6 +16,9 @@ EXCEPTION = _define("Exception", _FAILED, "The training program raised a Python 
 MODULE_NOT_FOUND = _define("ModuleNotFound", _FAILED, "A Python module is not installed where the rank runs.")
 FILE_NOT_FOUND = _define("FileNotFound", _FAILED, "The program, or a file that it needs, does not exist.")
 DISK_FULL = _define("DiskFull", _FAILED, "A disk or volume has no space left.")
+SHARED_MEMORY_FULL = _define(
+    "SharedMemoryFull", _FAILED, "The shared memory of a container (/dev/shm) is full or too small."
+)
 READ_ONLY_FILE_SYSTEM = _define(
     "ReadOnlyFileSystem", _FAILED, "The program writes to a read-only file system."
 )
@@ -31,11 +34,17 @@ HOST_OUT_OF_MEMORY = _define(
     "The machine, or the cgroup in which vcjob runs, had no memory left: the kernel killed a rank or one of its "
     "processes, or an allocation failed.",
 )
+PROCESS_LIMIT = _define(
+    "ProcessLimit", _FAILED, "A rank could not start another process or thread: a limit is reached."
+)
 KILLED = _define("Killed", _FAILED, "A rank was ended by a signal that vcjob did not send.")
 SEGMENTATION_FAULT = _define("SegmentationFault", _FAILED, "A rank crashed in native code.")
 ABORTED = _define("Aborted", _FAILED, "Native code aborted the process, for example after a failed check.")
 CUDA_OUT_OF_MEMORY = _define("CudaOutOfMemory", _FAILED, "A GPU has no memory left.")
 CUDA_UNAVAILABLE = _define("CudaUnavailable", _FAILED, "The program needs a GPU, and torch finds none.")
+TOO_FEW_GPUS = _define(
+    "TooFewGpus", _FAILED, "The program uses a GPU with a higher index than the rank has GPUs."
+)
 GPU_SHARED = _define("GpuShared", _FAILED, "Two ranks of one nccl group use the same GPU.")
 COLLECTIVE_MISMATCH = _define(
     "CollectiveMismatch",
@@ -44,6 +53,11 @@ COLLECTIVE_MISMATCH = _define(
 )
 COLLECTIVE_TIMEOUT = _define(
     "CollectiveTimeout", _FAILED, "A rank waited for the others in a collective until torch's timeout."
+)
+CONNECTION_LOST = _define(
+    "ConnectionLost",
+    _FAILED,
+    "Ranks lost their connections to each other, and none of them shows an error of its own.",
 )
 COMMAND_NOT_FOUND = _define("CommandNotFound", _FAILED, "The container's command does not exist.")
 COMMAND_NOT_EXECUTABLE = _define(
@@ -67,6 +81,9 @@ MASTER_UNREACHABLE = _define(
 )
 MASTER_NAME_NOT_RESOLVED = _define(
     "MasterNameNotResolved", f"{_FAILED}, {_HUNG}", "The host name in MASTER_ADDR does not resolve."
+)
+HOST_NOT_RESOLVED = _define(
+    "HostNotResolved", _FAILED, "The name of a host that is not the master does not resolve."
 )
 NO_PROBE_TOOL = _define(
     "NoProbeTool",

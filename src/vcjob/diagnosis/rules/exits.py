@@ -25,12 +25,16 @@ _START_ERRORS = (reasons.START_ERROR, "ContainerCannotRun")
 _NO_INTERPRETER = re.compile(r"interpreter", re.IGNORECASE)
 _NOT_PERMITTED = re.compile(r"permission denied", re.IGNORECASE)
 _NO_FILE = re.compile(r"no such file|not found", re.IGNORECASE)
-_NO_MEMORY = re.compile(r"\bMemoryError\b|std::bad_alloc|Cannot allocate memory")
+_NO_MEMORY = re.compile(r"\b(?:_Array)?MemoryError\b|std::bad_alloc|Cannot allocate memory")
 #: What programs print about a child that SIGKILL ended: DataLoader, subprocess, multiprocessing, torchrun, shells.
 _CHILD_KILLED = re.compile(
     r"\bKilled\b|\bkilled by signal|\bSIGKILL\b|exit ?code\s{0,9}[:=]?\s{0,9}-9\b|exit (?:status|code) 137\b"
     r"|exited unexpectedly|abruptly|unexpectedly terminated"
 )
+#: The files of torch in /dev/shm, for which `exceptions` has a cause.
+_SHARED = "</torch_"
+#: What torchrun says when it was sent a signal.
+_GOT_SIGNAL = re.compile(r"got signal: (\d{1,3})")
 #: Characters of each message that are searched.
 _LONGEST = 2000
 _PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
@@ -107,7 +111,7 @@ def memory(suspect: Suspect) -> Verdict | None:
             "runs, more memory",
             "high" if killed else "medium",
         )
-    if _NO_MEMORY.search(suspect.reason):
+    if _NO_MEMORY.search(suspect.reason) and _SHARED not in suspect.reason:
         return Verdict(
             causes.HOST_OUT_OF_MEMORY,
             "could not allocate memory",
@@ -179,6 +183,21 @@ def crash(suspect: Suspect) -> Verdict | None:
             "the kernel's out-of-memory killer is the usual sender: see the kernel log (`dmesg | grep -i oom`)",
             "medium",
         )
+    return Verdict(
+        causes.KILLED,
+        f"was ended by {name}, which vcjob did not send",
+        "find out who sent the signal",
+        "medium",
+    )
+
+
+def interrupted(suspect: Suspect) -> Verdict | None:
+    """Python, or torchrun, turned a signal into an exception."""
+    found = suspect.traceback
+    if found is None or found.type not in ("KeyboardInterrupt", "SignalException"):
+        return None
+    sent = _GOT_SIGNAL.search(found.exception)
+    name = _name(int(sent[1])) if sent else "SIGINT" if found.type == "KeyboardInterrupt" else "a signal"
     return Verdict(
         causes.KILLED,
         f"was ended by {name}, which vcjob did not send",

@@ -24,6 +24,8 @@ MATCHERS: Sequence[Matcher] = (
     exceptions.missing_module,
     exceptions.missing_script,
     exceptions.known,
+    exceptions.unknown_host,
+    exits.interrupted,
     exceptions.any_exception,
     watchdog.collective_timeout,
     exits.crash,

@@ -1,0 +1,160 @@
+"""Exceptions with a known cause or hint. The texts are what torch 2.15, nccl, CPython and Hugging Face print."""
+
+from __future__ import annotations
+
+import pytest
+
+from vcjob.diagnosis.diagnose import diagnose
+from vcjob.diagnosis.finding import Finding
+
+from .test_failure_rules import job, rank
+
+
+def raised(exception: str, file: str = "/venv/lib/python3.11/site-packages/lib/code.py") -> tuple[str, ...]:
+    return (
+        "Traceback (most recent call last):",
+        '  File "/app/train.py", line 60, in main',
+        f'  File "{file}", line 100, in f',
+        *exception.splitlines(),
+    )
+
+
+def found(*lines: str) -> Finding:
+    (finding,) = diagnose(job(rank(0, stderr=lines)))
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("exception", "cause"),
+    [
+        ("RuntimeError: Error(s) in loading state_dict for Net:\n\tsize mismatch for fc.weight: copying a param", "Exception"),
+        ("ValueError: shape mismatch: value array of shape (3,) could not be broadcast", "Exception"),
+        ("ValueError: vocab size mismatch between tokenizer and model", "Exception"),
+        ("RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "
+         "CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE), in torch.distributed", "CollectiveMismatch"),
+        ("RuntimeError: [enforce fail at gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 20 vs 16",
+         "CollectiveMismatch"),
+        ("RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's "
+         "workers are out of shared memory.", "SharedMemoryFull"),
+        ("RuntimeError: unable to write to file </torch_42_1>: No space left on device (28)", "SharedMemoryFull"),
+        ("RuntimeError: unable to mmap 4096 bytes from file </torch_42_1>: Cannot allocate memory (12)", "SharedMemoryFull"),
+        ("RuntimeError: CUDA error: invalid device ordinal\nGPU device may be out of range", "TooFewGpus"),
+        ("ValueError: set CUDA_VISIBLE_DEVICES to at most 4 devices", "Exception"),
+        ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", "CudaUnavailable"),
+        ("RuntimeError: The NVIDIA driver on your system is too old (found version 11040).", "CudaUnavailable"),
+        ("RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
+         "CudaUnavailable"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "CudaOutOfMemory"),
+        ("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB for an array", "HostOutOfMemory"),
+        ("RuntimeError: can't start new thread", "ProcessLimit"),
+        ("OSError: [Errno 122] Disk quota exceeded: '/data/ckpt.pt'", "DiskFull"),
+        ("RuntimeError: [enforce fail at inline_container.cc:671] . unexpected pos 704 vs 598", "DiskFull"),
+        ("torch.distributed.DistNetworkError: Ping failed, invalid value returned from server. Expected: 29325, Got: 13",
+         "PortInUse"),
+    ],
+)  # fmt: skip
+def test_an_exception_has_its_cause(exception: str, cause: str) -> None:
+    finding = found(*raised(exception))
+    assert finding.cause == cause
+    assert bool(finding.hint) is (cause != "Exception")
+
+
+NCCL = "torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.hpp:268, unhandled error\n"
+
+
+@pytest.mark.parametrize(
+    ("detail", "cause"),
+    [
+        ("ncclSystemError: System call failed.\nLast error:\nError while creating shared memory segment /dev/shm/nccl-5m "
+         "(size 9637888)", "SharedMemoryFull"),
+        ("ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
+         "CudaOutOfMemory"),
+    ],
+)  # fmt: skip
+def test_what_nccl_lacks_on_one_rank_is_no_complaint_about_another(detail: str, cause: str) -> None:
+    """Its peer complains earlier, because its own output was written earlier."""
+    lost = raised("RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:34")
+    pods = rank(0, at=9.0, stderr=lost), rank(1, at=10.0, stderr=raised(NCCL + detail))
+    finding = diagnose(job(*pods))[0]
+    assert (finding.cause, finding.ranks.first) == (cause, ("rank 1",))
+
+
+def test_a_host_that_the_program_needs_is_not_the_master() -> None:
+    said = (
+        "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries "
+        "exceeded with url: /x (Caused by NameResolutionError(\"Failed to resolve 'huggingface.co' ([Errno -2] Name or "
+        'service not known)"))'
+    )
+    finding = found(*raised(said))
+    assert finding.cause == "HostNotResolved" and "huggingface.co" in finding.message
+    assert "HF_HUB_OFFLINE" in finding.hint
+    assert found(*raised("socket.gaierror: [Errno -2] Name or service not known")).cause == "HostNotResolved"
+
+
+def test_a_name_that_torch_cannot_resolve_is_the_masters() -> None:
+    said = (
+        "torch.distributed.DistNetworkError: The IPv6 network addresses of (job-master-0.job, 23456) cannot be "
+        "retrieved (gai error: -2 - Name or service not known)."
+    )
+    finding = found(*raised(said, "/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py"))
+    assert finding.cause == "MasterNameNotResolved" and "svc plugin" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("exception", "hint"),
+    [
+        ("RuntimeError: CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING=1"),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "nvidia-smi"),
+        ("OSError: You are trying to access a gated repo.\n401 Client Error.", "HF_TOKEN"),
+        ("huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://x", "HF_HOME"),
+        ("requests.exceptions.SSLError: HTTPSConnectionPool(host='x', port=443): Max retries exceeded (Caused by "
+         "SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))", "SSL_CERT_FILE"),
+        ("OSError: We couldn't connect to 'https://huggingface.co' to load the files", "HF_HUB_OFFLINE=1"),
+        ("ValueError: Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU", "fp16"),
+        ("ImportError: libGL.so.1: cannot open shared object file: No such file or directory", "LD_LIBRARY_PATH"),
+        ("ImportError: /venv/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi", "another version of torch"),
+        ("OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.", "-devel"),
+        ("torch._inductor.exc.InductorError: RuntimeError: Failed to find C compiler. Please specify via CC", "gcc"),
+        ("RuntimeError: Distributed package doesn't have NCCL built in", "gloo"),
+        ("RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode: Too many open files (24)",
+         "ulimit -n"),
+    ],
+)  # fmt: skip
+def test_an_exception_without_a_cause_of_its_own_says_what_to_do(exception: str, hint: str) -> None:
+    finding = found(*raised(exception))
+    assert finding.cause == "Exception" and hint in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "module"),
+    [
+        ("/venv/bin/python: No module named package.train", "package.train"),
+        ("/venv/bin/python3.11: No module named email.__main__; 'email' is a package and cannot be directly executed",
+         "email.__main__"),
+        ("/venv/bin/python: Error while finding module specification for 'package.train' (ModuleNotFoundError: No module "
+         "named 'package')", "package.train"),
+    ],
+)  # fmt: skip
+def test_a_module_that_python_cannot_run_is_named(line: str, module: str) -> None:
+    finding = found(line)
+    assert finding.cause == "ModuleNotFound" and f"the module {module}:" in finding.message
+    assert "PYTHONPATH" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("exception", "name"),
+    [
+        ("KeyboardInterrupt", "SIGINT"),
+        (
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 15",
+            "SIGTERM",
+        ),
+    ],
+)
+def test_a_signal_that_became_an_exception_is_named(exception: str, name: str) -> None:
+    """And a peer that lost its connection earlier is not the cause."""
+    lost = raised("RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:34")
+    pods = rank(0, at=9.0, stderr=lost), rank(1, at=10.0, stderr=raised(exception))
+    finding = diagnose(job(*pods))[0]
+    assert (finding.cause, finding.ranks.first) == ("Killed", ("rank 1",))
+    assert f"ended by {name}" in finding.message
