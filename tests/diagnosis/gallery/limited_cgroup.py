@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,14 +34,26 @@ def _new_cgroup(limit: int) -> Path:
         except OSError as error:
             reasons.append(f"{parent}: {error.strerror}")
             continue
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            if (folder / name).exists():
-                with suppress(OSError):
-                    (folder / name).write_text(str(limit))
-                    return folder
-        reasons.append(f"{folder}: memory cannot be limited there")
+        if _limit(folder, limit):
+            return folder
+        reasons.append(f"{parent}: memory cannot be limited below it")
         folder.rmdir()
     pytest.skip(f"no cgroup with a memory limit can be made: {'; '.join(reasons) or 'there are no cgroups'}")
+
+
+def _limit(folder: Path, limit: int) -> bool:
+    """Whether its memory is limited now and a process can enter it."""
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        if (folder / name).exists():
+            try:
+                (folder / name).write_text(str(limit))
+            except OSError:
+                return False
+            entered = subprocess.run(
+                ["sh", "-c", f"echo $$ > {folder}/cgroup.procs"], stderr=subprocess.DEVNULL
+            )
+            return entered.returncode == 0
+    return False
 
 
 def _remove(folder: Path) -> None:

@@ -91,6 +91,7 @@ def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, .
         assert finding.ranks.first == first
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_loader_worker_that_the_memory_limit_ends_is_the_cause(start: Start) -> None:
     limited = python(_LOADER_EATS, resources={"limits": {"memory": "1Gi"}})
