@@ -137,13 +137,16 @@ def test_the_first_error_is_found_and_the_log_is_downloaded(page: Page, tmp_path
 
 
 @pytest.mark.console_errors
-def test_a_log_that_cannot_be_downloaded_says_why(page: Page) -> None:
-    open_job(page, "failing")
-    log(page).get_by_text("Traceback").wait_for()
-    refusal = {"error": {"message": "the node does not respond", "hint": "wait"}}
-    page.route("**/logs.txt?*", lambda route: route.fulfill(status=502, json=refusal))
+def test_a_log_that_cannot_be_downloaded_says_why(page: Page, server: Server) -> None:
+    server.run("unreadable", "echo a line")
+    server.wait_for("unreadable", "Completed", done=True)
+    open_job(page, "unreadable")
+    log(page).get_by_text("a line").wait_for()
+    (file,) = (server.home / "jobs" / "default" / "unreadable").rglob("main.0.out")
+    file.unlink()
+    file.mkdir()
     page.get_by_role("button", name="Download").click()
-    page.get_by_role("status").get_by_text("the node does not respond — wait").wait_for()
+    page.get_by_role("status").get_by_text("Is a directory").wait_for()
 
 
 def test_a_file_that_is_too_large_is_refused_with_the_limit(page: Page) -> None:

@@ -22,6 +22,7 @@ from vcjob.sdk.backend import Backend, RunOptions
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import load, validate
 from vcjob.ui import jobs, manifests, producers
+from vcjob.ui.downloads import send_log
 from vcjob.ui.security import Handler
 from vcjob.ui.streams import INTERNAL_ERROR, Streams
 
@@ -136,22 +137,7 @@ class Api:
         namespace, name = _job_of(request)
         chosen, _ = _log_choice(request)
         job = await self._call(lambda: self._backend.find(name, namespace))
-        steps = job.log_chunks(chosen, follow=False)
-        response = web.StreamResponse(
-            headers={
-                "Content-Type": "text/plain; charset=utf-8",
-                "Content-Disposition": f'attachment; filename="{job.name}.log"',
-            }
-        )
-        await response.prepare(request)
-        while True:
-            step = await self._call(lambda: next(steps, None))
-            if step is None:
-                return response
-            for chunk in step if isinstance(step, list) else ():
-                prefix = f"{chunk.origin.prefix} ".encode()
-                lines = chunk.data.split(b"\n")[:-1]
-                await response.write(b"".join(prefix + line + b"\n" for line in lines))
+        return await send_log(request, job, chosen, self._call)
 
     # Changing
 
