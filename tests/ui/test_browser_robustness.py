@@ -50,6 +50,18 @@ def test_the_file_that_the_browser_is_opened_with_leads_to_the_jobs(page: Page, 
         page.get_by_role("link", name="sleeping", exact=True).wait_for()
 
 
+def test_logs_that_do_not_come_say_why(page: Page, server: Server) -> None:
+    """A job that does not exist, and what a cluster says about logs that it does not send."""
+    notes = page.get_by_role("list", name="Notes")
+    page.goto(f"{server.origin}/#/jobs/default/nosuch")
+    notes.get_by_text("no job 'nosuch' here").wait_for()
+    note = 'event: note\ndata: {"message": "only 500 logs are followed"}\n\nevent: end\ndata: {}\n\n'
+    page.route("**/logs?*", lambda route: route.fulfill(content_type="text/event-stream", body=note))
+    page.goto(f"{server.origin}/#/jobs/default/sleeping")
+    notes.get_by_text("only 500 logs are followed").wait_for()
+    assert page.get_by_text("nosuch").count() == 0
+
+
 def test_hostile_output_is_text_and_never_runs(page: Page) -> None:
     open_job(page, "hostile")
     lines = page.get_by_role("log")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,7 +14,7 @@ import pytest
 from vcjob.errors import BackendError
 from vcjob.local.jobs.store import Store
 from vcjob.local.run.run_dir import RunConfig, RunDir
-from vcjob.report.logs import Chunk, LogOrigin
+from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.local_backend import LocalBackend
 from vcjob.ui import jobs, producers
@@ -93,3 +93,35 @@ def test_a_job_that_is_started_again_begins_a_new_history(monkeypatch: pytest.Mo
             histories.append(produced[1])
     assert histories == [[(5.0, 9, 0.1)], [(5.0, 1, 2.0)]]
     assert first.log_chunks.return_value.gi_frame is None, "it is closed"
+
+
+def test_what_is_known_about_logs_that_are_not_shown_is_sent_once_and_bounded() -> None:
+    def chunks(*_: object, on_note: Any, **__: object) -> Iterator[Any]:
+        on_note("only 500 logs are followed")
+        on_note("only 500 logs are followed")
+        yield 0.5
+        for number in range(1000):
+            on_note(f"the log of rank {number} cannot be read")
+
+    backend = Mock()
+    backend.find.return_value.log_chunks.side_effect = chunks
+    first, pause, *others = producers.log_lines(backend, "default", "a", LogFilter(), tail=None)
+    assert first == ("note", {"message": "only 500 logs are followed"}) and pause == 0.5
+    assert others[0] == ("note", {"message": "the log of rank 0 cannot be read"})
+    assert others[-1] == ("end", {}) and len(others) == producers.MAX_NOTES
+
+
+def test_a_log_that_may_not_be_read_hides_no_other_part_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The charts come from the log of rank 0; a user without that right still sees the cause."""
+    monkeypatch.setattr(jobs, "detail", lambda _: {"pods": [{"uid": "p", "rank": 0}], "findings": ["why"]})
+
+    def denied() -> Iterator[Any]:
+        raise BackendError("you may not read logs")
+        yield
+
+    backend, job = Mock(), Mock(uid="a", done=True)
+    job.log_chunks.return_value = denied()
+    backend.find.return_value = job
+    sent = producers.one_job(backend, "default", "a")
+    parts = [next(sent) for _ in range(4)]
+    assert parts[1:] == [("findings", ["why"]), ("history", []), producers.JOB_SECONDS]

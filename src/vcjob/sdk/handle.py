@@ -258,8 +258,12 @@ class Handle(ABC):
         tail: int | None = None,
         timestamps: bool = False,
         on_note: Callable[[str], None] | None = None,
+        record_progress: bool = True,
     ) -> LogSteps:
-        """Whole lines in chunks, with `timestamps` each with its time; `on_note` is called for logs that cannot be read."""
+        """Whole lines in chunks, with `timestamps` each with its time; `on_note` is called for logs that cannot be read.
+
+        record_progress: while a job of a cluster is followed, write the progress that its lines show into the Job.
+        """
 
     @abstractmethod
     def follow(self, chosen: LogFilter | None = None) -> Follower:

@@ -108,7 +108,9 @@ class Api:
 
     async def job_stream(self, request: web.Request) -> web.StreamResponse:
         namespace, name = _job_of(request)
-        return await self.streams.serve(request, lambda: producers.one_job(self._backend, namespace, name))
+        return await self.streams.serve(
+            request, lambda: producers.one_job(self._backend, namespace, name, read_only=self._read_only)
+        )
 
     async def manifest(self, request: web.Request) -> web.Response:
         """The Job in one of the forms of `manifests`, as YAML."""
@@ -129,7 +131,10 @@ class Api:
         namespace, name = _job_of(request)
         chosen, tail = _log_choice(request)
         return await self.streams.serve(
-            request, lambda: producers.log_lines(self._backend, namespace, name, chosen, tail=tail)
+            request,
+            lambda: producers.log_lines(
+                self._backend, namespace, name, chosen, tail=tail, read_only=self._read_only
+            ),
         )
 
     async def download(self, request: web.Request) -> web.StreamResponse:

@@ -25,6 +25,8 @@ TROUBLE_SECONDS = 5.0
 METER_SECONDS, METER_PAUSE = 0.3, 2.0
 #: Lines in one message, and the longest line that is sent; the download has the whole line.
 MAX_LINES, MAX_LINE = 1000, 16 * 1024
+#: Notes about logs that one stream sends.
+MAX_NOTES = 20
 
 
 def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
@@ -40,21 +42,21 @@ def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
     return _repeated(read, LIST_SECONDS)
 
 
-def one_job(backend: Backend, namespace: str, name: str) -> Iterator[Produced]:
+def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = False) -> Iterator[Produced]:
     """First everything, then the parts that changed; of pods only those that changed or are gone.
 
-    A job that is started again under its name is a new run, with a new uid: its history begins again.
+    With `read_only`, nothing is written, not even the progress into a Job of a cluster. A job that is started again under its name is a new run, with a new uid: its history begins again.
     """
     sent: dict[str, Any] = {}
     pods: dict[str, dict[str, Any]] = {}
-    history, meter, uid = History(), Meter(), ""
+    history, meter, uid = History(read_only=read_only), Meter(), ""
 
     def read() -> Iterator[Produced]:
         nonlocal pods, history, uid
         job = backend.find(name, namespace)
         if job.uid != uid:
             history.close()
-            history, uid = History(), job.uid
+            history, uid = History(read_only=read_only), job.uid
         found = jobs.detail(job)
         now = {pod["uid"]: pod for pod in found.pop("pods")}
         changed = [pod for uid, pod in now.items() if pods.get(uid) != pod]
@@ -113,15 +115,36 @@ def _repeated(read: Callable[[], Iterator[Produced]], seconds: float) -> Iterato
 
 
 def log_lines(
-    backend: Backend, namespace: str, name: str, chosen: LogFilter, *, tail: int | None
+    backend: Backend,
+    namespace: str,
+    name: str,
+    chosen: LogFilter,
+    *,
+    tail: int | None,
+    read_only: bool = False,
 ) -> Iterator[Produced]:
-    for step in backend.find(name, namespace).log_chunks(chosen, follow=True, tail=tail):
+    """New lines, and as "note" what the user should know about logs that are not shown, each sentence once."""
+    notes: dict[str, bool] = {}  # whether it was sent
+
+    def news() -> Iterator[Produced]:
+        for text in [text for text, sent in notes.items() if not sent]:
+            notes[text] = True
+            yield "note", {"message": text}
+
+    def add(text: str) -> None:
+        if len(notes) < MAX_NOTES:
+            notes.setdefault(text, False)
+
+    job = backend.find(name, namespace)
+    for step in job.log_chunks(chosen, follow=True, tail=tail, on_note=add, record_progress=not read_only):
+        yield from news()
         if isinstance(step, float):
             yield step
             continue
         lines = [line for chunk in step for line in lines_of(chunk)]
         for start in range(0, len(lines), MAX_LINES):
             yield "lines", lines[start : start + MAX_LINES]
+    yield from news()
     yield "end", {}
 
 

@@ -195,6 +195,7 @@ class ClusterHandle(Handle):
         tail: int | None = None,
         timestamps: bool = False,
         on_note: Callable[[str], None] | None = None,
+        record_progress: bool = True,
     ) -> LogSteps:
         sink = Sink(timestamps=timestamps)
         start = None if since is None else moment_of(since)
@@ -209,7 +210,7 @@ class ClusterHandle(Handle):
         else:
             work = LogReader(self._connection.jobs, self._key, chosen, sink, since=start, tail=tail)
         running = self._connection.loop.start(work.run())
-        progress = ProgressWriter(self._connection, self._key) if follow else None
+        progress = ProgressWriter(self._connection, self._key) if follow and record_progress else None
         try:
             while True:
                 over = running.done()

@@ -170,6 +170,7 @@ class LocalHandle(Handle):
         tail: int | None = None,
         timestamps: bool = False,
         on_note: Callable[[str], None] | None = None,
+        record_progress: bool = True,
     ) -> LogSteps:
         settle(self._run)
         if not follow:

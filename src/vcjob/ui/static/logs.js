@@ -39,6 +39,8 @@ export function showLogs(root, job, page) {
   const container = menu(t("Container"), (value) => { choice.container = value; open(); });
   const attempt = menu(t("Attempt"), (value) => { choice.attempt = value; open(); });
   const count = h("span", { class: "dim" });
+  /** What the user should know about logs that are not shown. */
+  const notes = h("ul", { class: "dim", "aria-label": t("Notes"), hidden: true });
   const shown = h("div", { class: "window" });
   const all = h("div", { class: "all" }, shown);
   const view = h("div", { class: "logs", role: "log", tabindex: "0", "aria-label": t("Logs"), "aria-live": "off" }, all);
@@ -57,6 +59,7 @@ export function showLogs(root, job, page) {
       attempt.element,
       count,
     ),
+    notes,
     view,
   );
   view.addEventListener("scroll", () => {
@@ -82,7 +85,7 @@ export function showLogs(root, job, page) {
     }
     shown.replaceChildren(...rows);
     const more = dropped ? ` (${dropped} ${t("older lines were dropped")})` : "";
-    count.textContent = total() ? `${total()} ${t("lines")}${more}` : t("No output yet");
+    count.textContent = total() ? `${total()} ${t("lines")}${more}` : notes.hidden ? t("No output yet") : "";
   });
 
   /** @returns {((line: Line) => boolean) | null} */
@@ -126,6 +129,14 @@ export function showLogs(root, job, page) {
     draw();
   }
 
+  /** One more note; an empty one removes them all. @param {string} text */
+  function note(text) {
+    if (text) notes.append(h("li", {}, text.replace(CONTROL, "")));
+    else notes.replaceChildren();
+    notes.hidden = !text;
+    draw();
+  }
+
   /** The choice as a query. */
   function selection() {
     const query = new URLSearchParams();
@@ -140,9 +151,12 @@ export function showLogs(root, job, page) {
     const query = `tail=${choice.pod ? 20_000 : 5000}&${selection()}`;
     stop = stream(
       `${jobPath(job)}/logs?${query}`,
-      (event, data) => { if (event === "lines") add(data); },
+      (event, data) => {
+        if (event === "lines") add(data);
+        else if (event === "note" || event === "gone") note([data.message, data.hint].filter(Boolean).join(" — "));
+      },
       (state) => {
-        if (state === "open") { lines = []; hits = null; dropped = 0; filter(); draw(); page.banner(""); }
+        if (state === "open") { lines = []; hits = null; dropped = 0; note(""); filter(); draw(); page.banner(""); }
         else page.banner(state instanceof ApiError ? state.message : t("The connection was lost; trying again …"));
       },
     );

@@ -1,0 +1,103 @@
+"""What the page's streams send to the API server of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from tests.kube.fake_api import FakeApi
+from vcjob.report.logs import LogFilter
+from vcjob.sdk.cluster_backend import ClusterBackend
+from vcjob.ui import producers
+
+JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/a"
+CREATED = "2026-01-01T00:00:00Z"
+
+
+async def add_job(api: FakeApi, name: str = "a", phase: str = "Completed") -> None:
+    """A Job with one pod, both over, and the pod's log."""
+    metadata = {"uid": f"uid-of-{name}", "creationTimestamp": CREATED}
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
+    spec = {"minAvailable": 1, "tasks": [{"name": "w", "replicas": 1, "template": template}]}
+    status = {"state": {"phase": phase, "lastTransitionTime": CREATED}, "succeeded": 1}
+    await api.put("jobs", name, metadata=metadata, spec=spec, status=status)
+    ended = {"terminated": {"exitCode": 0, "startedAt": CREATED, "finishedAt": CREATED}}
+    await api.put(
+        "pods",
+        f"{name}-w-0",
+        metadata={
+            "creationTimestamp": CREATED,
+            "labels": {"volcano.sh/job-name": name},
+            "annotations": {"volcano.sh/task-spec": "w", "volcano.sh/task-index": "0"},
+            "ownerReferences": [
+                {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": name,
+                 "uid": f"uid-of-{name}", "controller": True}
+            ],
+        },
+        spec={"containers": [{"name": "main", "env": [{"name": "RANK", "value": "0"}]}]},
+        status={"phase": "Succeeded", "containerStatuses": [{"name": "main", "restartCount": 0, "state": ended}]},
+    )  # fmt: skip
+    api.logs[f"{name}-w-0"] = [b"2026-01-01T00:00:00.000000001Z step 3/9 loss 0.5\n"]
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as api:
+        yield api
+
+
+@pytest_asyncio.fixture
+async def backend(api: FakeApi, tmp_path: Path) -> AsyncIterator[ClusterBackend]:
+    config = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": api.url}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    backend = ClusterBackend(None, str(tmp_path / "kubeconfig"))
+    yield backend
+    await asyncio.to_thread(backend._connect().close)
+
+
+def parts(produced: Iterator[producers.Produced], *, rounds: int = 1) -> dict[str, Any]:
+    """What a stream sends in so many rounds, without the pauses between them."""
+    found: dict[str, Any] = {}
+    for each in produced:
+        if isinstance(each, tuple):
+            found[each[0]] = each[1]
+        elif each >= 0.5:
+            rounds -= 1
+        if not rounds:
+            break
+    return found
+
+
+async def test_a_read_only_page_writes_no_progress_into_the_job(
+    api: FakeApi, backend: ClusterBackend
+) -> None:
+    await add_job(api)
+
+    def follow(*, read_only: bool) -> dict[str, Any]:
+        lines = producers.log_lines(backend, "default", "a", LogFilter(), tail=9, read_only=read_only)
+        return parts(lines)
+
+    def watch(*, read_only: bool) -> Any:
+        stream = producers.one_job(backend, "default", "a", read_only=read_only)
+        history: Any = []
+        while not history:
+            history = parts(stream).get("history")
+        return history
+
+    async with asyncio.timeout(60):
+        assert (await asyncio.to_thread(follow, read_only=True))["lines"][0][-1] == "step 3/9 loss 0.5"
+        assert (await asyncio.to_thread(watch, read_only=True))[0][1:] == (3, 0.5)
+        assert api.count("PATCH", JOB) == 0
+        await asyncio.to_thread(follow, read_only=False)
+        while not api.count("PATCH", JOB):
+            await asyncio.sleep(0.01)
+    assert api.count("PATCH", JOB) == 1
