@@ -14,6 +14,7 @@ from tests.kube.fake_api import FakeApi
 from vcjob.report.logs import LogFilter
 from vcjob.sdk.cluster_backend import ClusterBackend
 from vcjob.ui import producers
+from vcjob.ui.streams import Produced
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/a"
 CREATED = "2026-01-01T00:00:00Z"
@@ -64,7 +65,7 @@ async def backend(api: FakeApi, tmp_path: Path) -> AsyncIterator[ClusterBackend]
     await asyncio.to_thread(backend._connect().close)
 
 
-def parts(produced: Iterator[producers.Produced], *, rounds: int = 1) -> dict[str, Any]:
+def parts(produced: Iterator[Produced], *, rounds: int = 1) -> dict[str, Any]:
     """What a stream sends in so many rounds, without the pauses between them."""
     found: dict[str, Any] = {}
     for each in produced:

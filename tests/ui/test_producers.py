@@ -115,12 +115,12 @@ def test_a_log_that_may_not_be_read_hides_no_other_part_of_the_page(monkeypatch:
     """The charts come from the log of rank 0; a user without that right still sees the cause."""
     monkeypatch.setattr(jobs, "detail", lambda _: {"pods": [{"uid": "p", "rank": 0}], "findings": ["why"]})
 
-    def denied() -> Iterator[Any]:
+    def denied(*_: object, **__: object) -> Iterator[Any]:
+        yield from ()
         raise BackendError("you may not read logs")
-        yield
 
     backend, job = Mock(), Mock(uid="a", done=True)
-    job.log_chunks.return_value = denied()
+    job.log_chunks.side_effect = denied
     backend.find.return_value = job
     sent = producers.one_job(backend, "default", "a")
     parts = [next(sent) for _ in range(4)]

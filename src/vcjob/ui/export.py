@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vcjob.report.logs import LogFilter
+from vcjob.errors import VcjobError
+from vcjob.report.logs import Chunk, LogFilter
 from vcjob.sdk import yaml_text
 from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
 from vcjob.ui.history import History
 from vcjob.ui.producers import lines_of
 
-#: Log lines of each rank in the file.
-TAIL = 2000
+#: Log lines of each rank in the file, and of all ranks together; with many ranks each has fewer.
+TAIL, MAX_LINES, MIN_TAIL = 2000, 50_000, 20
+MAX_CHARACTERS = 16 * 1024 * 1024
+MAX_NOTES = 20
+_CONTROL = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
 _DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\}', re.DOTALL)
 #: The colours of phases, as in `phases.js`.
 _LOOKS = {"Pending": "wait", "Running": "run", "Succeeded": "ok", "Failed": "bad"}
@@ -36,6 +45,7 @@ def export(job: Handle, *, tail: int = TAIL) -> str:
     body = [
         f"<h1>{escape(job.name)} <span class='chip'>{escape(summary['phase'])}</span></h1>",
         f"<p class='dim'>{escape(job.namespace)} · created {_clock(job.created)} · restarts {summary['restarts']}</p>",
+        *(f"<p class='dim'>{_plain(each)}</p>" for each in found["missing"]),
         *(_finding(finding, summary["phase"]) for finding in found["findings"]),
         _details("Last lines of the rank that failed first", "\n".join(lines), open_=True)
         if (lines := failure["culprit"].get("stderr", [])[-12:])
@@ -56,7 +66,7 @@ def export(job: Handle, *, tail: int = TAIL) -> str:
             ((event["time"], event["type"], event["reason"], event["message"]) for event in found["events"]),
         ),
         _details("Job", yaml_text.to_yaml(job.to_dict())),
-        _details(f"Logs (the last {tail} lines of each rank)", "\n".join(_log(job, tail))),
+        _details(f"Logs (at most the last {tail} lines of each rank)", _log(job, tail, len(found["pods"]))),
     ]
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
@@ -76,8 +86,8 @@ def _style() -> str:
 
 def _charts(job: Handle, ranks: set[int | None]) -> str:
     history = History()
-    history.poll(job, ranks)
-    history.close()
+    with suppress(VcjobError):  # the logs below say why
+        history.read(job, ranks)
     points = history.points()
     drawn = [
         _chart(title, [(at, float(value)) for at, value in enumerate(values) if value is not None])
@@ -118,8 +128,8 @@ def _finding(finding: dict[str, Any], phase: str) -> str:
     evidence = "\n".join(f"{each['source']}: {each['text']}" for each in finding.get("evidence", []))
     hint = f"<p>{escape(finding['hint'])}</p>" if finding.get("hint") else ""
     return (
-        f"<section class='panel {'bad' if phase == 'Failed' else 'wait'}'><h2>{escape(finding['cause'])}</h2><p>{escape(finding['message'])}</p>{hint}"
-        f"<pre>{escape(evidence)}</pre></section>"
+        f"<section class='panel {'bad' if phase == 'Failed' else 'wait'}'><h2>{escape(finding['cause'])}</h2><p>{_plain(finding['message'])}</p>{hint}"
+        f"<pre>{_plain(evidence)}</pre></section>"
     )
 
 
@@ -127,7 +137,7 @@ def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ..
     head = "".join(f"<th scope='col'>{column}</th>" for column in columns)
     lines = (
         "<tr>"
-        + "".join(f"<td class='message'>{escape('' if cell is None else str(cell))}</td>" for cell in row)
+        + "".join(f"<td class='message'>{_plain('' if cell is None else str(cell))}</td>" for cell in row)
         + "</tr>"
         for row in rows
     )
@@ -135,14 +145,40 @@ def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ..
 
 
 def _details(title: str, text: str, *, open_: bool = False) -> str:
-    return f"<details{' open' if open_ else ''}><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
+    return f"<details{' open' if open_ else ''}><summary>{escape(title)}</summary><pre>{_plain(text)}</pre></details>"
 
 
-def _log(job: Handle, tail: int) -> Iterable[str]:
-    for step in job.log_chunks(LogFilter(), tail=tail):
-        for chunk in step if isinstance(step, list) else ():
-            for _, _, _, _, text in lines_of(chunk):
-                yield f"{chunk.origin.prefix} {text}"
+def _log(job: Handle, tail: int, pods: int) -> str:
+    """The newest lines of every rank; what is left out or cannot be read is said in the first lines."""
+    kept: deque[str] = deque()
+    notes: dict[str, None] = {}
+    size = dropped = 0
+    share = min(tail, max(MIN_TAIL, MAX_LINES // max(1, pods)))
+    try:
+        for step in job.log_chunks(LogFilter(), tail=share, on_note=notes.setdefault):
+            if isinstance(step, float):
+                time.sleep(step)
+                continue
+            for line in (line for chunk in step for line in _lines(chunk)):
+                kept.append(line)
+                size += len(line)
+                while len(kept) > MAX_LINES or size > MAX_CHARACTERS:
+                    size -= len(kept.popleft())
+                    dropped += 1
+    except VcjobError as error:
+        notes.setdefault(f"not all logs can be read: {error.message}")
+    if dropped:
+        notes.setdefault(f"{dropped} older lines are left out; `vcjob logs {job.name}` shows them")
+    return "\n".join([*(f"vcjob: {note}" for note in islice(notes, MAX_NOTES)), *kept])
+
+
+def _lines(chunk: Chunk) -> Iterable[str]:
+    return (f"{chunk.origin.prefix} {text}" for *_, text in lines_of(chunk))
+
+
+def _plain(text: str) -> str:
+    """Escaped, and without colours and other control characters of terminals."""
+    return escape(_CONTROL.sub("", text))
 
 
 def _clock(moment: float) -> str:
