@@ -37,6 +37,14 @@ def test_the_file_is_valid_and_is_the_job_that_run_would_start(
         assert yaml.safe_load(vcjob("run", "--dry-run", *flags, *words).out) == yaml.safe_load(text)
 
 
+@pytest.mark.parametrize("file", ["job.yaml", "a.yaml", "the-job-of-this-experiment.yaml"])
+def test_the_meanings_of_the_commands_are_in_one_column(vcjob: Vcjob, folder: Path, file: str) -> None:
+    vcjob("init", "-f", file, "train.py")
+    commands = (folder / file).read_text().splitlines()[2:6]
+    columns = {command.rindex("   ") for command in commands}
+    assert len(columns) == 1, commands
+
+
 def test_what_the_comments_offer_is_valid(vcjob: Vcjob, folder: Path) -> None:
     vcjob("init", "train.py")
     text = (folder / "job.yaml").read_text()

@@ -66,13 +66,17 @@ def commented_yaml(job: dict[str, Any], file: str) -> str:
             line, column = position
             notes.setdefault(line - 1, []).extend(f"{' ' * (column - 1)}# {each}" for each in note)
     shown = shlex.quote(file) if file.isprintable() else "FILE"
+    commands = {
+        f"vcjob validate {shown}": "check it",
+        f"vcjob run {shown}": "run it on this machine, as processes",
+        f"vcjob run {shown} --on cluster": "run it on Kubernetes, as pods",
+        "vcjob explain spec.tasks.policies": "what a field means",
+    }
+    width = max(map(len, commands))
     head = [
         "# A Volcano Job, written by `vcjob init`.",
         "#",
-        f"#   vcjob validate {shown}             check it",
-        f"#   vcjob run {shown}                  run it on this machine, as processes",
-        f"#   vcjob run {shown} --on cluster     run it on Kubernetes, as pods",
-        "#   vcjob explain spec.tasks.policies     what a field means",
+        *(f"#   {command:{width}}   {meaning}" for command, meaning in commands.items()),
     ]
     body = [each for number, line in enumerate(lines) for each in (*notes.get(number, ()), line)]
     return "\n".join([*head, *body]) + "\n"
