@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,11 @@ def test_a_value_of_the_wrong_type_is_reported_and_not_replaced(given: str) -> N
         ("=3", "is not PATH=VALUE"),
         ("spec..queue=a", "is not the path of a field"),
         ("spec.tasks[7].replicas=1", "spec.tasks has 2 items"),
+        ("spec.task[1].replicas=4", "a Job has no field `spec.task`"),
+        (
+            "spec.tasks[0].template.spec.container[2].image=a",
+            "a Job has no field `spec.tasks.template.spec.container`",
+        ),
         ("spec.tasks[chief].replicas=1", "has no item named 'chief'"),
         (f"spec.tasks[{'9' * 5000}]=1", "has no item named"),
         ("metadata.name.first=1", "has no fields"),
@@ -104,6 +110,45 @@ def test_what_cannot_be_set_is_refused_with_the_reason(given: str, message: str)
     with pytest.raises(vcjob.UserError) as refused:
         changed(given)
     assert message in refused.value.message and refused.value.hint
+
+
+def test_a_list_that_no_job_has_is_answered_with_the_nearest_field() -> None:
+    with pytest.raises(vcjob.UserError) as refused:
+        changed("spec.task[1].replicas=4")
+    assert refused.value.hint == "did you mean `spec.tasks`?"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "file"),
+    [
+        (Overrides(["spec.tasks[1].replicas=foo"]), "spec.tasks[1].replicas", "--set"),
+        (Overrides(["spec.tasks[worker].replicas=foo"]), "spec.tasks[1].replicas", "--set"),
+        (Overrides(["spec.foo.bar=1"]), "spec.foo", "--set"),
+        (Overrides(["spec.minAvailable=9"]), "spec.minAvailable", "--set"),
+        (Overrides(["spec.tasks[0].replicas="]), "spec.minAvailable", "FILE:4:8"),
+        (Overrides(env={"=": "1"}), "spec.tasks[0].template.spec.containers[0].env[1].name", "--env"),
+    ],
+)
+def test_a_problem_names_the_option_that_caused_it_and_not_a_line_of_the_file(
+    overrides: Overrides, path: str, file: str, tmp_path: Path
+) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\n"
+        "kind: Job\n"
+        "metadata: {name: a}\n"
+        "spec: {minAvailable: 2, tasks: [\n"
+        "  {name: master, replicas: 1, template: {spec: {restartPolicy: Never, containers: [\n"
+        "    {name: c, image: i, command: [x], env: [{name: A, value: a}]}]}}},\n"
+        "  {name: worker, replicas: 1, template: {spec: {restartPolicy: Never, containers: [\n"
+        "    {name: c, image: i, command: [x]}]}}}]}\n"
+    )
+    with pytest.raises(vcjob.InvalidJob) as refused:
+        vcjob.load(job, overrides=overrides)
+    problem = next(each for each in refused.value.problems if each.path == path)
+    place = [problem.file, problem.line, problem.column]
+    wanted = file.replace("FILE", str(job))
+    assert ":".join(str(part) for part in place if part is not None) == wanted
 
 
 def test_a_wrong_field_is_reported_as_if_it_were_in_the_file() -> None:
@@ -165,6 +210,16 @@ def test_arguments_reach_a_shell_line_that_uses_them_and_no_other() -> None:
     with pytest.raises(vcjob.UserError, match="runs a shell line") as refused:
         changed(job=ignores, arguments=["--x"])
     assert "command: [python, train.py]" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "line", ["echo $RANK", "cd /data && python train.py", "A=1 python train.py", "python *.py", "echo 'open"]
+)
+def test_a_line_that_only_a_shell_can_run_is_not_shown_without_it(line: str) -> None:
+    job = vcjob.pytorch_job("a", command=["sh", "-c", line], workers=0)
+    with pytest.raises(vcjob.UserError) as refused:
+        changed(job=job, arguments=["--x"])
+    assert refused.value.hint == 'add "$@" where the arguments belong'
 
 
 def test_only_the_job_that_is_named_is_changed() -> None:

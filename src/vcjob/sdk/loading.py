@@ -48,7 +48,7 @@ class Loaded:
         self.problems: list[Problem] = list(found.problems)
         for document in found.jobs:
             if overrides:
-                overrides.apply(document.data)
+                document.changed = overrides.apply(document.data)
             admission = admit(document, allow_unknown=allow_unknown, backend=backend)
             self.problems += admission.problems
             if admission.job is not None:

@@ -36,7 +36,7 @@ Places: TypeAlias = "dict[str, tuple[Mark, Places]] | list[tuple[Mark, Places]] 
 class Document:
     """Plain data (`data`), the file that it came from, and the problems of its text (`problems`)."""
 
-    __slots__ = ("_places", "_start", "data", "file", "problems")
+    __slots__ = ("_places", "_start", "changed", "data", "file", "problems")
 
     def __init__(
         self,
@@ -52,6 +52,8 @@ class Document:
         self.problems = list(problems)
         self._places = places
         self._start = start
+        #: The parts of `data` that did not come from the file, and what did set them, such as `--set`.
+        self.changed: Mapping[Path, str] = {}
 
     @classmethod
     def of(cls, data: object, *, file: str | None = None) -> Document:
@@ -91,6 +93,9 @@ class Document:
     def _located(self, problem: Problem) -> Problem:
         if problem.line is not None:
             return problem
+        for end in range(len(problem.where) if self.changed else 0, 0, -1):
+            if problem.where[:end] in self.changed:
+                return msgspec.structs.replace(problem, file=self.changed[problem.where[:end]])
         place = self.position(problem.where)
         line, column = place or (None, None)
         return msgspec.structs.replace(problem, file=problem.file or self.file, line=line, column=column)

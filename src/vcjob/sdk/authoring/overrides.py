@@ -13,10 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vcjob.errors import UserError
+from vcjob.spec.problem import Path
 from vcjob.spec.scalars import escape_references
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
 _POSITION = re.compile(r"0|[1-9][0-9]{0,8}")
+#: Variables, substitutions, patterns, lists, pipes and redirections.
+_OF_SHELL = re.compile(r"[$`*?~;&|<>()\[\]{}\n#]|^\s*(?:cd|export|exec|set|source|\.)\s|^\s*\w+=")
 _SHELLS = ("sh", "bash", "dash", "zsh")
 _EXAMPLE = "for example --set spec.tasks[1].replicas=4, or by name: --set spec.tasks[worker].replicas=4"
 
@@ -33,21 +36,23 @@ class Overrides(NamedTuple):
     #: Only the Job of this name.
     job: str | None = None
 
-    def apply(self, job: dict[str, Any]) -> None:
-        """Change the document of a Job in place."""
+    def apply(self, job: dict[str, Any]) -> dict[Path, str]:
+        """Change the document of a Job in place; returns the parts that are no longer as in the file, and what set them."""
         if self.job is not None and _mapping(job.get("metadata")).get("name") != self.job:
-            return
-        for each in self.sets:
-            _set(job, each)
+            return {}
+        changed = {_set(job, each): "--set" for each in self.sets}
         env = {name: escape_references(value) for name, value in self.env.items()}
         arguments = [escape_references(word) for word in self.arguments]
-        for task in _items(_mapping(job.get("spec")).get("tasks")):
+        for number, task in _items(_mapping(job.get("spec")).get("tasks")):
+            where: Path = ("spec", "tasks", number, "template", "spec")
             pod = _mapping(_mapping(task.get("template")).get("spec"))
-            containers = list(_items(pod.get("containers")))
-            for container in (*_items(pod.get("initContainers")), *containers):
-                _set_env(container, env)
-            if arguments and containers and _has_rank(job, task):
-                _add_arguments(task, containers[0], arguments)
+            for key in ("initContainers", "containers"):
+                for place, container in _items(pod.get(key)):
+                    changed |= _set_env(container, env, (*where, key, place, "env"))
+            first = next(_items(pod.get("containers")), None)
+            if arguments and first and _has_rank(job, task):
+                _add_arguments(task, first[1], arguments)
+        return changed
 
     def __bool__(self) -> bool:
         return bool(self.sets or self.env or self.arguments)
@@ -66,7 +71,8 @@ def parse_env(given: Sequence[str]) -> dict[str, str]:
     return env
 
 
-def _set(job: dict[str, Any], given: str) -> None:
+def _set(job: dict[str, Any], given: str) -> Path:
+    """Set one field; returns its path, or that of the first of its parents that did not exist."""
     path, equals, text = given.partition("=")
     steps = list(_steps(path))
     if not equals or not steps:
@@ -74,20 +80,26 @@ def _set(job: dict[str, Any], given: str) -> None:
     value = _value(path, text)
     may_add = value is not None
     parent: Any = job
+    where: Path = ()
+    created: Path | None = None
     for place, step in enumerate(steps[:-1]):
         key = _key(parent, step, path, steps[:place], may_add=may_add)
+        where = (*where, key)
         if parent.get(key) is None if isinstance(parent, dict) else key == len(parent):
             if not may_add:
-                return  # nothing to remove
+                return where  # nothing to remove
             _put(parent, key, [] if isinstance(steps[place + 1], int) else {})
+            created = created or where
         parent = parent[key]
     key = _key(parent, steps[-1], path, steps[:-1], may_add=may_add)
+    where = (*where, key)
     if may_add:
         _put(parent, key, value)
     elif isinstance(parent, list):
         del parent[key]
     else:
         parent.pop(key, None)
+    return created or where
 
 
 def _put(parent: Any, key: Any, value: Any) -> None:
@@ -125,12 +137,27 @@ def _key(parent: Any, given: str | int, path: str, before: Sequence[str | int], 
             )
         return names.index(step)
     if int(step) >= len(parent) + may_add:
+        _check_known(path, before)
         raise UserError(
             f"--set {path}: {where} has {len(parent)} item{'' if len(parent) == 1 else 's'}",
             hint="positions start with 0"
             + ("; the position after the last item adds one" if may_add else ""),
         )
     return int(step)
+
+
+def _check_known(path: str, before: Sequence[str | int]) -> None:
+    """Refuse a path of which no Job has the field: its list was only created because of its position."""
+    from vcjob.spec.field_docs import field_doc, nearest_path
+
+    for end in range(1, len(before) + 1):
+        field = ".".join(step for step in before[:end] if isinstance(step, str))
+        if field_doc(field) is None:
+            near = nearest_path(field)
+            raise UserError(
+                f"--set {path}: a Job has no field `{field}`",
+                hint=f"did you mean `{near}`?" if near else "`vcjob explain spec` lists the fields",
+            )
 
 
 def _value(path: str, text: str) -> Any:
@@ -145,14 +172,15 @@ def _value(path: str, text: str) -> Any:
     return documents[0].data if documents else None
 
 
-def _set_env(container: dict[str, Any], env: Mapping[str, str]) -> None:
+def _set_env(container: dict[str, Any], env: Mapping[str, str], where: Path) -> dict[Path, str]:
     if not env:
-        return
+        return {}
     given = container.get("env")
     if given is not None and not isinstance(given, list):
-        return  # reported when the Job is checked
+        return {}  # reported when the Job is checked
     kept = [each for each in given or () if not isinstance(each, dict) or each.get("name") not in list(env)]
     container["env"] = [*kept, *({"name": name, "value": value} for name, value in env.items())]
+    return {(*where, place): "--env" for place in range(len(kept), len(container["env"]))}
 
 
 def _add_arguments(task: dict[str, Any], container: dict[str, Any], arguments: Sequence[str]) -> None:
@@ -165,20 +193,25 @@ def _add_arguments(task: dict[str, Any], container: dict[str, Any], arguments: S
     added = list(arguments)
     if len(words) > 2 and str(words[0]).rpartition("/")[2] in _SHELLS and words[1] == "-c":
         if "$@" not in str(words[2]):
+            program = _unwrapped(str(words[2]))
             raise UserError(
                 f"the task {task.get('name')!r} runs a shell line, which does not use arguments: {words[2]!r}",
-                hint=f'add "$@" where the arguments belong, or run the program without a shell: {_unwrapped(words[2])}',
+                hint='add "$@" where the arguments belong'
+                + (f", or run the program without a shell: {program}" if program else ""),
             )
         if len(words) == 3:
             added.insert(0, str(words[0]))  # the first word after the line is $0
     container["args"] = [*given, *added]
 
 
-def _unwrapped(line: object) -> str:
+def _unwrapped(line: str) -> str | None:
+    """The `command` that does the same without a shell; None where only a shell does it."""
+    if _OF_SHELL.search(line):
+        return None
     try:
-        return f"command: [{', '.join(shlex.split(str(line)))}]"
+        return f"command: [{', '.join(shlex.split(line))}]"
     except ValueError:
-        return "command: [python, train.py]"
+        return None
 
 
 def _has_rank(job: dict[str, Any], task: dict[str, Any]) -> bool:
@@ -198,6 +231,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _items(value: Any) -> Iterator[dict[str, Any]]:
-    """The mappings of a list; what is wrong with others is reported when the Job is checked."""
-    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
+def _items(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The mappings of a list with their positions; what is wrong with others is reported when the Job is checked."""
+    items = value if isinstance(value, list) else []
+    return ((place, each) for place, each in enumerate(items) if isinstance(each, dict))
