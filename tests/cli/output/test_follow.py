@@ -1,14 +1,16 @@
-"""Ctrl-C while several jobs are followed."""
+"""What is shown while jobs are followed, and Ctrl-C."""
 
 from __future__ import annotations
 
+import io
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 import pytest
 
 from vcjob import Handle, Interrupted
-from vcjob.cli.output.follow import Interrupts, follow
+from vcjob.cli.output.follow import FollowedJob, Interrupts, follow
+from vcjob.cli.output.screen import Screen
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.report.logs import Chunk
 from vcjob.report.podstate import PodState
@@ -60,6 +62,25 @@ class SlowJob:
 
     def stop(self, *, now: bool) -> None:
         self.stops.append(now)
+
+
+class Failed(Running):
+    """A follower of a job that has failed before it was first asked."""
+
+    status = Status(state=State(Phase.FAILED, "", ""))
+    ended = False
+
+    def poll(self) -> list[Chunk]:
+        self.ended = True
+        return []
+
+
+def test_notes_are_shown_before_the_end_of_a_short_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    job, shown = SlowJob("train"), io.StringIO()
+    monkeypatch.setattr(job, "follow", Failed)
+    monkeypatch.setattr(job, "notes", lambda: ["port 23456 is in use here"])
+    FollowedJob(cast(Handle, job), "train", Screen("train", shown, shown)).step()
+    assert shown.getvalue() == "vcjob: note: port 23456 is in use here\nvcjob: train Failed\n"
 
 
 def test_the_second_interrupt_ends_every_job_before_it_leaves() -> None:

@@ -61,9 +61,9 @@ class FollowedJob:
         if self._screen.shows_progress and time.monotonic() - self._progress_read_at > _PROGRESS_EVERY:
             self._read_progress()
         self._screen.logs(chunks)
-        self._screen.state(self._follower.status, self._follower.pods)
         if time.monotonic() - self._notes_read_at > _NOTES_EVERY or self.ended:
-            self._show_notes()
+            self._show_notes()  # before the state, whose last line is the end of the job
+        self._screen.state(self._follower.status, self._follower.pods)
         if self._follower.has_trouble() and not self._trouble_shown:
             self._trouble_shown = True
             self._screen.note(self._screen.clean(self.job.trouble()))
