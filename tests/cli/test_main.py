@@ -107,6 +107,12 @@ def test_a_file_without_a_verb_is_answered_with_run(
         (["status", "a", "b"], "unexpected argument 'b'", "`vcjob status` takes one JOB; see"),
         (["list", "train"], "unexpected argument 'train'", "`vcjob list` takes options only; see"),
         (["ui", "--port", "foo"], "Invalid value for '--port': 'foo' is not a whole number.", "see"),
+        (
+            ["delete", "train", "--finished"],
+            "--finished deletes all jobs that are over",
+            "leave one of them out",
+        ),
+        (["delete"], "name one job, or use --finished", "see"),
         (["top", "x", "--interval", "nan"], "it must be from 0.1 to 60", "see"),
         (["validate", "-f", "a.yaml"], "No such option '-f'.", "`vcjob validate a.yaml`"),
         (["logs", "x", "-since", "5m"], "No such option '-since'.", "did you mean `--since`?"),

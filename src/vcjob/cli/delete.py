@@ -33,8 +33,13 @@ def command(*, name: str | None, where: Where, finished: bool, older_than: str |
 
     JOB is a name, for the job with its earlier runs, or on this machine the uid of an earlier run, for that run alone.
     """
-    if (name is None) is not finished:
+    if name is None and not finished:
         raise UserError("name one job, or use --finished", hint="see `vcjob delete --help`")
+    if name is not None and finished:
+        raise UserError(
+            f"--finished deletes all jobs that are over, and {name!r} is one job",
+            hint="leave one of them out",
+        )
     if older_than is not None and not finished:
         raise UserError("--older-than is for --finished", hint="leave it out, or use --finished")
     documents = []
