@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.conftest import Vcjob
 from vcjob.cli import ui
 from vcjob.ui import server
 
@@ -102,3 +103,14 @@ def test_the_token_is_in_a_private_file_and_not_among_the_arguments_of_the_brows
         assert not Path(argument.removeprefix("file://")).parent.exists(), "it is deleted at the end"
     finally:
         (tmp_path / "closed").touch()
+
+
+def test_a_cluster_that_is_not_configured_is_reported_before_a_url_is_printed(
+    vcjob: Vcjob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setattr(server, "serve", lambda *_, **__: pytest.fail("the page is served"))
+    for words in (["ui", "--no-open"], ["list"]):
+        result = vcjob(*words, "--on", "cluster")
+        assert (result.code, result.out) == (3, "")
+        assert "there is no kubeconfig" in result.err

@@ -96,6 +96,7 @@ def command(
         source = _proxy(where, user_header, group_header, proxy_secret_file)
     else:
         source = open_backend(where["on"], where["context"], where["kubeconfig"])
+        source.check_configuration()
 
     until_the_end = ExitStack()
 

@@ -57,6 +57,9 @@ class Backend(Protocol):
     def denied(self, namespace: str | None) -> dict[str, str]:
         """Verbs that the caller may not use in a namespace, each with the reason."""
 
+    def check_configuration(self) -> None:
+        """Raise the reason why every request would fail, such as a missing kubeconfig; sends no request."""
+
     def check_local_options(self, given: Mapping[str, object]) -> None:
         """Reject options of this machine, by the names that the caller's user knows, where they mean nothing."""
 

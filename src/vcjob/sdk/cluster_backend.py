@@ -50,6 +50,9 @@ class ClusterBackend:
         cluster = self._connect()
         return cluster.loop.call(denied_verbs(cluster.jobs, namespace or cluster.namespace))
 
+    def check_configuration(self) -> None:
+        self._connect()
+
     def check_local_options(self, given: Mapping[str, object]) -> None:
         for name, value in given.items():
             if value:

@@ -57,6 +57,9 @@ class LocalBackend:
         """None: every job here is the caller's own."""
         return {}
 
+    def check_configuration(self) -> None:
+        """This machine needs none."""
+
     def check_local_options(self, given: Mapping[str, object]) -> None:
         """All of them apply here."""
 
