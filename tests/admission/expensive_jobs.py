@@ -154,6 +154,12 @@ def same_policies(size: int) -> Document:
     return job(task("t"), policies=[{"event": "PodFialed", "action": "RestratJob"}] * size)
 
 
+def long_timeouts(size: int) -> Document:
+    """Many tasks whose pods wait for one policy with a timeout of that many parts."""
+    policy = {"event": "*", "action": "RestartJob", "timeout": "1ns" * size}
+    return job(*(task(f"t{i}") for i in range(20)), policies=[policy], runningEstimate="1ns" * size)
+
+
 def unknown_flags(size: int) -> Document:
     return job(task("master"), plugins={"pytorch": [f"--prot{i}=5" for i in range(size)]})
 
@@ -187,7 +193,7 @@ SHAPES: dict[str, Callable[[int], Document]] = {
         many_tasks, many_tasks_with_variables, unknown_dependencies, similar_dependencies, chain, layers, back_edges,
         same_names, wrong_types, tasks_that_are_numbers, bad_label_keys, bad_label_values, unknown_fields, bad_variables,
         variables, unknown_mounts, volumes_of_one_name, pod_volumes, job_volumes, containers, ports, policies,
-        same_policies, unknown_flags, one_long_flag, unknown_plugins, replicas, long_names, deep,
+        same_policies, long_timeouts, unknown_flags, one_long_flag, unknown_plugins, replicas, long_names, deep,
     )
 }  # fmt: skip
 

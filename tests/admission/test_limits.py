@@ -61,6 +61,19 @@ def test_a_job_above_a_limit_is_refused_with_the_number(
     assert [problem.path for problem in check_limits(too_large)] == [path]
 
 
+def test_a_duration_is_at_most_sixty_four_characters_long() -> None:
+    """Each was read again at every event of every pod: 300 kB of `1ns1ns...` held the controller for seconds."""
+    for text in ("1ns" * 21, "0" * 63 + "s"):
+        policy = {"event": "PodPending", "action": "AbortJob", "timeout": text}
+        admitted(job(policies=[policy], runningEstimate=text))
+    for text in ("1ns" * 22, "1ns" * 100_000):
+        message = f"the value has {len(text)} characters; at most 64 are allowed"
+        policy = {"event": "*", "action": "RestartJob", "timeout": text}
+        refused(job(policies=[policy]), "spec.policies[0].timeout", message)
+        refused(job(task(policies=[policy])), "spec.tasks[0].policies[0].timeout", message)
+        refused(job(runningEstimate=text), "spec.runningEstimate", message)
+
+
 @pytest.mark.parametrize(("size", "allowed"), [(100, True), (101, False)])
 def test_the_number_of_arguments_and_plugins_is_limited(size: int, allowed: bool) -> None:
     assert (check_limits(unknown_flags(size)) == []) == allowed

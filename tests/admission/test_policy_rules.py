@@ -114,7 +114,7 @@ def test_a_negative_timeout() -> None:
 
 
 @pytest.mark.parametrize(
-    "timeout", ["2562048h", "9" * 5000 + "s", "-3000000h"], ids=["hours", "digits", "negative"]
+    "timeout", ["2562048h", "9" * 63 + "s", "-3000000h"], ids=["hours", "digits", "negative"]
 )
 def test_a_duration_beyond_gos_limit(timeout: str) -> None:
     policy = {"event": "PodFailed", "action": "AbortJob", "timeout": timeout}

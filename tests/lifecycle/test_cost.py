@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.admission.expensive_jobs import long_timeouts
 from tests.counting import calls
 from tests.lifecycle.simulation import START, job, task
 from vcjob.admission import limits
@@ -182,6 +184,31 @@ def test_the_work_grows_no_faster_than_the_commands(actions: tuple[str, ...]) ->
 
         counts.append(calls(execute_all))
     assert exponent(counts) <= 1.1, counts
+
+
+def cpu_seconds(action: Callable[[], object]) -> float:
+    """The CPU time of this thread, the least of three: it also sees the work inside one call of C, such as a regex."""
+    found = []
+    for _ in range(3):
+        began = time.thread_time()
+        action()
+        found.append(time.thread_time() - began)
+    return min(found)
+
+
+@pytest.mark.parametrize("parts", [100, 100_000])
+def test_a_long_timeout_costs_nothing_in_a_decision(parts: int) -> None:
+    """A stored Job may have one that admission refuses. It was read again for each event: 4 s for each decision."""
+    short, long = (Job(long_timeouts(size)) for size in (1, parts))
+
+    def decided(the_job: Job) -> Callable[[], object]:
+        observed = Observed()
+        for number in range(20):
+            observed.put(PodFact(f"t{number}", 0, f"u{number}", created=START))
+        status = decide(the_job, Status(), observed, START - 1).status
+        return lambda: decide(the_job, status, observed, START - 1)
+
+    assert cpu_seconds(decided(long)) <= 5 * cpu_seconds(decided(short)) + 0.02
 
 
 def test_one_decision_executes_a_bounded_number_of_commands() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.lifecycle.simulation import START, policy, world_with
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.pod import Failure
+from vcjob.lifecycle.policies import PolicyEvent, PolicyTable
 from vcjob.lifecycle.status import Phase
 from vcjob.lifecycle.step import KillPods
+from vcjob.spec.job import Policy
 
 
 def test_a_policy_of_the_task_comes_before_one_of_the_job() -> None:
@@ -168,3 +174,40 @@ def test_the_event_of_an_action_has_volcanos_reason_and_names_the_action(source:
     messages = [event.message for event in world.events if event.reason == "ExecuteAction"]
     assert len(messages) == 1
     assert messages[0].startswith("Terminating: ") and "TerminateJob" in messages[0]
+
+
+_events = st.sampled_from(["PodFailed", "PodPending", "PodEvicted", "*"])
+_policies = st.builds(
+    Policy,
+    action=st.just("AbortJob"),
+    event=st.none() | _events,
+    events=st.lists(_events, max_size=2).map(tuple),
+    exit_code=st.none() | st.integers(1, 3),
+    timeout=st.sampled_from([None, "", "0s", "5s", "5 parsecs"]),
+)
+
+
+def first_match(policies: Sequence[Policy], event: PolicyEvent) -> Policy | None:
+    """What docs/semantics.md says, one policy after the other."""
+    for one in policies:
+        named = {event.name, "*"} & set(one.all_events)
+        code = event.name == "PodFailed" and one.exit_code is not None and one.exit_code == event.exit_code
+        if (named or code) and (event.name != "PodPending" or one.timeout):
+            return one
+    return None
+
+
+@given(
+    st.lists(_policies, max_size=5),
+    st.sampled_from(["PodFailed", "PodPending", "JobUpdated"]),
+    st.none() | st.integers(1, 4),
+)
+def test_a_table_of_policies_finds_the_first_that_matches(
+    policies: list[Policy], name: str, exit_code: int | None
+) -> None:
+    event = PolicyEvent(100.0, name, exit_code=exit_code)
+    match, expected = PolicyTable(policies).match(event, "the job"), first_match(policies, event)
+    assert (match and match.policy) is expected
+    if match is not None:
+        due = {"0s": 100.0, "5s": 105.0}.get(match.policy.timeout or "", 0.0)
+        assert match.due == due if match.policy.timeout != "5 parsecs" else match.due > 9e9

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from vcjob.spec.document import MAX_DEPTH, too_deep
+from vcjob.spec.duration import MAX_LENGTH
 from vcjob.spec.problem import Path, Problem, error
 
 
@@ -62,6 +63,11 @@ MAX_CONTAINERS = _limit(
 MAX_PLUGINS = _limit("Plugins of a Job", 50, "vcjob has three; the others come from installed packages.")
 MAX_ARGUMENTS = _limit("Arguments of one plugin", 100, "The built-in plugins know eleven flags at most.")
 
+_limit(
+    "Characters of a duration (`timeout` of a policy, `runningEstimate`)",
+    MAX_LENGTH,
+    "The longest duration that Go can represent, `2562047h47m16.854775807s`, has 24.",
+)
 _limit("Levels of nesting in a Job", MAX_DEPTH, "The deepest field of a pod template has about 20.")
 
 #: Problems that a caller gets to see; the last one says how many more there are.

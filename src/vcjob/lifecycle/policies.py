@@ -1,14 +1,16 @@
-"""Which policy applies to an event: those of the task before those of the Job, the first that matches.
+"""Which of a list of policies applies to an event: the first that matches.
 
-Called by `policy_actions`. Reads the rules of the Job only; whether the event holds is decided in `policy_events`.
+`rules` makes one table for each list and asks those of the task before those of the Job. Whether the event holds is
+decided in `policy_events`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
-from vcjob.lifecycle.rules import Rules
 from vcjob.spec.duration import LONGEST, seconds
 from vcjob.spec.job import Policy
 
@@ -42,18 +44,47 @@ class PolicyMatch(msgspec.Struct, frozen=True):
     due: float
 
 
-def match_policy(rules: Rules, event: PolicyEvent) -> PolicyMatch | None:
-    task = rules.tasks.get(event.task)
-    for owner, policies in (
-        (f"task {event.task}", task.policies if task else ()),
-        ("the job", rules.policies),
-    ):
-        for policy in policies:
-            if _matches(policy, event):
-                # Without a timeout it is due at once, even if the clock of the pod's node is ahead.
-                due = event.since + _seconds(policy.timeout) if policy.timeout else 0.0
-                return PolicyMatch(policy, owner, due)
-    return None
+class PolicyTable:
+    """A list of policies by event and exit code, with timeouts in seconds: an event costs the same however many there are.
+
+    Made by `rules`, once for each list. Never fails: a timeout that cannot be read never ends."""
+
+    __slots__ = ("_by_event", "_by_exit_code", "_pending", "_policies")
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        #: Each policy with its timeout in seconds, None where it has none.
+        self._policies = [
+            (policy, _seconds(policy.timeout) if policy.timeout else None) for policy in policies
+        ]
+        # The number of the first policy for each cause. Every pod is pending at first, so that PodPending needs a timeout.
+        self._by_event: dict[str, int] = {}
+        self._by_exit_code: dict[int, int] = {}
+        self._pending: int | None = None
+        for number, (policy, timeout) in enumerate(self._policies):
+            events = frozenset(policy.all_events)
+            for event in events:
+                self._by_event.setdefault(event, number)
+            if policy.exit_code is not None:
+                self._by_exit_code.setdefault(policy.exit_code, number)
+            if self._pending is None and timeout is not None and not events.isdisjoint((POD_PENDING, ANY)):
+                self._pending = number
+
+    def match(self, event: PolicyEvent, owner: str) -> PolicyMatch | None:
+        """The first policy that matches."""
+        number = self._first(event)
+        if number is None:
+            return None
+        policy, timeout = self._policies[number]
+        # Without a timeout it is due at once, even if the clock of the pod's node is ahead.
+        return PolicyMatch(policy, owner, 0.0 if timeout is None else event.since + timeout)
+
+    def _first(self, event: PolicyEvent) -> int | None:
+        if event.name == POD_PENDING:
+            return self._pending
+        found = [self._by_event.get(event.name), self._by_event.get(ANY)]
+        if event.name == POD_FAILED and event.exit_code is not None:
+            found.append(self._by_exit_code.get(event.exit_code))
+        return min((number for number in found if number is not None), default=None)
 
 
 def _seconds(timeout: str) -> float:
@@ -62,13 +93,3 @@ def _seconds(timeout: str) -> float:
         return seconds(timeout)
     except ValueError:
         return LONGEST / 1e9
-
-
-def _matches(policy: Policy, event: PolicyEvent) -> bool:
-    events = policy.all_events
-    if event.name == POD_PENDING and not policy.timeout:
-        # Every pod is pending at first.
-        return False
-    if event.name in events or ANY in events:
-        return True
-    return event.name == POD_FAILED and policy.exit_code is not None and policy.exit_code == event.exit_code

@@ -20,7 +20,6 @@ from vcjob.lifecycle.policies import (
     UNKNOWN,
     PolicyEvent,
     PolicyMatch,
-    match_policy,
 )
 from vcjob.lifecycle.policy_events import policy_events
 from vcjob.lifecycle.status import HistoryEntry, Phase, TaskMemory
@@ -39,7 +38,7 @@ def apply_policies(context: DecisionContext) -> None:
     holding: dict[str, float] = {}
     replaced = _Replacements(context)
     for event in policy_events(context):
-        match = match_policy(context.rules, event)
+        match = context.rules.match_policy(event)
         if match is None:
             _apply_default(context, event, replaced)
         elif match.policy.action == RESUME:

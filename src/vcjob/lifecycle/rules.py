@@ -6,6 +6,7 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.policies import PolicyEvent, PolicyMatch, PolicyTable
 from vcjob.plugins.pytorch_options import parse_options
 from vcjob.spec.job import ON_HANG, Job, Policy, Task
 
@@ -19,7 +20,7 @@ class TaskRules:
 
     __slots__ = (
         "_every_index", "all_of", "depends_on", "max_restarts", "min_available", "name", "partition_size",
-        "policies", "rank_offset", "replicas",
+        "rank_offset", "replicas",
     )  # fmt: skip
 
     def __init__(self, task: Task, rank_offset: int | None) -> None:
@@ -30,7 +31,6 @@ class TaskRules:
         self.min_available = task.min_available or task.replicas
         # At least one restart must happen before there is something to count.
         self.max_restarts = max(1, DEFAULT_MAX_RETRY if task.max_retry is None else task.max_retry)
-        self.policies: tuple[Policy, ...] = task.policies
         self.depends_on = task.depends_on.name if task.depends_on else ()
         self.all_of = not (task.depends_on and task.depends_on.iteration == "any")
         self.partition_size = task.partition_policy.partition_size if task.partition_policy else 0
@@ -58,8 +58,8 @@ class Rules:
     """The rules of a Job and of its tasks, by name. Read-only; `shape` changes when the Job is scaled."""
 
     __slots__ = (
-        "active_deadline", "max_runs", "min_available", "min_success", "on_hang", "policies", "ranks_matter",
-        "replicas", "shape", "suspend", "tasks", "ttl",
+        "_policies", "_tables", "active_deadline", "max_runs", "min_available", "min_success", "on_hang",
+        "ranks_matter", "replicas", "shape", "suspend", "tasks", "ttl",
     )  # fmt: skip
 
     def __init__(self, job: Job) -> None:
@@ -75,7 +75,10 @@ class Rules:
         self.min_success = spec.min_success
         # The number of runs: 0 and 1 both mean that nothing is restarted.
         self.max_runs = max(1, DEFAULT_MAX_RETRY if spec.max_retry is None else spec.max_retry)
-        self.policies = spec.policies
+        #: The policies of each task, and under "" those of the Job, with the tables that were needed so far.
+        self._policies: dict[str, tuple[Policy, ...]] = {task.name: task.policies for task in spec.tasks}
+        self._policies[""] = spec.policies
+        self._tables: dict[str, PolicyTable] = {}
         self.ranks_matter = job.metadata.annotations.get(ON_RANK_FAILURE) != "ignore"
         self.on_hang = job.metadata.annotations.get(ON_HANG) or "warn"
         self.suspend = bool(spec.suspend)
@@ -83,6 +86,17 @@ class Rules:
         self.ttl = spec.ttl_seconds_after_finished
         sizes = [f"{task.name}={task.replicas}/{task.min_available}" for task in self.tasks.values()]
         self.shape = ",".join([f"{self.min_available}", *sizes])
+
+    def match_policy(self, event: PolicyEvent) -> PolicyMatch | None:
+        """The policy that applies to an event: those of its task before those of the Job, the first that matches."""
+        found = self._table(event.task).match(event, f"task {event.task}") if event.task else None
+        return found or self._table("").match(event, "the job")
+
+    def _table(self, owner: str) -> PolicyTable:
+        table = self._tables.get(owner)
+        if table is None:
+            table = self._tables[owner] = PolicyTable(self._policies.get(owner, ()))
+        return table
 
 
 _known: WeakKeyDictionary[Job, Rules] = WeakKeyDictionary()

@@ -17,6 +17,8 @@ _UNITS = {
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"([-+]?)(0|(?:{_PART.pattern})+)")
 LONGEST = 2**63 - 1
+#: Longer text is not read: each duration of a Job is read, and a Job may have hundreds of thousands of bytes.
+MAX_LENGTH = 64
 # More digits do not fit into 64 bits; int() of very long text is refused by Python itself.
 _MOST_DIGITS = 19
 
@@ -27,6 +29,8 @@ class DurationTooLong(ValueError):
 
 def nanoseconds(text: str) -> int:
     """The duration in nanoseconds; ValueError says what is wrong, DurationTooLong that it is above `LONGEST`."""
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"`{text[:60]}…` has more than {MAX_LENGTH} characters")
     match = _WHOLE.fullmatch(text)
     if match is None:
         raise ValueError(f"`{text[:60]}` is not a duration")
