@@ -23,6 +23,7 @@ from vcjob.plugins.goflags import Flag
 from vcjob.plugins.pytorch_options import FLAGS
 from vcjob.plugins.registry import MAX_VARIABLES
 from vcjob.spec.field_docs import DOCUMENTED, field_doc
+from vcjob.wellknown.annotations import ANNOTATIONS
 from vcjob.wellknown.causes import CAUSES
 from vcjob.wellknown.definition import Definition
 from vcjob.wellknown.environment import VARIABLES
@@ -80,6 +81,16 @@ def pages(language: str = "en") -> dict[str, str]:
         "environment.md": _page(
             text("Environment variables"),
             _table(_all(text, "Variable", "Used", "Meaning"), _rows(VARIABLES, text)),
+        ),
+        "annotations.md": _page(
+            text("Annotations and keys"),
+            [
+                text(
+                    "Names with the prefix `vcjob.io/` on Jobs, pods and other objects, and in the status of a Job."
+                ),
+                "",
+                *_table(_all(text, "Name", "On", "Meaning"), _rows(ANNOTATIONS, text)),
+            ],
         ),
         "metrics.md": _page(text("Metrics"), _metrics(text)),
         "limits.md": _page(text("Limits of a Job"), _limits(text)),

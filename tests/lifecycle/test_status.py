@@ -29,8 +29,9 @@ from vcjob.lifecycle.status import (
     Status,
     TaskMemory,
 )
-from vcjob.lifecycle.status_codec import LIFECYCLE, go_duration, rfc3339
+from vcjob.lifecycle.status_codec import go_duration, rfc3339
 from vcjob.lifecycle.step import CreatePods, EmitEvent
+from vcjob.wellknown.annotations import LIFECYCLE
 
 sets = st.sets(st.integers(0, 200), max_size=20).map(IndexSet.of)
 times = st.floats(0, 4e9, allow_nan=False)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.source_files import MODULES, SOURCES, read
+from vcjob.wellknown.annotations import ANNOTATIONS
 from vcjob.wellknown.definition import Definitions
 from vcjob.wellknown.environment import VARIABLES
 from vcjob.wellknown.exit_codes import EXIT_CODES
@@ -28,8 +29,32 @@ def test_no_module_spells_a_reason_on_its_own() -> None:
     assert found == []
 
 
+def test_no_module_spells_an_annotation_or_a_key_of_the_status_on_its_own() -> None:
+    found = [
+        f"{path.relative_to(SOURCES)}:{line}"
+        for path in MODULES
+        if "wellknown" not in path.parts
+        for line, text in read(path).strings
+        if re.fullmatch(r"vcjob\.io/[a-z-]+", text)
+    ]
+    assert found == []
+
+
+def test_every_variable_of_vcjob_is_defined() -> None:
+    defined = {str(definition.name) for definition in VARIABLES}
+    found = {
+        f"{path.relative_to(SOURCES)}:{line}: {text}"
+        for path in MODULES
+        for line, text in read(path).strings
+        if re.fullmatch(r"_?VCJOB_[A-Z_]+[A-Z]", text) and text not in defined
+    }
+    assert found == set()
+
+
 def test_every_definition_says_what_it_means_in_whole_sentences() -> None:
-    meanings = [each.meaning for each in (*REASONS, *VARIABLES)] + [each.meaning for each in EXIT_CODES]
+    meanings = [each.meaning for each in (*REASONS, *VARIABLES, *ANNOTATIONS)] + [
+        each.meaning for each in EXIT_CODES
+    ]
     assert [meaning for meaning in meanings if not meaning.endswith(".")] == []
 
 

@@ -18,6 +18,8 @@ def command(context: click.Context, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
+    from vcjob.wellknown.environment import COMPLETE
+
     completion = get_completion_class(shell)
     assert completion is not None, "click knows these three shells"
-    click.echo(completion(context.find_root().command, {}, "vcjob", "_VCJOB_COMPLETE").source())
+    click.echo(completion(context.find_root().command, {}, "vcjob", COMPLETE).source())

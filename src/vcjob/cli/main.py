@@ -22,6 +22,7 @@ from vcjob.cli.arguments.options import output_of, typed_output
 from vcjob.cli.arguments.usage_errors import unknown_verb, usage_error
 from vcjob.errors import BackendError, VcjobError
 from vcjob.wellknown import exit_codes
+from vcjob.wellknown.environment import COMPLETE
 
 #: Every verb: the module with its `command` (or `module:name`), and its short help.
 VERBS: dict[str, tuple[str, str]] = {
@@ -56,8 +57,6 @@ VERBS: dict[str, tuple[str, str]] = {
     "completion": ("vcjob.cli.completion", "Print the completion script for a shell."),
 }
 
-#: Set by a shell that calls us for completions.
-COMPLETE = "_VCJOB_COMPLETE"
 READER_GONE = 141  # 128 + SIGPIPE, as with other tools
 #: Standard output is a file on a disk that is full or fails; errors of the job store have a class of their own.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)

@@ -21,6 +21,7 @@ from vcjob.kube.api.resources import (
     resource,
 )
 from vcjob.plan import names
+from vcjob.wellknown.annotations import ATTEMPT
 
 JOB_GROUP = "batch.volcano.sh"
 
@@ -74,7 +75,7 @@ class PodMarks(msgspec.Struct, frozen=True, gc=False):
 
     task: str = msgspec.field(name=names.TASK_SPEC, default="")
     index: str = msgspec.field(name=names.TASK_INDEX, default="")
-    attempt: str = msgspec.field(name=names.ATTEMPT, default="0")
+    attempt: str = msgspec.field(name=ATTEMPT, default="0")
     version: str = msgspec.field(name=names.JOB_VERSION, default="0")
 
 

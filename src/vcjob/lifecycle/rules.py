@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.policies import PolicyEvent, PolicyMatch, PolicyTable
 from vcjob.plugins.pytorch_options import parse_options
-from vcjob.spec.job import ON_HANG, Job, Policy, Task
+from vcjob.spec.job import Job, Policy, Task
+from vcjob.wellknown.annotations import ON_HANG, ON_RANK_FAILURE
 
-#: On the Job: `ignore` leaves the other ranks running when one has failed for good, as Volcano does.
-ON_RANK_FAILURE = "vcjob.io/on-rank-failure"
 DEFAULT_MAX_RETRY = 3
 
 

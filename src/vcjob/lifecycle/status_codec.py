@@ -26,9 +26,7 @@ from vcjob.lifecycle.status import (
     TaskMemory,
 )
 from vcjob.spec.duration import seconds
-
-#: The key of vcjob's own part in status.controlledResources.
-LIFECYCLE = "vcjob.io/lifecycle"
+from vcjob.wellknown.annotations import LIFECYCLE
 
 #: Bytes that the index sets of one stored status may take in memory. A Job at the limit of pods, with every index
 #: on one of a thousand attempts, stays below it; a status that was edited to waste memory does not.

@@ -14,6 +14,7 @@ from vcjob.plugins.edition import EDITION
 from vcjob.plugins.hosts import pod_name
 from vcjob.spec.document import copied
 from vcjob.spec.job import Job, Task
+from vcjob.wellknown.annotations import ATTEMPT
 
 #: Fields of a template's metadata that identify an object; a pod has its own.
 _IDENTITY = frozenset(
@@ -77,7 +78,7 @@ def _labels(job: Job, task: Task, mark: str) -> dict[str, str]:
         names.TASK_SPEC: task.name,
         names.JOB_NAMESPACE: job.namespace,
         names.QUEUE_NAME: names.queue(job),
-        names.ATTEMPT: str(Slot(mark, "attempt")),
+        ATTEMPT: str(Slot(mark, "attempt")),
     }
     if task.partition_policy is not None:
         labels[names.PARTITION_ID] = str(Slot(mark, "partition"))
@@ -93,7 +94,7 @@ def _annotations(job: Job, task: Task, mark: str) -> dict[str, str]:
         names.JOB_VERSION: str(Slot(mark, "version")),
         names.TEMPLATE_UID: f"{job.name}-{task.name}",
         names.JOB_RETRY_COUNT: str(Slot(mark, "retries")),
-        names.ATTEMPT: str(Slot(mark, "attempt")),
+        ATTEMPT: str(Slot(mark, "attempt")),
     }
     if task.topology_policy:
         annotations[names.NUMA_TOPOLOGY_POLICY] = task.topology_policy

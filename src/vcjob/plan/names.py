@@ -30,8 +30,6 @@ NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 
-#: The attempt of its (task, index) that a pod is: label and annotation of every pod.
-ATTEMPT = "vcjob.io/attempt"
 
 DEFAULT_QUEUE = "default"
 DEFAULT_SCHEDULER = "volcano"

@@ -27,6 +27,7 @@ from vcjob.plugins.mounts import Mounts
 from vcjob.spec.job import Job, Task
 from vcjob.spec.names import dns_label, service_name
 from vcjob.spec.problem import Problem, error, warning
+from vcjob.wellknown.annotations import IF_ABSENT
 
 MOUNT_PATH = "/etc/volcano"
 #: The kernel does not start a program with a variable longer than this (`NAME=value` and a zero byte).
@@ -35,8 +36,6 @@ MAX_VARIABLE = 128 * 1024
 MAX_VARIABLES = 1024 * 1024
 #: The API server refuses a ConfigMap with more data than this.
 MAX_CONFIG_MAP = 1024 * 1024
-#: On a Service that the user may have created: an existing one is used and never changed.
-IF_ABSENT = "vcjob.io/if-absent"
 
 FLAGS = (
     Flag("publish-not-ready-addresses", "bool", False),

@@ -15,6 +15,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from vcjob.wellknown import environment
+
 CONTAINER_NAME = "wait-for-master"
 WAIT_TIMEOUT_EXIT_CODE = 91
 WAIT_NO_PROBE_EXIT_CODE = 92
@@ -55,9 +57,9 @@ def wait_container(pod_spec: dict[str, Any], *, image: str, timeout: int, set_us
         "imagePullPolicy": policy,
         "command": ["sh", "-c", program()],
         "env": [
-            {"name": "VCJOB_WAIT_HOST", "value": "$(MASTER_ADDR)"},
-            {"name": "VCJOB_WAIT_PORT", "value": "$(MASTER_PORT)"},
-            {"name": "VCJOB_WAIT_TIMEOUT", "value": str(timeout)},
+            {"name": environment.WAIT_HOST, "value": "$(MASTER_ADDR)"},
+            {"name": environment.WAIT_PORT, "value": "$(MASTER_PORT)"},
+            {"name": environment.WAIT_TIMEOUT, "value": str(timeout)},
         ],
         "resources": {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)},
         "securityContext": _security_context(pod_spec.get("securityContext") or {}, set_user),

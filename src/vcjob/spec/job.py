@@ -17,8 +17,6 @@ from vcjob.spec.problem import Path
 API_VERSION = "batch.volcano.sh/v1alpha1"
 KIND = "Job"
 NO_UID = "00000000-0000-0000-0000-000000000000"
-#: An annotation: what a hang leads to (warn, restart, fail), on a backend that detects it.
-ON_HANG = "vcjob.io/on-hang"
 
 
 class Policy(msgspec.Struct, frozen=True, rename="camel"):

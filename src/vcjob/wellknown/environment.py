@@ -82,3 +82,22 @@ MOUNT_PREFIX = _define(
     _LOCAL,
     "Where a volume is, on machines that allow no mounts in a private namespace.",
 )
+
+WAIT_HOST = _define(
+    "VCJOB_WAIT_HOST",
+    "init container wait-for-master",
+    "Plugin `pytorch`, with wait-for-master: the host name that is awaited.",
+)
+WAIT_PORT = _define(
+    "VCJOB_WAIT_PORT",
+    "init container wait-for-master",
+    "Plugin `pytorch`, with wait-for-master: the port that is awaited.",
+)
+WAIT_TIMEOUT = _define(
+    "VCJOB_WAIT_TIMEOUT",
+    "init container wait-for-master",
+    "Plugin `pytorch`, with wait-for-master: after how many seconds the wait fails.",
+)
+COMPLETE = _define(
+    "_VCJOB_COMPLETE", "set by shells", "Set by the completion of the shell while it asks for names."
+)

@@ -19,6 +19,7 @@ from tests.cluster.controller.jobs import job, task
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.resources import PartialGroup, PartialJob, PartialPod, PartialSpecced
 from vcjob.plan import names
+from vcjob.wellknown.annotations import ATTEMPT
 
 #: `make scale` counts ten thousand too.
 SIZES = (100, 1000, 10_000) if int(os.environ.get("VCJOB_SCALE_PODS", "0")) >= 10_000 else (40, 400)
@@ -143,7 +144,7 @@ def _as_sent(index: int, phase: str) -> bytes:
         names.TASK_SPEC: "worker",
         names.TASK_INDEX: str(index),
         names.JOB_VERSION: "0",
-        names.ATTEMPT: "0",
+        ATTEMPT: "0",
     }
     document = {
         "metadata": {

@@ -15,7 +15,7 @@ from vcjob.cluster.resources import PARTIAL_JOBS, PARTIAL_SERVICES
 from vcjob.kube.errors import Forbidden
 from vcjob.lifecycle.decision_context import HISTORY_KEPT
 from vcjob.lifecycle.status import Status
-from vcjob.lifecycle.status_codec import LIFECYCLE
+from vcjob.wellknown.annotations import LIFECYCLE
 
 
 async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by_it(

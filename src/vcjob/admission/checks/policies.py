@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vcjob.spec import duration
-from vcjob.spec.job import ON_HANG, Job, Policy, Task
+from vcjob.spec.job import Job, Policy, Task
 from vcjob.spec.problem import Path, Problem, error, warning
 from vcjob.spec.spelling import did_you_mean
 from vcjob.spec.wording import show
+from vcjob.wellknown.annotations import ON_HANG
 
 ANY = "*"
 EVENTS = (

@@ -25,11 +25,10 @@ from vcjob.kube.errors import AlreadyExists, Conflict, NotFound
 from vcjob.kube.http.transport import Transport
 from vcjob.lifecycle.status import Status
 from vcjob.plan.names import JOB_NAME
+from vcjob.wellknown.annotations import SUBMISSION
 
 #: Seconds without a response after which a server counts as unreachable, for a person at a terminal.
 PATIENCE = 5.0
-#: Annotation of a Job that this client created: identifies the call that created it.
-SUBMISSION = "vcjob.io/submission"
 #: How long to wait for the pods of a deleted Job to end; those of a lost node never do.
 _PODS_GONE_SECONDS = 60.0
 

@@ -13,9 +13,8 @@ from vcjob.lifecycle.status import Status
 from vcjob.plan.names import queue as queue_of
 from vcjob.plugins.edition import EDITION, FIRST, KNOWN
 from vcjob.wellknown import reasons
+from vcjob.wellknown.annotations import EDITION_KEY
 
-#: In status.controlledResources: the edition that the Job was started with.
-EDITION_KEY = "vcjob.io/edition"
 _KNOWN_EDITIONS = frozenset(map(str, KNOWN))
 
 

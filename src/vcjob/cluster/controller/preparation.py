@@ -16,7 +16,7 @@ from vcjob.cluster.controller.cache.job_state import JobState, Outdated
 from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.offload import Offload
 from vcjob.cluster.controller.options import ControllerOptions
-from vcjob.cluster.controller.pending import EDITION_KEY, edition_of
+from vcjob.cluster.controller.pending import edition_of
 from vcjob.cluster.controller.schedulers import Schedulers
 from vcjob.cluster.controller.status.writer import StatusWriter
 from vcjob.lifecycle.decision_context import MESSAGE_BYTES
@@ -27,10 +27,9 @@ from vcjob.plan.names import pod_group_name
 from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job
 from vcjob.wellknown import reasons
+from vcjob.wellknown.annotations import EDITION_KEY, GANG
 
 log = logging.getLogger(__name__)
-#: In status.controlledResources: the gang that the Job was started with.
-GANG = "vcjob.io/gang"
 _CANNOT_CONTINUE = (
     "the Job was started by Volcano or another version of vcjob, and this version cannot continue it; its pods are left "
     "alone: run it with the controller that started it, or delete the Job and create one without these problems"

@@ -13,10 +13,10 @@ import msgspec
 from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.objects.structural import fields
 from vcjob.cluster.install.ownership import find, is_ours
-from vcjob.cluster.install.settings import REPLACED
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Document
+from vcjob.wellknown.annotations import REPLACED
 
 Owner: TypeAlias = Literal["nobody", "vcjob", "other"]
 

@@ -13,10 +13,11 @@ from vcjob.cluster.install.objects import crds
 from vcjob.cluster.install.objects.manifests import controller_objects
 from vcjob.cluster.install.objects.workload import namespace as namespace_manifest
 from vcjob.cluster.install.ownership import find, is_ours
-from vcjob.cluster.install.settings import MANAGED_BY, REPLACED, Settings
+from vcjob.cluster.install.settings import MANAGED_BY, Settings
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Document, Resource, known
+from vcjob.wellknown.annotations import REPLACED
 
 
 class Intended(msgspec.Struct, frozen=True):

@@ -29,8 +29,6 @@ PART_OF = "app.kubernetes.io/part-of"
 OURS = {MANAGED_BY: "vcjob", PART_OF: "vcjob"}
 #: Selects every object of an installation.
 SELECTOR = f"{MANAGED_BY}=vcjob,{PART_OF}=vcjob"
-#: Annotation of a definition that belonged to somebody else before: uninstall keeps it.
-REPLACED = "vcjob.io/replaced"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

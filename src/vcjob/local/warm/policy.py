@@ -15,14 +15,10 @@ from vcjob.local.pod.launch import Launcher, PlainLauncher
 from vcjob.local.run.run_dir import RunConfig
 from vcjob.local.warm.folder import any_server
 from vcjob.spec.job import Job
+from vcjob.wellknown.annotations import WARM, WARM_IMPORTS
 
 if TYPE_CHECKING:
     from vcjob.local.warm.prestart import PrestartedZygote
-
-#: "true": as with --warm; "false": never, not even from a kept-warm server.
-ANNOTATION = "vcjob.io/warm"
-#: Modules to import beforehand, separated by commas, in place of torch and numpy.
-IMPORTS_ANNOTATION = "vcjob.io/warm-imports"
 
 
 class WarmPolicy:
@@ -40,7 +36,7 @@ class WarmPolicy:
         prestarted: PrestartedZygote | None = None,
     ) -> None:
         annotations = job.metadata.annotations
-        choice = annotations.get(ANNOTATION, "").lower()
+        choice = annotations.get(WARM, "").lower()
         self.wanted = config.warm or choice == "true"
         self._warm: Any = None
         if self.wanted or (choice != "false" and any_server()):
@@ -74,7 +70,7 @@ class WarmPolicy:
 
 
 def _imports(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
-    names = annotations.get(IMPORTS_ANNOTATION)
+    names = annotations.get(WARM_IMPORTS)
     return None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
 
 

@@ -26,7 +26,8 @@ from vcjob.report.podstate import PodState
 from vcjob.sdk.cluster.connection import ClusterConnection
 from vcjob.sdk.cluster.hangs import NO_REPORTS, Hangs, find_hangs, missing_recorder
 from vcjob.sdk.handle import ACTIONS
-from vcjob.spec.job import ON_HANG, Job
+from vcjob.spec.job import Job
+from vcjob.wellknown.annotations import ON_HANG
 
 #: The verb for each value of the annotation; `fail` ends the job, because only its controller can fail it.
 _VERBS = {"restart": "restart", "fail": "stop"}

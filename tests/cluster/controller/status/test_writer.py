@@ -15,8 +15,8 @@ from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.telemetry import Silent
 from vcjob.cluster.resources import PARTIAL_CLAIMS, PARTIAL_JOBS
 from vcjob.kube.api.client import Client
+from vcjob.wellknown.annotations import ATTEMPT
 
-ATTEMPT = "vcjob.io/attempt"
 QUOTA = "exceeded quota: few, requested: pods=1"
 
 

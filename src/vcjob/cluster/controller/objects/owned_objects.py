@@ -31,8 +31,8 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import Document, Resource, known
 from vcjob.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from vcjob.lifecycle.observed import Blocked
-from vcjob.plugins.svc import IF_ABSENT
 from vcjob.wellknown import reasons
+from vcjob.wellknown.annotations import IF_ABSENT
 
 RESOURCES: dict[tuple[str, str], Resource[Any]] = {
     (found.api_version, found.kind): found
