@@ -17,8 +17,9 @@ from click.shell_completion import ShellComplete
 
 import vcjob as sdk
 from vcjob.cli.arguments import completing
-from vcjob.cli.main import COMPLETE, cli
+from vcjob.cli.main import cli
 from vcjob.errors import BackendError
+from vcjob.wellknown.environment import COMPLETE
 
 SECONDS = 30.0
 
