@@ -178,9 +178,9 @@ FAILURES = [
     Failure("missing-interpreter", command("./shebang.sh"), "CommandNotFound", message="interpreter"),
     Failure("port-in-use", one(_PORT_IN_USE), "PortInUse"),
     Failure(
-        "name-does-not-resolve",
-        one("import socket\nsocket.create_connection(('master.invalid', 1))"),
-        "MasterNameNotResolved",
+        "host-does-not-resolve",
+        one("import socket\nsocket.create_connection(('hub.invalid', 1))"),
+        "HostNotResolved",
     ),
     Failure(
         "master-never-listens",
