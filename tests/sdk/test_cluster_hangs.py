@@ -13,7 +13,7 @@ import pytest
 
 from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.rank_states import ReadStates
-from vcjob.diagnosis.observation import Collective, RankState
+from vcjob.diagnosis.observation import Collective, Frame, RankState
 from vcjob.errors import BackendError
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.report.podstate import ContainerState, PodState
@@ -114,6 +114,19 @@ def test_while_rank_0_moves_no_other_rank_is_read(monkeypatch: pytest.MonkeyPatc
     watched.watcher._due = time.monotonic() + 60
     watched.watcher.poll(document(), RUNNING, PODS)
     assert watched.read == [1]  # not before it is due
+
+
+def test_while_rank_0_waits_for_others_to_join_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It uses a little CPU all the time, so that it is never idle."""
+    now = time.time()
+    store = Frame("_create_c10d_store", "/site-packages/torch/distributed/rendezvous.py", 226)
+    joins = RankState(0, stack=(store,), stack_since=now - 60)
+    watched = Watched(monkeypatch, [joins, RankState(1, idle_since=now - 60)])
+    watched.poll(document())
+    assert watched.read == [1, 2]
+    assert watched.notes == [
+        "rank 1 has not called init_process_group and has done nothing for 60 s; rank 0 waits there"
+    ]
 
 
 def test_a_job_that_does_not_run_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.lifecycle.pod import Failure
 from vcjob.lifecycle.policies import POD_EVICTED
 from vcjob.lifecycle.status import Culprit, Status
+from vcjob.plugins.pytorch import world_size
+from vcjob.plugins.pytorch_options import parse_options
+from vcjob.plugins.wait import CONTAINER_NAME
 from vcjob.report.podstate import ContainerState, Ended, PodState
 from vcjob.spec.job import Job
 
@@ -44,10 +47,18 @@ def observe(backend: str, job: Job, status: Status, pods: Iterable[PodState], no
         started_at=status.started,
         finished_at=status.finished,
         world_size=sum(pod.rank is not None for pod in observed) or None,
+        expected_ranks=_expected_ranks(job),
         recorded=(culprit.task, culprit.index) if culprit is not None else None,
         recorded_finding=(culprit.cause, culprit.finding) if culprit is not None and culprit.cause else None,
         pods=observed,
     )
+
+
+def _expected_ranks(job: Job) -> int | None:
+    if "pytorch" not in job.spec.plugins:
+        return None
+    options, _ = parse_options(job.spec.plugins["pytorch"] or ())
+    return world_size(job, options) or None
 
 
 def newest_attempts(pods: Iterable[PodState]) -> list[PodState]:
@@ -74,6 +85,7 @@ def counted_container(pod: PodState) -> tuple[ContainerState | None, Ended | Non
 def _pod(pod: PodState, job: Job) -> PodObservation:
     container, ended = counted_container(pod)
     waits = next((each for each in pod.containers if each.waiting), None)
+    meeting = next((each for each in pod.containers if each.name == CONTAINER_NAME and not each.ended), None)
     spec = container_spec(job, pod.task, container.name if container else "")
     limits = (spec.get("resources") or {}).get("limits") or {}
     return PodObservation(
@@ -93,6 +105,7 @@ def _pod(pod: PodState, job: Job) -> PodObservation:
         end=_end(ended, pod) if ended else None,
         waiting=waits.waiting or "" if waits else "",
         waiting_message=waits.waiting_message or "" if waits else "",
+        waits_for_master_since=meeting.started_at if meeting else None,
         memory_limit=str(limits.get("memory", "")),
         command=tuple(map(str, (*(spec.get("command") or ()), *(spec.get("args") or ())))),
     )

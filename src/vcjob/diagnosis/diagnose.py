@@ -31,12 +31,24 @@ LIVE_RULES: Sequence[Rule] = (
     hang.rank_behind,
     transfers.unanswered_transfer,
     hang.not_in_the_collective,
+    rendezvous.master_not_listening,
+    rendezvous.more_ranks_expected,
+    rendezvous.master_unreachable,
     rendezvous.not_connected,
+    rendezvous.not_in_init,
     straggler.straggler,
 )
 #: Findings that mean that the job makes no progress; a straggler does.
 HANGS = frozenset(
-    {causes.RANK_BEHIND, causes.COLLECTIVE_MISMATCH, causes.RANK_NOT_CONNECTED, causes.RANK_EXITED_EARLY}
+    {
+        causes.RANK_BEHIND,
+        causes.COLLECTIVE_MISMATCH,
+        causes.RANK_NOT_CONNECTED,
+        causes.RANK_EXITED_EARLY,
+        causes.MASTER_NOT_LISTENING,
+        causes.MASTER_UNREACHABLE,
+        causes.WORLD_SIZE_MISMATCH,
+    }
 )
 
 

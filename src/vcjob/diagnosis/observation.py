@@ -119,6 +119,8 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
     command: tuple[str, ...] = ()
     #: Whether the rank has a connection to the master's port; None: not known.
     connected: bool | None = None
+    #: Since when its init container has waited for the master; None: it does not.
+    waits_for_master_since: float | None = None
 
     @property
     def name(self) -> str:
@@ -164,6 +166,8 @@ class Observation(msgspec.Struct, omit_defaults=True):
     started_at: float | None = None
     finished_at: float | None = None
     world_size: int | None = None
+    #: How many pods of the Job are to have a rank, whether they exist or not; None: the Job has no ranks.
+    expected_ranks: int | None = None
     master_port: int | None = None
     #: Whether anything listens on the master's port; None: not known.
     master_listens: bool | None = None

@@ -48,7 +48,7 @@ TOO_FEW_GPUS = _define(
 GPU_SHARED = _define("GpuShared", _FAILED, "Two ranks of one nccl group use the same GPU.")
 COLLECTIVE_MISMATCH = _define(
     "CollectiveMismatch",
-    _FAILED,
+    f"{_FAILED}, {_HUNG}",
     "Ranks called different collectives, or the same one with different shapes.",
 )
 COLLECTIVE_TIMEOUT = _define(
@@ -80,7 +80,7 @@ MASTER_UNREACHABLE = _define(
     "The master's address does not answer: a network policy or a firewall.",
 )
 MASTER_NAME_NOT_RESOLVED = _define(
-    "MasterNameNotResolved", f"{_FAILED}, {_HUNG}", "The host name in MASTER_ADDR does not resolve."
+    "MasterNameNotResolved", _FAILED, "The host name in MASTER_ADDR does not resolve."
 )
 HOST_NOT_RESOLVED = _define(
     "HostNotResolved", _FAILED, "The name of a host that is not the master does not resolve."
@@ -97,12 +97,16 @@ WORLD_SIZE_MISMATCH = _define(
     "The program expects another number of ranks than the Job has.",
 )
 RANK_EXITED_EARLY = _define(
-    "RankExitedEarly", _FAILED, "A rank ended with exit code 0 while the others still needed it."
+    "RankExitedEarly",
+    f"{_FAILED}, {_HUNG}",
+    "A rank ended with exit code 0 while the others still needed it.",
 )
 RANK_NOT_CONNECTED = _define(
     "RankNotConnected", _HUNG, "A rank runs but never connects to the master, and the others wait for it."
 )
-RANK_BEHIND = _define("RankBehind", _HUNG, "A rank did not reach the collective in which the others wait.")
+RANK_BEHIND = _define(
+    "RankBehind", _HUNG, "A rank did not reach the collective, or the send or receive, in which others wait."
+)
 STRAGGLER = _define("Straggler", _HUNG, "A rank is much slower per step than the others.")
 DEADLINE_EXCEEDED = _define(
     "ActiveDeadlineExceeded", _FAILED, "The job ran longer than its activeDeadlineSeconds."

@@ -245,16 +245,90 @@ def test_on_hang_acts_instead_of_waiting_for_torchs_timeout(action: str, start: 
     assert (first.cause, first.ranks.first) == ("RankBehind", ("rank 1",))
 
 
+_JOIN = "import os, time, torch, torch.distributed as dist\nrank = int(os.environ['RANK'])\nprint('up', flush=True)\n"
+_INIT_ONLY = "dist.init_process_group('gloo')\ntime.sleep(600)"
+_MEETINGS = {
+    "master-sleeps": (
+        _JOIN + "if rank == 0: time.sleep(600)\n" + _INIT_ONLY,
+        "MasterNotListening",
+        " of the master: rank 0 has done nothing for ",
+    ),
+    "master-uses-another-port": (
+        _JOIN + "if rank == 0: os.environ['MASTER_PORT'] = '0'\n" + _INIT_ONLY,
+        "MasterNotListening",
+        "it uses another port; rank ",
+    ),
+    "expects-more-ranks": (
+        _JOIN + "os.environ['WORLD_SIZE'] = '4'\n" + _INIT_ONLY,
+        "WorldSizeMismatch",
+        "all 3 ranks have joined, and rank 0 has waited for more in init_process_group for ",
+    ),
+}
+#: What a rank may do for long before it joins.
+_LATE = {
+    "rank-0-computes": "if rank == 0:\n    while True: sum(range(1000))\n",
+    "rank-0-downloads": "if rank == 0:\n    while True: open('/dev/zero', 'rb').read(1 << 20), time.sleep(0.05)\n",
+    "rank-2-computes": "if rank == 2:\n    while True: sum(range(1000))\n",
+}
+
+
 @pytest.mark.long
-def test_a_hang_is_reported_within_thirty_seconds_with_default_settings(start: Start) -> None:
-    handle = start(job(*ranks(python(_SLEEPS))))
+@pytest.mark.parametrize("name", list(_MEETINGS))
+def test_ranks_that_do_not_meet_have_a_finding(name: str, start: Start) -> None:
+    program, cause, part = _MEETINGS[name]
+    handle = hung(start, program)
+    (finding,) = eventually(lambda: findings(handle), _STARTED, "the finding")
+    assert (finding.cause, finding.ranks.first) == (cause, ("rank 0",)), finding
+    assert part in finding.message
+    assert any(part in note for note in handle.notes())
+    handle.stop(now=True)
+
+
+@pytest.mark.long
+def test_workers_that_wait_in_an_init_container_for_an_idle_master_have_a_finding(start: Start) -> None:
+    plugins = {"pytorch": ["--wait-master-enabled=true", "--wait-master-timeout=600"]}
+    document = job(*ranks("sleep 600"), plugins=plugins, minAvailable=1)
+    handle = start(document, env={**os.environ, "VCJOB_HANG_AFTER": str(SECONDS)})
+    (finding,) = eventually(lambda: findings(handle), _STARTED, "the finding")
+    assert finding.cause == "MasterNotListening", finding
+    assert "rank 1 and rank 2 wait to connect to it" in finding.message
+    handle.stop(now=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("work", list(_LATE))
+def test_a_rank_that_works_before_it_joins_is_no_hang(work: str, start: Start) -> None:
+    handle = hung(start, _JOIN + _LATE[work] + _INIT_ONLY, seconds=2.0)
+    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, _STARTED, "a line of every rank")
+    deadline = time.monotonic() + 4 * 2.0
+    while time.monotonic() < deadline:
+        assert findings(handle) == []
+        time.sleep(0.1)
+    assert [event for event in handle.events() if event["type"] == "Warning"] == []
+    handle.stop(now=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "cause"),
+    [
+        pytest.param(_SLEEPS, "RankBehind", id="sleeps"),
+        pytest.param(_RECEIVES, "RankBehind", id="receives"),
+        *(pytest.param(program, cause, id=name) for name, (program, cause, _) in _MEETINGS.items()),
+    ],
+)
+def test_a_hang_is_reported_within_thirty_seconds_with_default_settings(
+    program: str, cause: str, start: Start
+) -> None:
+    handle = start(job(*ranks(python(program))))
     eventually(lambda: len({line.rank for line in handle.logs()}) == 3, _STARTED, "a line of every rank")
     began = time.time()
     (finding,) = eventually(lambda: findings(handle), 60, "the finding")
-    assert finding.cause == "RankBehind"
-    event = next(each for each in handle.events() if each["reason"] == "RankBehind")
+    assert finding.cause == cause
+    event = next(each for each in handle.events() if each["reason"] == cause)
     assert event["type"] == "Warning"
     assert time.time() - began <= 30
+    handle.stop(now=True)
 
 
 def _waiting(handle: LocalHandle) -> list[str]:

@@ -136,7 +136,8 @@ class HangWatch:
         self._stacks.poll(now)
         for state in without:
             stack, since = self._stacks.stacks.get(state.rank, ((), now))
-            state.stack, state.idle_since = stack, latest(state.idle_since, since)
+            state.stack, state.stack_since = stack, since
+            state.idle_since = latest(state.idle_since, since)
 
     def _states(self, pod: PodState, now: float) -> list[RankState]:
         """The state of each rank in a pod: what its agent reports, and what its process does."""

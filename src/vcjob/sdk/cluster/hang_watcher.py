@@ -20,6 +20,7 @@ from vcjob.diagnosis.diagnose import HANGS
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.hang_settings import hang_seconds
 from vcjob.diagnosis.observation import Observation, RankState
+from vcjob.diagnosis.rules.rendezvous import in_store
 from vcjob.errors import VcjobError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.podstate import PodState
@@ -113,6 +114,6 @@ class HangWatcher:
 
 def _stands_still(state: RankState, now: float, seconds: float | None) -> bool:
     """Whether the rank may wait for another, or be the one for which the others wait."""
-    if state.idle_since is not None or state.looping_since is not None:
+    if state.idle_since is not None or state.looping_since is not None or in_store(state):
         return True
     return any(not call.done and now - call.issued_at >= (seconds or 0.0) / 2 for call in state.collectives)

@@ -13,22 +13,17 @@ from typing import NamedTuple
 
 from vcjob.cluster.client.jobs import JobClient
 from vcjob.cluster.client.rank_states import ReadStates, read_rank_states
-from vcjob.diagnosis.diagnose import diagnose
+from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.hang_settings import hang_seconds
 from vcjob.diagnosis.observation import Observation
-from vcjob.diagnosis.rules import hang, transfers
+from vcjob.diagnosis.rules import straggler
 from vcjob.errors import VcjobError
 from vcjob.plugins.pytorch_options import parse_options
 from vcjob.report.podstate import PodState
 from vcjob.spec.job import Job
 
-_RULES = (
-    hang.different_collectives,
-    hang.rank_behind,
-    transfers.unanswered_transfer,
-    hang.not_in_the_collective,
-)
+_RULES = tuple(rule for rule in LIVE_RULES if rule is not straggler.straggler)
 _NOT_READ = "hangs cannot be detected: "
 NO_REPORTS = (
     _NOT_READ

@@ -47,6 +47,9 @@ _NOTED = (
     reasons.HANG_ENDED,
     causes.RANK_BEHIND,
     causes.RANK_NOT_CONNECTED,
+    causes.MASTER_NOT_LISTENING,
+    causes.MASTER_UNREACHABLE,
+    causes.WORLD_SIZE_MISMATCH,
     causes.COLLECTIVE_MISMATCH,
     causes.RANK_EXITED_EARLY,
 )
