@@ -110,6 +110,8 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
     #: The last lines of each stream, oldest first, without control characters.
     stderr: tuple[str, ...] = ()
     stdout: tuple[str, ...] = ()
+    #: The lines of both in the order in which they arrived, where each has lines and the order is known.
+    output: tuple[str, ...] = ()
     #: When the traceback (or the last line of stderr) was written, and when anything was printed last.
     error_at: float | None = None
     output_at: float | None = None

@@ -8,20 +8,24 @@ peer, and an earlier one before a later one.
 from __future__ import annotations
 
 import re
+import signal
 from functools import cached_property
 
 from vcjob.diagnosis.finding import Evidence
+from vcjob.diagnosis.noise import is_noise
 from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.traceback_text import (
     LAUNCHER_ERRORS,
+    TorchrunFailure,
     Traceback,
-    before_last_traceback,
-    last_line,
+    before_launcher,
     last_lines,
     last_traceback,
     lines_by_rank,
+    says_why,
     torchrun_root_cause,
 )
+from vcjob.report.podstate import OOM_KILLED
 
 #: What torch's communication says when another rank has gone. The words alone prove nothing: a program may use the
 #: network itself, so they count only where torch raised the error or no traceback shows who did.
@@ -39,6 +43,15 @@ _TORCH = re.compile(
 )
 #: What a program raises because it is being ended.
 _STOPPED = (*LAUNCHER_ERRORS, "KeyboardInterrupt", "SystemExit")
+#: Signals of a crash in native code, which may follow a Python exception while the interpreter ends.
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+#: A rank that one of these ended has failed itself, whatever it printed about its peers.
+_FATAL = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)
+_LAST_LINES = 4
+#: Seconds within which a program ends after the exception that ends it, unless its exit handlers take longer.
+_EXIT_SECONDS = 10.0
+#: What may differ between the messages of one error on several ranks: numbers, sizes, addresses.
+_NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}|[0-9]+(?:\.[0-9]+)?")
 
 
 class Suspect:
@@ -50,19 +63,27 @@ class Suspect:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        return self.pod.stderr or self.pod.stdout
+        """The stream that explains the end. An exception ends Python with 1, and its traceback is on stderr."""
+        pod = self.pod
+        if not pod.stderr or not pod.stdout:
+            return pod.stderr or pod.stdout
+        if self.end.exit_code == 1 and says_why(pod.stderr):
+            return pod.stderr
+        return pod.output or (*pod.stdout, *pod.stderr)
 
     @cached_property
     def _torchrun(self) -> tuple[str, Traceback | None]:
         """Below torchrun: which of its workers failed first, and that worker's traceback."""
-        root = torchrun_root_cause(self.lines)
+        root = self._root_cause
         if root is None:
             return "", None
         by_rank = lines_by_rank(self.lines)
         found = {rank: last for rank, lines in by_rank.items() if (last := last_traceback(lines)) is not None}
         # A worker that raised before the process group existed has no prefix.
         rank = root.rank if root.rank in found else None
-        if rank not in found or _complains(found[rank]):
+        if -root.exit_code in _FATAL:
+            found = {}  # it did not raise anything
+        elif rank not in found or _complains(found[rank]):
             # torchrun saw a victim first: another worker raised an error of its own and was slower to exit.
             rank = next((each for each, last in found.items() if not _complains(last)), rank)
         if rank is None or rank == root.rank:
@@ -77,19 +98,85 @@ class Suspect:
     @property
     def worker_signal(self) -> int | None:
         """The signal that ended that worker, where torchrun reports one."""
-        root = torchrun_root_cause(self.lines)
-        return -root.exit_code if root is not None and root.exit_code < 0 else None
+        root = self._root_cause
+        if root is not None and root.exit_code < 0:
+            return -root.exit_code
+        return self._last_traceback.child_signal if self._last_traceback is not None else None
+
+    @cached_property
+    def _root_cause(self) -> TorchrunFailure | None:
+        return torchrun_root_cause(self.lines)
+
+    @cached_property
+    def _last_traceback(self) -> Traceback | None:
+        return self._torchrun[1] or (None if self._worker_was_killed else last_traceback(self.lines))
+
+    @property
+    def _worker_was_killed(self) -> bool:
+        """Whether torchrun says that a signal ended the worker, so that no exception did."""
+        return self._root_cause is not None and -self._root_cause.exit_code in _FATAL
 
     @cached_property
     def traceback(self) -> Traceback | None:
-        found = self._torchrun[1] or last_traceback(self.lines)
-        return None if self.worker and found is not None and found.type in LAUNCHER_ERRORS else found
+        """The one that ended the program; None where it was ended by something else."""
+        found = self._last_traceback
+        if found is None or not self._was_ended_by(found):
+            return None
+        return None if found.is_launcher and self._child_is_known(found) else found
+
+    def _child_is_known(self, launcher: Traceback) -> bool:
+        """Whether more is known about the process below a launcher than that it failed."""
+        if self.worker or launcher.child_signal is not None:
+            return True
+        return launcher.type != "SignalException" and not all(map(is_noise, self._child_said))
+
+    def _was_ended_by(self, found: Traceback) -> bool:
+        root = self._root_cause
+        if found.uncaught or (root is not None and root.exit_code == 1):
+            return True  # below torchrun the other workers go on for a while
+        late = self._seconds_after(found) > _EXIT_SECONDS
+        number = self.signal
+        if number is not None and not found.is_launcher:
+            return number in _CRASHES and not found.went_on and not late
+        if self.end.exit_code == 1 and not self.pod.stderr:
+            # One log with both streams: Python writes what is left of stdout below the traceback.
+            return not found.went_on or not late
+        return not found.went_on
+
+    def _seconds_after(self, found: Traceback) -> float:
+        """Between the traceback and the end of the program, as far as both are known."""
+        if self.end.finished_at is None or self.pod.error_at is None:
+            return 0.0
+        return self.end.finished_at - self.pod.error_at
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended the program, or the worker below its launcher; shells add 128 to it. Not vcjob's own."""
+        if self.end.stopped:
+            return None
+        code = self.end.exit_code - 128
+        return self.end.signal or self.worker_signal or (code if 0 < code < 32 else None)
+
+    @cached_property
+    def _child_said(self) -> tuple[str, ...]:
+        """The last lines of the processes below a launcher."""
+        return last_lines(before_launcher(self.lines), _LAST_LINES)
+
+    @cached_property
+    def _said(self) -> tuple[str, ...]:
+        """Its last lines that may be a reason."""
+        return (self._child_said if self._has_launcher else ()) or last_lines(self.lines, _LAST_LINES)
+
+    @property
+    def _has_launcher(self) -> bool:
+        found = self._last_traceback
+        if self._root_cause is not None:
+            return True
+        return found is not None and (found.is_launcher or found.child_signal is not None)
 
     @cached_property
     def last_line(self) -> str:
-        if self.worker and self.traceback is None:
-            return last_line(before_last_traceback(self.lines))  # what its worker said, not torchrun's table
-        return last_line(self.lines)
+        return "".join(self._said[-1:])
 
     @property
     def reason(self) -> str:
@@ -97,19 +184,33 @@ class Suspect:
         return self.traceback.exception if self.traceback else self.last_line
 
     @cached_property
+    def error(self) -> tuple[int | None, str]:
+        """Equal for ranks with the same error: the same exception apart from numbers, or the same end and last line."""
+        if self.traceback is not None:
+            return None, _NUMBER.sub("0", self.traceback.exception)
+        return self.end.exit_code, self.last_line
+
+    @cached_property
     def is_complaint(self) -> bool:
         """Whether its error is only that a peer has gone."""
         found = self.traceback
+        if self.signal in _FATAL:
+            return False
         if found is None:
-            return _PEER.search(self.last_line) is not None and _TORCH.search(self.last_line) is not None
+            return self.end.reason != OOM_KILLED and self._torch_said_last and _PEER.search(self.last_line) is not None
         return _complains(found)
+
+    @property
+    def _torch_said_last(self) -> bool:
+        """Warnings of torch do not count: it prints them while it connects, and connects all the same."""
+        return not is_noise(self.last_line) and _TORCH.search(self.last_line) is not None
 
     @property
     def is_about_communication(self) -> bool:
         """Whether torch's communication raised its error, about a peer or about the call itself."""
         found = self.traceback
         if found is None:
-            return _TORCH.search(self.last_line) is not None
+            return self.signal not in _FATAL and self._torch_said_last
         return self.is_complaint or found.in_distributed or _TORCH.search(found.text) is not None
 
     @property
@@ -120,9 +221,9 @@ class Suspect:
             return min(ended, self.pod.error_at)
         return ended
 
-    def evidence(self, count: int = 4) -> tuple[Evidence, ...]:
+    def evidence(self, count: int = _LAST_LINES) -> tuple[Evidence, ...]:
         """The lines that show the cause: the traceback's end, or the last lines."""
-        source = f"{self.pod.name}, {'stderr' if self.pod.stderr else 'output'}"
+        source = f"{self.pod.name}, {'stderr' if self.lines == self.pod.stderr else 'output'}"
         if self.traceback is not None:
             own, inner = self.traceback.own_frame, self.traceback.frames[-1:]
             places = [own] if own else []
@@ -131,7 +232,7 @@ class Suspect:
                 Evidence(source, self.traceback.exception),
                 *(Evidence(source, f"at {place}") for place in places),
             )
-        said = tuple(Evidence(source, line) for line in last_lines(self.lines, count))
+        said = tuple(Evidence(source, line) for line in self._said[-count:])
         return said or ((Evidence("container status", self.end.message),) if self.end.message else ())
 
     @property

@@ -280,7 +280,8 @@ def _end(pod: PodObservation, fact: PodFact, now: float) -> End | None:
     # It still runs. Where its output ends with a traceback, it has failed and is slow to exit.
     end = End(1, stopped=True, stopped_at=now)
     suspect = Suspect(pod, end)
-    if suspect.traceback is not None and suspect.last_line == suspect.traceback.exception.strip():
+    found = suspect.traceback
+    if found is not None and (found.uncaught or suspect.last_line == found.exception.strip()):
         return end
     return None
 

@@ -62,7 +62,7 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     if recorded and (first.is_complaint or (not first.lines and verdict.cause == causes.NON_ZERO_EXIT)):
         yield _recorded(observation, *recorded)
         return
-    same = [each for each in found if each.reason == first.reason and not each.is_complaint] or [first]
+    same = [each for each in found if each.error == first.error and not each.is_complaint] or [first]
     names = tuple(dict.fromkeys(each.pod.name for each in same))
     named = frozenset(names)
     victims = tuple(pod.name for pod in observation.pods if pod.name not in named and _is_victim(pod))

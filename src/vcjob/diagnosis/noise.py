@@ -1,0 +1,84 @@
+"""Lines of a program's output that say nothing about why it ended, and lines that show that it went on.
+
+Used where tracebacks are read (`traceback_text`) and where the last lines of a rank are chosen. Any text is accepted;
+of each line only the beginning is searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+#: Characters of a line that are searched.
+_SEARCHED = 400
+#: torch's own log: warnings and notes of every part, and all that torchrun's agent says; frames of native code.
+_TORCH_LOG = re.compile(
+    r"\[?[WI]\d{4} \d\d:|[EF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} \d{1,9} torch/distributed/|frame #\d+: |Exception raised from "
+)
+#: What programs print while they end, whatever the reason: experiment trackers, launchers, libraries.
+_CHATTER = re.compile(
+    r"(?:wandb: (?!ERROR)|COMET (?:INFO|WARNING)|(?:mlflow|swanlab|ClearML)\b.{0,20}:|\[neptune\]|🏃 |🧪 )"
+    r"|\[[^\]]{1,40}\] \[(?:INFO|ERROR)\] \[launch\.py:"
+    r"|\S{1,253}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL INFO"
+    r"|Set the environment variable HYDRA_FULL_ERROR"
+    r"|huggingface/tokenizers: |To disable this warning, you can either"
+    r"|- (?:Avoid using `tokenizers`|Explicitly set the environment variable TOKENIZERS)"
+)
+#: `warnings.warn`: the place, the category and the message; the line of code below it is indented.
+_WARNING = re.compile(r"(?:\S{1,300}:\d{1,9}: \w{0,60}|[A-Z]\w{1,60})Warning: ")
+#: A progress bar of tqdm, whose final state is printed when it is closed.
+_BAR = re.compile(r"\d%\||\d\d:\d\d<")
+_RULER = frozenset("=-_* ─━│╭╮╰╯")
+#: A record of a program's log below an error, or a number of a step: training goes on.
+_PROGRESS = re.compile(
+    r"\b(?:INFO|DEBUG|WARN|WARNING)\b|\b(?:[Ss]tep|STEP|[Ee]poch|EPOCH|[Ii]ter|[Ii]teration|[Bb]atch)s?\b\W{0,3}\d"
+)
+_MINOR_RECORD = re.compile(r"\b(?:INFO|DEBUG)\b")
+#: So many lines exit handlers may print. More of them come from a program that goes on.
+_EXIT_LINES, _EXIT_RECORDS = 5, 1
+
+
+def is_noise(line: str) -> bool:
+    """Whether a line, without the prefixes of ranks, can be no reason for the end of a program."""
+    start = line[:_SEARCHED].strip()
+    return (
+        _RULER.issuperset(start)
+        or _TORCH_LOG.match(start) is not None
+        or _CHATTER.match(start) is not None
+        or _WARNING.match(start) is not None
+        or _BAR.search(start) is not None
+    )
+
+
+def is_minor_record(line: str) -> bool:
+    """Whether it is a note of the program's own log, which is rarely the reason."""
+    return _MINOR_RECORD.search(line[:_SEARCHED]) is not None
+
+
+def is_warning(line: str) -> bool:
+    """Whether the line below it, if it is indented, shows the code that caused a warning."""
+    return _WARNING.match(line[:_SEARCHED].strip()) is not None
+
+
+def without_noise(lines: Iterable[str]) -> list[str]:
+    """The lines that may be a reason, stripped."""
+    said: list[str] = []
+    warned = False
+    for line in lines:
+        code = warned and line.startswith((" ", "\t"))
+        warned = is_warning(line)
+        if not code and not is_noise(line):
+            said.append(line.strip())
+    return said
+
+
+def shows_progress(message: Iterable[str], after: Iterable[str]) -> bool:
+    """Whether what was printed below an exception shows that the program went on.
+
+    `message`: lines that directly follow the exception, and may belong to its message; `after`: the other lines.
+    """
+    below = without_noise(after)
+    records = sum(
+        _PROGRESS.search(line[:_SEARCHED]) is not None for line in (*without_noise(message), *below)
+    )
+    return records > _EXIT_RECORDS or len(below) > _EXIT_LINES

@@ -1,0 +1,354 @@
+"""The cause that is found in what real programs print: each runs here and is diagnosed, or was recorded below torchrun.
+
+The recordings in `recordings` are of torch 2.15 with two workers that fail.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from vcjob.diagnosis.diagnose import diagnose
+from vcjob.diagnosis.finding import Finding
+from vcjob.diagnosis.traceback_text import last_traceback, reason_line
+
+from .test_failure_rules import NAN, job, rank
+from .test_traceback_text import PREFIXED
+
+RECORDINGS = Path(__file__).parent / "recordings"
+
+#: What tqdm writes where the bar is not closed: no line break between the bar and the traceback.
+BAR = """
+import sys
+for number in range(7):
+    sys.stderr.write(f"\\r  {number}%|\\u258c         | {number}/100 [00:00<00:04, 19.94it/s]")
+raise ValueError("loss is NaN")
+"""
+CLOSED_BAR = """
+import sys
+def bar(end=""):
+    sys.stderr.write(f"\\r  6%|\\u258c         | 6/100 [00:00<00:04, 19.94it/s]{end}")
+class Bar:
+    def __del__(self):
+        bar("\\n")
+keep = Bar()
+bar("\\n")
+raise ValueError("loss is NaN")
+"""
+ERRORS_AT_EXIT = """
+import atexit
+class Loader:
+    def __del__(self):
+        assert False, "can only test a child process"
+keep = Loader()
+@atexit.register
+def finish():
+    raise BrokenPipeError(32, "Broken pipe")
+raise ValueError("loss is NaN")
+"""
+ONLY_IGNORED = """
+import sys
+class Loader:
+    def __del__(self):
+        assert False, "can only test a child process"
+keep = Loader()
+sys.exit("no data left, giving up")
+"""
+TRACKER = """
+import atexit, sys
+@atexit.register
+def finish():
+    for line in ("", "View run smooth-sea-1 at: https://tracker/x", "Find logs at: ./wandb/run/logs"):
+        sys.stderr.write(f"wandb: {line}\\n")
+    for number in range(9):
+        sys.stderr.write(f"wandb:  epoch {number}\\n")
+raise ValueError("loss is NaN")
+"""
+RESOURCES = """
+from multiprocessing import shared_memory
+shared_memory.SharedMemory(create=True, size=64)
+raise ValueError("loss is NaN")
+"""
+LOGGED = """
+import logging, os, signal, sys
+logging.basicConfig(level=logging.INFO)
+try:
+    raise OSError("s3: slow down")
+except OSError:
+    logging.exception("upload failed, will try again")
+for number in range(60):
+    logging.info("step %d", number)
+"""
+LOGGED_LAST = """
+import logging, sys
+try:
+    raise ValueError("loss is NaN")
+except ValueError:
+    logging.exception("training failed")
+sys.exit(3)
+"""
+THREAD = """
+import os, signal, sys, threading
+def prefetch():
+    raise ConnectionResetError(104, "Connection reset by peer")
+thread = threading.Thread(target=prefetch)
+thread.start()
+thread.join()
+for number in range(20):
+    print("step", number, file=sys.stderr)
+"""
+CRASH_AT_EXIT = """
+import atexit, os, signal
+atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
+raise ValueError("loss is NaN")
+"""
+GROUP = """
+def step():
+    raise ValueError("loss is NaN")
+errors = []
+for _ in range(2):
+    try:
+        step()
+    except Exception as error:
+        errors.append(error)
+raise ExceptionGroup("unhandled errors in a TaskGroup", [ExceptionGroup("inner", errors), TypeError("x")])
+"""
+WARNED = """
+import sys, warnings
+def old():
+    warnings.warn("TypedStorage is deprecated", UserWarning, stacklevel=2)
+old()
+print("fatal: the dataset /data/x is missing")
+sys.exit(3)
+"""
+PRINTED = """
+import sys, traceback, warnings
+warnings.warn("TypedStorage is deprecated")
+try:
+    raise ValueError("loss is NaN")
+except ValueError:
+    traceback.print_exc(file=sys.stdout)
+    sys.exit(1)
+"""
+KILLED = "os.kill(os.getpid(), signal.SIG{})"
+NAN_AT = "rank 0 raised ValueError: loss is NaN (train.py:{} in <module>)"
+CASES: dict[str, tuple[str, str, str]] = {
+    "a bar before the traceback": (BAR, "Exception", NAN_AT.format(5)),
+    "a bar after the traceback": (CLOSED_BAR, "Exception", NAN_AT.format(10)),
+    "errors in exit handlers": (ERRORS_AT_EXIT, "Exception", NAN_AT.format(10)),
+    "ignored errors below a message": (ONLY_IGNORED, "NonZeroExit", "rank 0 ended with exit code 1: no data left, giving up"),
+    "the summary of a tracker": (TRACKER, "Exception", NAN_AT.format(9)),
+    "a warning of the resource tracker": (RESOURCES, "Exception", NAN_AT.format(4)),
+    "handled, then killed": (LOGGED + KILLED.format("KILL"), "Killed", "rank 0 was killed by SIGKILL, which vcjob did not send"),
+    "handled, then a crash": (LOGGED + KILLED.format("SEGV"), "SegmentationFault", "rank 0 crashed in native code (SIGSEGV)"),
+    "handled, then ended": (LOGGED + KILLED.format("TERM"), "Killed", "rank 0 was ended by SIGTERM, which vcjob did not send"),
+    "handled, then an exit": (LOGGED + "sys.exit('no data')", "NonZeroExit", "rank 0 ended with exit code 1: no data"),
+    "logged, then an exit": (LOGGED_LAST, "Exception", NAN_AT.format(4)),
+    "a thread, then killed": (THREAD + KILLED.format("KILL"), "Killed", "rank 0 was killed by SIGKILL, which vcjob did not send"),
+    "a thread, then an exception": (THREAD + "raise ValueError('loss is NaN')", "Exception", NAN_AT.format(10)),
+    "an exception, then a crash": (CRASH_AT_EXIT, "Exception", NAN_AT.format(4)),
+    "a group": (
+        GROUP,
+        "Exception",
+        "rank 0 raised ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions); the first: ValueError: "
+        "loss is NaN (train.py:3 in step)",
+    ),
+    "a script that cannot be compiled": ("import os\ndef f(", "Exception", "rank 0 raised SyntaxError: '(' was never closed (train.py:2)"),
+    "a script with a wrong indent": (
+        "def f():\nx = 1",
+        "Exception",
+        "rank 0 raised IndentationError: expected an indented block after function definition on line 1 (train.py:2)",
+    ),
+    "a reason on stdout": (WARNED, "NonZeroExit", "rank 0 ended with exit code 3: fatal: the dataset /data/x is missing"),
+    "a traceback on stdout": (PRINTED, "Exception", NAN_AT.format(5)),
+}  # fmt: skip
+
+
+class Ran(NamedTuple):
+    """How a program ended, and the last state of each line that it printed."""
+
+    code: int
+    stdout: tuple[str, ...]
+    stderr: tuple[str, ...]
+
+
+def ran(program: str, folder: Path) -> Ran:
+    (folder / "train.py").write_text(program)
+    done = subprocess.run([sys.executable, "train.py"], cwd=folder, capture_output=True, timeout=300)
+    return Ran(done.returncode, *(shown(each.decode()) for each in (done.stdout, done.stderr)))
+
+
+def shown(output: str) -> tuple[str, ...]:
+    """As the readers of logs show it."""
+    return tuple(line.rsplit("\r", 1)[-1] for line in output.removesuffix("\n").split("\n"))
+
+
+def first(*pods: Any) -> Finding:
+    return diagnose(job(*pods))[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_cause_in_the_output_of_a_real_program(case: str, tmp_path: Path) -> None:
+    program, cause, message = CASES[case]
+    end = ran(program, tmp_path)
+    signal = {"signal": -end.code} if end.code < 0 else {}
+    code = 128 - end.code if end.code < 0 else end.code
+    stdout, stderr = (lines if any(lines) else () for lines in (end.stdout, end.stderr))
+    finding = first(rank(0, code=code, stdout=stdout, stderr=stderr, **signal))
+    assert (finding.cause, finding.message.replace(f"{tmp_path}/", "")) == (cause, message), end
+
+
+@pytest.mark.parametrize("name", ["torchrun_record", "torchrun_tee", "torchrun_role"])
+def test_the_worker_below_torchrun_raised(name: str) -> None:
+    """`@record` puts the traceback into torchrun's table; `--tee` a prefix with the role before every line."""
+    lines = (RECORDINGS / f"{name}.txt").read_text().splitlines()
+    for said in (lines, lines[-40:]) if name == "torchrun_record" else (lines,):
+        finding = first(rank(0, stderr=tuple(said)))
+        assert finding.cause == "Exception"
+        assert finding.message in (
+            "rank 0 (local rank 0, global rank 0) raised ValueError: bad batch (/home/me/record.py:4 in main)",
+            "rank 0 (local rank 1, global rank 1) raised ValueError: loss is NaN (/home/me/plainw.py:2 in <module>)",
+        )
+
+
+@pytest.mark.parametrize("prefix", ["[default0]:[rank0]: ", "[trainer0]:", "[my-role.3]: [rank12]: "])
+def test_prefixes_of_roles_and_ranks_are_taken_off_together(prefix: str) -> None:
+    found = last_traceback([prefix + line for line in NAN])
+    assert found is not None and found == last_traceback(
+        [f"[rank0]: {line}" for line in NAN] if "rank" in prefix else NAN
+    )
+    assert (found.exception, str(found.own_frame)) == ("ValueError: loss is NaN", "train.py:41 in <module>")
+
+
+def test_a_prefixed_traceback_behind_a_bar_is_found() -> None:
+    lines = [f"[rank0]: {line}" for line in NAN]
+    assert last_traceback([f"  5%|5    | 5/100 [00:01<00:19,  4.99it/s]{lines[0]}", *lines[1:]]) is not None
+
+
+def test_the_frame_of_rich_is_read() -> None:
+    lines = (
+        "╭──────────── Traceback (most recent call last) ─────────────╮",
+        "│ /home/me/train.py:12 in <module>                           │",
+        "│                                                            │",
+        "│ ❱ 12 main()                                                │",
+        "│                                                            │",
+        "│ /venv/lib/python3.11/site-packages/torch/x.py:100 in wraps │",
+        "╰────────────────────────────────────────────────────────────╯",
+        "ValueError: loss is NaN",
+    )
+    finding = first(rank(0, stderr=lines))
+    assert finding.message == "rank 0 raised ValueError: loss is NaN (/home/me/train.py:12 in <module>)"
+
+
+ACCELERATE = (
+    "Traceback (most recent call last):",
+    '  File "/venv/bin/accelerate", line 8, in <module>',
+    "    sys.exit(main())",
+    '  File "/venv/lib/python3.11/site-packages/accelerate/commands/launch.py", line 703, in simple_launcher',
+    "    raise subprocess.CalledProcessError(returncode=process.returncode, cmd=cmd)",
+)
+
+
+def test_a_launchers_error_is_not_the_error_of_its_process() -> None:
+    failed = (
+        "subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1."
+    )
+    killed = "subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>."
+    raised = first(rank(0, stderr=(*NAN, *ACCELERATE, failed)))
+    assert raised.message == "rank 0 raised ValueError: loss is NaN (train.py:41 in <module>)"
+    said = first(rank(0, stderr=("the dataset is missing", *ACCELERATE, failed)))
+    assert said.message == "rank 0 ended with exit code 1: the dataset is missing"
+    ended = first(rank(0, stderr=(*NAN, *["INFO step 3"] * 9, *ACCELERATE, killed)))
+    assert ended.cause == "Killed"
+    assert first(rank(0, stderr=("step 3", *ACCELERATE, killed))).cause == "Killed"
+    assert first(rank(0, stderr=(*ACCELERATE, failed))).cause == "Exception"
+
+
+def test_an_error_of_a_program_that_started_another_is_its_own() -> None:
+    mine = (*NAN[:2], "subprocess.CalledProcessError: Command '['ffmpeg']' returned non-zero exit status 1.")
+    assert "ffmpeg" in first(rank(0, stderr=("decoding", *mine))).message
+
+
+CONNECTING = (
+    "[W1116 12:00:00.1 socket.cpp:755] [c10d] The client socket has failed to connect to [job-master-0.job]:23456 "
+    "(errno: 111 - Connection refused)."
+)
+
+
+@pytest.mark.parametrize(
+    ("end", "cause"),
+    [
+        ({"code": 137, "signal": 9}, "Killed"),
+        ({"code": 139, "signal": 11}, "SegmentationFault"),
+        ({"code": 137, "reason": "OOMKilled"}, "OutOfMemory"),
+        ({"code": 3, "stdout": ("the dataset is missing",)}, "NonZeroExit"),
+        ({"code": 3}, "NonZeroExit"),
+    ],
+)
+def test_a_rank_that_was_killed_is_no_victim_of_the_peer_that_noticed_it(
+    end: dict[str, Any], cause: str
+) -> None:
+    """Its only output is a warning that torch printed while it connected; the peer's end was recorded before its own."""
+    peer = rank(0, at=10.0, stderr=tuple(PREFIXED))
+    finding = first(peer, rank(1, at=10.4, stderr=(CONNECTING,), **end))
+    assert (finding.cause, finding.ranks.first, finding.ranks.victims) == (cause, ("rank 1",), ("rank 0",))
+
+
+def test_a_worker_that_a_signal_ended_raised_nothing() -> None:
+    """Another worker below the same torchrun had handled an error before."""
+    lines = (
+        (RECORDINGS / "torchrun_tee.txt")
+        .read_text()
+        .replace("exitcode  : 1 ", "exitcode  : -9 ")
+        .splitlines()
+    )
+    finding = first(rank(0, stderr=(*NAN, "retrying", *lines[5:])))
+    assert finding.cause == "Killed" and finding.message.startswith("rank 0 (local rank 1, global rank 1)")
+
+
+def test_an_exception_that_torchs_hook_printed_ended_the_rank_although_a_signal_came_later() -> None:
+    """It hung while it exited, and somebody killed it."""
+    lines = tuple(f"[rank0]: {line}" for line in NAN)
+    assert first(rank(0, code=137, signal=9, stderr=(*lines, "INFO a", "INFO b"))).cause == "Exception"
+
+
+def test_what_stdout_kept_until_the_end_does_not_hide_the_exception_in_one_log() -> None:
+    """A cluster has one log, and Python writes what is left of stdout when it ends."""
+    steps = tuple(f"step {number}" for number in range(30))
+    assert first(rank(0, stdout=(*NAN, *steps))).cause == "Exception"
+    late = rank(0, at=100.0, error_at=10.0, stdout=(*NAN, *steps, "no data"))
+    assert first(late).message == "rank 0 ended with exit code 1: no data"
+
+
+def test_the_streams_are_read_in_the_order_in_which_they_arrived() -> None:
+    notes, steps = ("INFO loading",), ("step 1", "cannot go on")
+    pod = rank(
+        0,
+        code=3,
+        stderr=(*notes, "INFO done"),
+        stdout=steps,
+        output=("step 1", *notes, "INFO done", "cannot go on"),
+    )
+    assert first(pod).message == "rank 0 ended with exit code 3: cannot go on"
+
+
+def test_errors_that_differ_only_in_numbers_are_the_same_error() -> None:
+    def full(number: int) -> tuple[str, ...]:
+        said = f"GPU {number} has a total capacity of 79.15 GiB of which {number}.06 GiB is free. Process {100 + number}"
+        return (*NAN[:2], f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. {said}")
+
+    finding = first(*(rank(number, at=10 + number / 10, stderr=full(number)) for number in range(3)))
+    assert finding.cause == "CudaOutOfMemory"
+    assert finding.ranks.first == ("rank 0", "rank 1", "rank 2") and finding.ranks.victims == ()
+    other = rank(1, at=11.0, stderr=(*NAN[:2], "ValueError: loss is inf"))
+    assert first(rank(0, stderr=tuple(NAN)), other).ranks.first == ("rank 0",)
+
+
+def test_a_reason_is_not_an_error_that_the_program_handled() -> None:
+    handled = ["ERROR:root:upload failed", *NAN, "INFO:root:step 1", "INFO:root:step 2", "no data left"]
+    assert reason_line(handled) == "no data left"
+    assert reason_line([*handled[:4], "uploading"]) == "ValueError: loss is NaN"
