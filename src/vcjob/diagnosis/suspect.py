@@ -197,7 +197,11 @@ class Suspect:
         if self.signal in _FATAL:
             return False
         if found is None:
-            return self.end.reason != OOM_KILLED and self._torch_said_last and _PEER.search(self.last_line) is not None
+            return (
+                self.end.reason != OOM_KILLED
+                and self._torch_said_last
+                and _PEER.search(self.last_line) is not None
+            )
         return _complains(found)
 
     @property

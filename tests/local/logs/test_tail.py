@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vcjob.local.logs.index import ContainerIndex
-from vcjob.local.logs.tail import read_tail
+from vcjob.local.logs.tail import merged, read_tail
 
 
 def test_last_lines_are_bounded_and_progress_bars_show_their_last_state(tmp_path: Path) -> None:
@@ -26,3 +26,21 @@ def test_the_time_of_the_traceback_is_not_the_time_of_the_last_line(tmp_path: Pa
         index.received(0, len(text), moment)
     index.close()
     assert read_tail(str(log), 10).error_at == 20.0
+
+
+def test_two_streams_are_merged_in_the_order_in_which_they_arrived(tmp_path: Path) -> None:
+    logs = [tmp_path / "main.0.out", tmp_path / "main.0.err"]
+    index = ContainerIndex([str(log) for log in logs])
+    texts = ["", ""]
+    arrived = [(0, "step 1\nstep 2\n"), (1, "warning\n"), (0, "step 3\n"), (1, "cannot go on\n"), (0, "end")]
+    for moment, (stream, text) in enumerate(arrived):
+        texts[stream] += text
+        logs[stream].write_text(texts[stream])
+        index.received(stream, len(texts[stream]), 10.0 + moment)
+    output, errors = (read_tail(str(log), 10) for log in logs)
+    expected = ("step 1", "step 2", "warning", "step 3", "cannot go on")
+    assert merged(errors, output) == (*expected, "end"), "what the index does not cover yet is the newest"
+    index.close()
+    output, errors = (read_tail(str(log), 10) for log in logs)
+    assert merged(errors, output) == (*expected, "end")
+    assert merged(errors, output._replace(times=())) == (), "the order is not known"

@@ -14,7 +14,7 @@ from vcjob.diagnosis.collect import counted_container, newest_attempts, observe
 from vcjob.diagnosis.observation import EventObservation, Observation, PodObservation
 from vcjob.lifecycle.status import Status
 from vcjob.local.logs.rank_reports import read_reports
-from vcjob.local.logs.tail import read_tail
+from vcjob.local.logs.tail import merged, read_tail
 from vcjob.local.machine import connections
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.podstate import ContainerState, PodState
@@ -61,11 +61,13 @@ def _add_output(run: RunDir, pod: PodObservation, state: PodState) -> None:
     base = os.path.join(run.pod_folder(state.name, state.attempt), f"{container.name}.{restart}")
     if ended.exit_code == 0:
         return
-    tail = read_tail(f"{base}.err", TAIL_LINES)
-    pod.stderr, pod.error_at = tail
-    if not any(line.strip() for line in tail.lines):
-        pod.stderr = ()
-        pod.stdout, pod.error_at = read_tail(f"{base}.out", TAIL_LINES)
+    errors, output = (read_tail(f"{base}.{stream}", TAIL_LINES) for stream in ("err", "out"))
+    pod.stderr, pod.stdout = (
+        tail.lines if any(line.strip() for line in tail.lines) else () for tail in (errors, output)
+    )
+    pod.error_at = errors.error_at or output.error_at
+    if pod.stderr and pod.stdout:
+        pod.output = merged(errors, output)
 
 
 def add_connections(observation: Observation, status: Status, pods: Iterable[PodState]) -> None:

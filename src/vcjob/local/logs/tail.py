@@ -1,4 +1,4 @@
-"""The end of a log: its last lines, and when the last traceback in it was written.
+"""The end of a log: its last lines, and when they and the last traceback in it were written.
 
 Used for the diagnosis of a job. It reads a bounded part of the file and changes nothing; a log that cannot be read is
 an empty one.
@@ -6,10 +6,12 @@ an empty one.
 
 from __future__ import annotations
 
+import heapq
+import math
 import os
 from typing import NamedTuple
 
-from vcjob.local.logs.index import read_index
+from vcjob.local.logs.index import IndexEntries, read_index
 from vcjob.local.logs.reader import tail_offset
 
 _LARGEST = 64 * 1024
@@ -17,10 +19,13 @@ _TRACEBACK = b"Traceback (most recent call last):"
 
 
 class Tail(NamedTuple):
-    """`error_at`: when the last traceback began, where there is one and the log has a time index."""
+    """`error_at`: when the last traceback began, where there is one and the log has a time index. `times`: when each
+    line had arrived; empty without an index.
+    """
 
     lines: tuple[str, ...] = ()
     error_at: float | None = None
+    times: tuple[float, ...] = ()
 
 
 def read_tail(path: str, count: int) -> Tail:
@@ -37,12 +42,36 @@ def read_tail(path: str, count: int) -> Tail:
         return Tail()
     lines = data.decode(errors="replace").removesuffix("\n").split("\n")
     shown = tuple(line.rstrip("\r").rsplit("\r", 1)[-1] for line in lines)[-count:]
-    begins = data.rfind(_TRACEBACK)
-    return Tail(shown, None if begins < 0 else written_at(path, start + begins))
-
-
-def written_at(path: str, offset: int) -> float | None:
-    """When the byte at `offset` was received; None where the index does not cover it."""
     index = read_index(path)
+    begins = data.rfind(_TRACEBACK)
+    error_at = _written_at(index, start + begins) if begins >= 0 else math.inf
+    return Tail(shown, error_at if error_at < math.inf else None, _times(index, data, start, len(shown)))
+
+
+def merged(one: Tail, other: Tail) -> tuple[str, ...]:
+    """The lines of two streams in the order in which they arrived; empty where that was not recorded."""
+    if not one.times or not other.times:
+        return ()
+    both = heapq.merge(
+        zip(one.times, one.lines, strict=True),
+        zip(other.times, other.lines, strict=True),
+        key=lambda each: each[0],
+    )
+    return tuple(line for _, line in both)
+
+
+def _times(index: IndexEntries, data: bytes, start: int, count: int) -> tuple[float, ...]:
+    """When the ends of the last `count` lines of `data` had arrived."""
+    if not len(index):
+        return ()
+    times, end = [], len(data) - data.endswith(b"\n")
+    for _ in range(count):
+        times.append(_written_at(index, start + end - 1) if end > 0 else 0.0)
+        end = data.rfind(b"\n", 0, max(0, end))
+    return tuple(reversed(times))
+
+
+def _written_at(index: IndexEntries, offset: int) -> float:
+    """When the byte at `offset` was received; infinite where it is newer than the index."""
     place = index.after(offset)
-    return index[place][0] if place < len(index) else None
+    return index[place][0] if place < len(index) else math.inf

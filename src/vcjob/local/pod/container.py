@@ -287,10 +287,11 @@ class Container:
 
 
 def reason_of(lines: list[str]) -> str | None:
-    """The line that says why the program failed; None where it printed none."""
-    from vcjob.diagnosis.traceback_text import reason_line  # costs milliseconds, and only failures need it
+    """The line that says why the program failed; None where it printed none, or only warnings and notes."""
+    # Costs milliseconds, and only failures need it.
+    from vcjob.diagnosis.traceback_text import reason_line, says_why
 
-    return reason_line(lines)[:_LONGEST_MESSAGE] or None
+    return (reason_line(lines)[:_LONGEST_MESSAGE] or None) if says_why(lines) else None
 
 
 def last_lines(path: str) -> list[str]:
