@@ -44,6 +44,15 @@ def cgroup(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return written
 
 
+def shared(folder: str) -> str:
+    """Its file that counts kills."""
+    return next(
+        str(path)
+        for path in Path(folder).iterdir()
+        if path.name in ("memory.events.local", "memory.oom_control")
+    )
+
+
 @pytest.mark.parametrize("code", [KILLED, RAISED])
 def test_a_kill_at_the_limit_of_the_container_is_its_reason(cgroup: Cgroup, code: int) -> None:
     own = cgroup("main", 1, 5)
@@ -62,7 +71,7 @@ def test_a_kill_at_the_limit_of_the_container_is_its_reason(cgroup: Cgroup, code
 def test_without_a_limit_a_kill_in_the_enclosing_cgroup_is_the_machines(
     cgroup: Cgroup, code: int, lines: list[str]
 ) -> None:
-    kills = MemoryKills(enclosing=cgroup("session", 3))
+    kills = MemoryKills(shared=shared(cgroup("session", 3)))
     kills.started("main")
     cgroup("session", 4)
     assert kills.reason("main", code, lines) == MemoryKill("HostOutOfMemory", MACHINE)
@@ -70,7 +79,7 @@ def test_without_a_limit_a_kill_in_the_enclosing_cgroup_is_the_machines(
 
 def test_the_machine_may_run_out_of_memory_below_the_limit_of_the_container(cgroup: Cgroup) -> None:
     own = cgroup("main", 0, 0, limit=64 << 20)
-    kills = MemoryKills(lambda _: own, enclosing=cgroup("session", 0))
+    kills = MemoryKills(lambda _: own, shared(cgroup("session", 0)))
     kills.started("main")
     cgroup("main", 1, 0, limit=64 << 20)
     assert kills.reason("main", KILLED, []) == MemoryKill("HostOutOfMemory", MACHINE)
@@ -78,7 +87,7 @@ def test_the_machine_may_run_out_of_memory_below_the_limit_of_the_container(cgro
 
 def test_an_enclosing_cgroup_that_is_full_is_named_with_its_limit(cgroup: Cgroup, tmp_path: Path) -> None:
     cgroup("slice", 0, 1, limit=512 << 20)
-    kills = MemoryKills(enclosing=cgroup("slice/session", 0))
+    kills = MemoryKills(shared=shared(cgroup("slice/session", 0)))
     kills.started("main")
     cgroup("slice/session", 1)
     assert kills.reason("main", KILLED, []) == MemoryKill(
@@ -87,7 +96,7 @@ def test_an_enclosing_cgroup_that_is_full_is_named_with_its_limit(cgroup: Cgroup
 
 
 def test_a_rank_that_fails_while_another_one_is_killed_has_its_own_reason(cgroup: Cgroup) -> None:
-    kills = MemoryKills(enclosing=cgroup("session", 0))
+    kills = MemoryKills(shared=shared(cgroup("session", 0)))
     kills.started("main")
     cgroup("session", 1)
     assert kills.reason("main", RAISED, OTHER) is None
@@ -96,17 +105,14 @@ def test_a_rank_that_fails_while_another_one_is_killed_has_its_own_reason(cgroup
 
 def test_a_kill_from_outside_is_not_the_kernels(cgroup: Cgroup) -> None:
     own = cgroup("main", 0)
-    for kills in (MemoryKills(lambda _: own), MemoryKills(enclosing=own)):
+    for kills in (MemoryKills(lambda _: own), MemoryKills(shared=shared(own))):
         kills.started("main")
         assert kills.reason("main", KILLED, []) is None
 
 
-def test_without_cgroups_the_kernels_count_of_the_machine_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_cgroups_the_kernels_count_of_the_machine_is_used(tmp_path: Path) -> None:
     vmstat = tmp_path / "vmstat"
-    monkeypatch.setattr(memory_kills, "_MACHINE", str(vmstat))
-    kills = MemoryKills()
+    kills = MemoryKills(shared=str(vmstat))
     kills.started("main")
     assert kills.reason("main", KILLED, []) is None  # another system, or an old kernel: no such file
     vmstat.write_text("nr_free_pages 1\noom_kill 2\n")

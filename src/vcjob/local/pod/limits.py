@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vcjob.local.pod.memory_kills import ROOT, MemoryKills, enclosing_cgroup
+from vcjob.local.pod.memory_kills import ROOT, MemoryKills, shared_counter
 from vcjob.spec import quantity
 
 _PERIOD = 100_000  # microseconds, the kernel's default
@@ -23,7 +23,7 @@ class Limits:
         self._prefix = f"vcjob-{run_uid}"
         self._say = say
         self._parents = _parents()
-        self._enclosing = enclosing_cgroup()
+        self._shared_counter = shared_counter()
 
     def enter(
         self, pod: str, container: str, resources: Mapping[str, Any]
@@ -73,7 +73,7 @@ class Limits:
             folder = self._path("memory", f"{pod}-{container}")
             return folder if folder is not None and os.path.isdir(folder) else ""
 
-        return MemoryKills(own_cgroup, self._enclosing)
+        return MemoryKills(own_cgroup, self._shared_counter)
 
     def remove(self) -> None:
         """Remove our (empty) cgroups."""

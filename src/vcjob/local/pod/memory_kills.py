@@ -13,10 +13,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from vcjob.report.podstate import OOM_KILLED
-from vcjob.wellknown import causes
 
 ROOT = "/sys/fs/cgroup"
-_MACHINE = "/proc/vmstat"
+MACHINE = "/proc/vmstat"
 #: Version 1 writes "no limit" as a number near 2^63.
 _NO_LIMIT = 1 << 60
 
@@ -38,12 +37,13 @@ class MemoryKill(NamedTuple):
 class MemoryKills:
     """Compares the counters of a pod's containers at their start and at their end.
 
-    `own_cgroup` gives the cgroup that limits a container's memory, or an empty text.
+    `own_cgroup` gives the cgroup that limits a container's memory, or an empty text. `shared` is the file that counts
+    kills for all other containers, see `shared_counter`.
     """
 
-    def __init__(self, own_cgroup: Callable[[str], str] = lambda _: "", enclosing: str = "") -> None:
+    def __init__(self, own_cgroup: Callable[[str], str] = lambda _: "", shared: str = MACHINE) -> None:
         self._own_cgroup = own_cgroup
-        self._enclosing = enclosing
+        self._shared = shared
         self._before: dict[str, Counts] = {}
 
     def started(self, container: str) -> None:
@@ -62,31 +62,28 @@ class MemoryKills:
         if own and now.full > before.full:
             return MemoryKill(OOM_KILLED)
         if exit_code in (-signal.SIGKILL, 128 + signal.SIGKILL) or _shows_a_kill(lines):
-            return MemoryKill(causes.HOST_OUT_OF_MEMORY, _where(own or self._enclosing))
+            from vcjob.wellknown.causes import HOST_OUT_OF_MEMORY
+
+            return MemoryKill(HOST_OUT_OF_MEMORY, _where(own or os.path.dirname(self._shared)))
         return None
 
     def _counts(self, own: str) -> Counts:
-        if own:
-            return cgroup_counts(own, "memory.events")
-        if self._enclosing:
-            return cgroup_counts(self._enclosing, "memory.events.local")
-        return Counts(_count(_MACHINE, "oom_kill"))
+        return cgroup_counts(own, "memory.events") if own else Counts(_count(self._shared, "oom_kill"))
 
 
-def enclosing_cgroup() -> str:
-    """The cgroup of this process, if the kernel counts there what it kills; else an empty text."""
+def shared_counter() -> str:
+    """The file that counts kills in the cgroup of this process; the one of the machine where there is none."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
         root = os.path.join(ROOT, "memory") if controllers else ROOT
         for folder in (root + path.rstrip("/"), root):  # a container may see only its own part of the tree
-            if any(
-                os.path.exists(os.path.join(folder, name))
-                for name in ("memory.events.local", "memory.oom_control")
-            ):
-                return folder
-    return ""
+            for name in ("memory.events.local", "memory.oom_control"):
+                path = os.path.join(folder, name)
+                if os.path.exists(path):
+                    return path
+    return MACHINE
 
 
 def cgroup_counts(folder: str, events: str) -> Counts:
