@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.counting import calls
 from vcjob.cluster.controller import failure_logs
 from vcjob.kube.errors import ApiError, Forbidden, Unreachable
 from vcjob.lifecycle.decide import decide
+from vcjob.lifecycle.decision import Decision
 
 _STAMP = "2026-01-01T00:00:0{}.5Z "
 RAISED = [
@@ -54,6 +57,14 @@ async def reconcile(harness: Harness) -> None:
 
 def fail(harness: Harness, pod: str, code: int = 1, second: int = 3) -> None:
     harness.show(pod, "Failed", containerStatuses=[ended("main", code, second)])
+
+
+def finished(coroutine: Coroutine[Any, Any, Decision]) -> Decision:
+    """The result of one that does not suspend."""
+    with pytest.raises(StopIteration) as end:
+        coroutine.send(None)
+    found: Decision = end.value.value
+    return found
 
 
 async def events(harness: Harness) -> list[tuple[str, str]]:
@@ -171,11 +182,61 @@ async def test_the_cost_of_an_explanation_does_not_grow_with_the_ranks_that_succ
         state, logs = harness.state, harness.reconciler.failure_logs
         decision = decide(*state.current(), state.observed, time.time())
         explained = []
-        made = calls(lambda: explained.append(logs.explain(state, decision, time.time())))
+        made = calls(lambda: explained.append(finished(logs.explain(state, decision, time.time()))))
         assert f"worker-{size // 2}" in explained[0].status.state.message, "the first that left"
         return made
 
     assert await cost(50) <= await cost(10) + 20
+
+
+async def test_long_logs_are_searched_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen logs of 200 KB without a line break that helps hold a thread for a tenth of a second."""
+    searched: list[int] = []
+    explain, complain = failure_logs._explained_by_logs, failure_logs._only_complaints
+
+    def explained(*arguments: Any) -> Any:
+        searched.append(threading.get_ident())
+        return explain(*arguments)
+
+    def complaints(*arguments: Any) -> Any:
+        searched.append(threading.get_ident())
+        return complain(*arguments)
+
+    monkeypatch.setattr(failure_logs, "_explained_by_logs", explained)
+    monkeypatch.setattr(failure_logs, "_only_complaints", complaints)
+    harness = await started()
+    harness.api.log_lines["j-worker-0"] = [_STAMP.format(1) + "size" * 500] * 100
+    fail(harness, "j-worker-0")
+    await reconcile(harness)
+    assert harness.stored["state"]["phase"] == "Failed"
+    assert len(searched) == 2 and threading.get_ident() not in searched
+
+
+async def test_a_job_that_is_deleted_while_its_logs_are_searched_gets_no_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entered, release = threading.Event(), threading.Event()
+    explain = failure_logs._explained_by_logs
+
+    def explained(*arguments: Any) -> Any:
+        entered.set()
+        assert release.wait(30)
+        return explain(*arguments)
+
+    monkeypatch.setattr(failure_logs, "_explained_by_logs", explained)
+    harness = await started()
+    harness.api.log_lines["j-worker-0"] = [_STAMP.format(1) + "size" * 500] * 100
+    fail(harness, "j-worker-0")
+    await harness.reconcile()
+    await harness.reconciler.failure_logs.settle()
+    explaining = asyncio.create_task(harness.reconcile())
+    await asyncio.to_thread(entered.wait, 30)
+    written = harness.api.requests["patch", "jobs"]
+    harness.delete_job()
+    release.set()
+    await explaining
+    assert harness.state.resource is None
+    assert harness.api.requests["patch", "jobs"] == written
 
 
 async def test_while_too_many_jobs_read_logs_the_next_one_does_not_wait(

@@ -19,9 +19,11 @@ from itertools import islice
 import msgspec
 
 from vcjob.cluster.controller.cache.job_state import JobState, LogTail, Outdated, QueueKey
+from vcjob.cluster.controller.offload import LARGE_PODS, Offload
 from vcjob.cluster.network_policies import blocking_policies, master_labels
 from vcjob.diagnosis.collect import container_spec
 from vcjob.diagnosis.explanation import explained
+from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.kube.api.client import Client
@@ -47,16 +49,21 @@ SECONDS, AT_ONCE, MOST_JOBS = 3.0, 8, 200
 #: After so many Jobs in a row whose logs did not come in time, no log is read for a while.
 MOST_TIMEOUTS, PAUSE_SECONDS = 3, 60.0
 _TRACEBACK = "Traceback (most recent call last):"
+#: Characters of logs that take about two milliseconds to search.
+_LONG_TEXT = 64 * 1024
 _EXPLAINED = (POD_FAILED, TASK_FAILED)
 
 
 class FailureLogs:
     """Reads logs for the reconciler. `wake` has a Job reconciled again once its logs are read."""
 
-    def __init__(self, client: Client, wake: Callable[[QueueKey], None], *, enabled: bool) -> None:
+    def __init__(
+        self, client: Client, wake: Callable[[QueueKey], None], *, enabled: bool, offload: Offload
+    ) -> None:
         self._client = client
         self._wake = wake
         self._enabled = enabled
+        self._offload = offload
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._reading: dict[QueueKey, asyncio.Task[None]] = {}
         self._timeouts = 0
@@ -87,7 +94,7 @@ class FailureLogs:
         try:
             async with asyncio.timeout(SECONDS):
                 await self._read_tails(state, wanted)
-                if _only_complaints(state, wanted):
+                if await self._offload.run(_is_long(state), _only_complaints, state, wanted):
                     others = (fact for fact in state.observed.pods.values() if _is_other_rank(state, fact))
                     await self._read_tails(state, list(islice(others, MOST_OTHERS)))
         except Outdated:
@@ -141,7 +148,7 @@ class FailureLogs:
         self._timeouts = 0
         return LogTail(tuple(kept), error_at)
 
-    def explain(self, state: JobState, decision: Decision, now: float) -> Decision:
+    async def explain(self, state: JobState, decision: Decision, now: float) -> Decision:
         """The decision with the cause in its status and its events, where a rank that failed has led to it."""
         before, culprit = state.status, decision.status.culprit
         if not self._enabled or before is None or culprit is None or culprit.event not in _EXPLAINED:
@@ -150,7 +157,12 @@ class FailureLogs:
             if before.culprit.cause and not culprit.cause:
                 return _replaced(decision, msgspec.structs.replace(decision.status, culprit=before.culprit))
             return decision
-        status, finding = explained(decision.status, _observation(state, decision.status, now))
+        large = _is_long(state) or len(state.observed.pods) >= LARGE_PODS
+        status, finding = await self._offload.run_frozen(
+            state, large, _explained_by_logs, state, decision.status, now
+        )
+        if state.status is not before:
+            raise Outdated  # the Job was changed or deleted meanwhile
         if finding is None:
             return decision
         event = EmitEvent("Warning", finding.cause, finding.message)
@@ -211,6 +223,15 @@ def _is_other_rank(state: JobState, fact: PodFact) -> bool:
     current = status.attempt(fact.task, fact.index) == fact.attempt
     ranked = known is not None and known.rank(fact.index) is not None
     return current and ranked and fact.phase == "Running" and fact.uid not in state.log_tails
+
+
+def _is_long(state: JobState) -> bool:
+    """Whether the logs that were read for the Job are too long to be searched on the event loop."""
+    return sum(len(line) for tail in state.log_tails.values() for line in tail.lines) >= _LONG_TEXT
+
+
+def _explained_by_logs(state: JobState, status: Status, now: float) -> tuple[Status, Finding | None]:
+    return explained(status, _observation(state, status, now))
 
 
 def _observation(state: JobState, status: Status, now: float) -> Observation:

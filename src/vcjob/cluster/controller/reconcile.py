@@ -18,7 +18,7 @@ from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.failure_logs import FailureLogs
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
-from vcjob.cluster.controller.offload import LARGE_SPEC_BYTES, LARGE_STATUS_BYTES, LARGE_TASKS, Offload
+from vcjob.cluster.controller.offload import LARGE_SPEC_BYTES, LARGE_STATUS_BYTES, Offload
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.orphans import COMMAND_GRACE_SECONDS, Orphans
 from vcjob.cluster.controller.pending import (
@@ -87,7 +87,9 @@ class Reconciler:
             caches=caches,
             offload=self._offload,
         )
-        self.failure_logs = FailureLogs(client, queue.add, enabled=options.failure_logs)
+        self.failure_logs = FailureLogs(
+            client, queue.add, enabled=options.failure_logs, offload=self._offload
+        )
         self._objects = OwnedObjects(client, jobs, self._offload)
         self._pod_control = PodControl(client, jobs, events, self._offload)
         self._orphans = Orphans(
@@ -149,7 +151,10 @@ class Reconciler:
         if not state.recovered:
             unwritten_start = state.objects.show_start and not state.has_status
             known = assume_created(status, job) if unwritten_start else status
-            state.status = recover(known, state.observed)
+            recovered = await self._offload.run_decision(state, recover, known, state.observed)
+            if state.status is not status or state.job is not job:
+                raise Outdated  # the Job was changed or deleted meanwhile
+            state.status = recovered
         self._resolve_unseen(state)
         uncertain = await self._resolve_uncertain(state)
         if self.failure_logs.reading(state):
@@ -162,7 +167,7 @@ class Reconciler:
             self._events.emit_pending_reason(state)
         if wake_at is not None:
             self._queue.add_after(state.key, max(0.1, wake_at - now))
-        decision = self.failure_logs.explain(state, await self._decide(state, now), now)
+        decision = await self.failure_logs.explain(state, await self._decide(state, now), now)
         departed = list(state.pods.departed)
         await self._status_writer.save(state, decision)
         state.recovered = True
@@ -174,17 +179,9 @@ class Reconciler:
         await self._apply(state, decision)
 
     async def _decide(self, state: JobState, now: float) -> Decision:
-        """Decide, in a thread for a Job with many tasks. Reports about its pods wait until the thread is done."""
+        """Decide, in a thread where that may take long."""
         job, status = state.current()
-        if len(job.tasks) < LARGE_TASKS:
-            return decide(job, status, state.observed, now)
-        state.deferred = []
-        try:
-            decision = await self._offload.run(True, decide, job, status, state.observed, now)
-        finally:
-            deferred, state.deferred = state.deferred, None
-            for report in deferred:
-                report()
+        decision = await self._offload.run_decision(state, decide, job, status, state.observed, now)
         if state.status is not status or state.job is not job:
             raise Outdated  # the Job was changed or deleted meanwhile
         return decision

@@ -62,7 +62,7 @@ class JobState:
     """One Job by namespace and uid: the object, its plan, its status, and trackers for pods, objects and retries."""
 
     __slots__ = (
-        "admitted_generation", "chosen_gang", "commands", "deferred", "deleted", "idle_generation", "job", "key", "log_tails", "name",
+        "admitted_generation", "chosen_gang", "commands", "decision_seconds", "deferred", "deleted", "idle_generation", "job", "key", "log_tails", "name",
         "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "pods", "recent_events",
         "recovered", "reported", "resource", "retry", "saved", "start_measured", "status", "uid", "unsaved", "version",
         "writing",
@@ -102,6 +102,8 @@ class JobState:
         self.observed = Observed()
         #: Reports about pods that came while a thread decides on `observed`; None: no thread does.
         self.deferred: list[Callable[[], None]] | None = None
+        #: The CPU time of the latest decisions: of the last one, or of a slower one not long ago.
+        self.decision_seconds = 0.0
         self.pods = PodTracker(self.observed, PodCauses(schedulers_seen_at))
         self.commands = CommandTracker(self.observed)
         self.objects = ObjectTracker()
