@@ -156,10 +156,12 @@ class Agent:
         rank = os.environ.get("RANK")
         if c10d is not None and c10d.is_initialized():
             rank = c10d.get_rank()
-            world = c10d._world
-            self.groups = {
-                world.pg_names[group]: sorted(ranks) for group, ranks in dict(world.pg_group_ranks).items()
-            }
+            world = getattr(c10d, "_world", None)
+            if world is not None:  # another torch: the stack is reported alone
+                self.groups = {
+                    world.pg_names[group]: sorted(ranks)
+                    for group, ranks in dict(world.pg_group_ranks).items()
+                }
         large = int(os.environ.get(_SETTINGS[0]) or 0) > _LARGEST_BUFFER
         if (self.dumped is None or self.dumped != self.status) and not (moving and large):
             self.dumps = [json.loads(dump(True)) for dump in self.recorders()]

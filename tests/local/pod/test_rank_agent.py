@@ -86,6 +86,21 @@ def test_the_collectives_and_the_stack_are_reported_while_the_rank_stands_still(
     assert "stuck" in [frame.function for frame in report.state.stack]
 
 
+def test_a_torch_without_the_private_names_gets_its_stack_reported(
+    tmp_path: Path, torch_folder: Path
+) -> None:
+    c10d = torch_folder / "torch" / "distributed" / "distributed_c10d.py"
+    c10d.write_text("is_initialized = lambda: True\nget_rank = lambda: 1\n")
+    program = (
+        "import torch.distributed.distributed_c10d, os, time, glob\n"
+        "def stuck():\n    while not glob.glob('rank-state.*.json'): time.sleep(0.01)\n    os._exit(0)\nstuck()"
+    )
+    run(program, tmp_path, f"{AGENT}:{torch_folder}")
+    (report,) = read_reports(str(tmp_path))
+    assert (report.state.rank, report.state.groups, report.state.collectives) == (1, {}, ())
+    assert "stuck" in [frame.function for frame in report.state.stack]
+
+
 def test_each_call_of_recv_is_reported_with_its_time_and_the_rank_for_which_it_waits(
     tmp_path: Path, torch_folder: Path
 ) -> None:
