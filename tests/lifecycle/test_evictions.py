@@ -10,8 +10,9 @@ import pytest
 from tests.lifecycle.simulation import START, Simulation, job, task, torch_job
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Observed
-from vcjob.lifecycle.status import Phase
+from vcjob.lifecycle.status import Eviction, Phase
 from vcjob.lifecycle.step import CreatePods
+from vcjob.lifecycle.task_state import bounded
 from vcjob.spec.job import Job
 
 
@@ -212,3 +213,12 @@ def test_a_recorded_success_survives_a_restart_of_the_backend() -> None:
         world.observed.put(msgspec.structs.replace(pod, **ended))
     world.settle()
     assert (world.phase, world.status.succeeded, world.status.failed) == ("Running", 1, 0)
+
+
+def test_evictions_beyond_a_hundred_share_the_time_of_the_earliest_near_them() -> None:
+    times = [float(number) for number in range(98)] + [500.0, 501.0, 501.25, 900.0]
+    evictions = tuple(Eviction(at, IndexSet.of([number])) for number, at in enumerate(times))
+    assert bounded(evictions[:100]) == evictions[:100]
+    kept = bounded(evictions)
+    assert [str(eviction.indexes) for eviction in kept[-3:]] == ["98", "99-100", "101"]
+    assert (len(kept), kept[-2].at, str(kept[0].indexes)) == (100, 501.0, "0-1")

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.earliest_index import EarliestIndex
 from vcjob.lifecycle.indexset import INDEX_LIMIT, IndexSet, parse_index
+from vcjob.lifecycle.rules import TaskRules
+from vcjob.spec.job import PartitionPolicy, Task
 
 sets = st.sets(st.integers(0, 300))
 
@@ -52,8 +54,8 @@ def test_attempts_count_up_for_each_index_on_its_own(
     for indexes, jump in rounds:
         if jump:
             behind = {i for i in indexes if expected[i] < 5}
-            assert set(attempts.behind(5, IndexSet.of(indexes))) == behind
-            attempts = attempts.raised(IndexSet.of(behind), 5)
+            attempts, raised = attempts.adopted({5: IndexSet.of(indexes)})
+            assert set(raised) == behind
             expected |= dict.fromkeys(behind, 5)
         else:
             attempts = attempts.advanced(IndexSet.of(indexes))
@@ -64,7 +66,39 @@ def test_attempts_count_up_for_each_index_on_its_own(
     for attempt in range(14):
         assert set(attempts.on(attempt, IndexSet.of(among))) == {i for i in among if expected[i] == attempt}
     assert Attempts.parse(attempts.to_json()) == attempts
-    assert attempts.behind(0, IndexSet.of(among)) == IndexSet()
+    assert attempts.adopted({0: IndexSet.of(among)}) == (attempts, IndexSet())
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), sets, max_size=5), st.dictionaries(st.integers(0, 9), sets, max_size=5)
+)
+@settings(deadline=None)
+def test_an_index_is_on_the_highest_attempt_of_its_pods_and_its_record(
+    recorded: dict[int, set[int]], seen: dict[int, set[int]]
+) -> None:
+    attempts = Attempts.parse({str(attempt): str(IndexSet.of(held)) for attempt, held in recorded.items()})
+    before = {index: attempts.of(index) for index in range(301)}
+    adopted, raised = attempts.adopted({attempt: IndexSet.of(held) for attempt, held in seen.items()})
+    highest = {i: max((a for a, held in seen.items() if i in held), default=0) for i in before}
+    assert {i: adopted.of(i) for i in before} == {i: max(before[i], highest[i]) for i in before}
+    assert set(raised) == {i for i in before if highest[i] > before[i]}
+    assert Attempts.parse(adopted.to_json()) == adopted
+
+
+def test_pods_of_many_attempts_make_few_groups_and_never_lower_an_attempt() -> None:
+    attempts = Attempts({3: IndexSet.of([7])})
+    for size in (90, 1_000):
+        seen = {attempt: IndexSet.of([attempt]) for attempt in range(1, size + 1)}
+        adopted, raised = attempts.adopted(seen)
+        assert len(adopted.groups) <= 100
+        assert len(raised) == size
+        assert all(adopted.of(index) >= index for index in range(1, size + 1))
+        assert adopted.of(size) == size, "the pod of the highest attempt is current"
+
+
+def test_an_attempt_that_leaves_no_room_for_later_ones_is_not_adopted() -> None:
+    seen = {2**30 - 1: IndexSet.of([0]), 2**30: IndexSet.of([1]), 2**31 - 1: IndexSet.of([2])}
+    assert Attempts().adopted(seen) == (Attempts({2**30 - 1: IndexSet.of([0])}), IndexSet.of([0]))
 
 
 @given(
@@ -127,3 +161,23 @@ def test_a_number_that_is_no_index_is_not_read(text: str) -> None:
 def test_an_index_is_read_up_to_its_limit() -> None:
     assert (parse_index("0"), parse_index("149999"), parse_index("007")) == (0, 149_999, 7)
     assert (parse_index("9", 10), parse_index("10", 10)) == (9, None)
+
+
+@given(sets, st.integers(1, 40))
+@settings(deadline=None)
+def test_the_summary_is_the_start_of_the_text(indexes: set[int], limit: int) -> None:
+    found, whole = IndexSet.of(indexes), str(IndexSet.of(indexes))
+    if len(whole) <= limit:
+        assert found.summary(limit) == whole
+    else:
+        cut = whole[:limit].rpartition(",")[0]
+        assert found.summary(limit) == f"{cut},… ({len(indexes)} in all)"
+
+
+@given(sets, st.integers(0, 20), st.integers(0, 320))
+@settings(deadline=None)
+def test_a_partition_is_restarted_as_a_whole(indexes: set[int], size: int, replicas: int) -> None:
+    rules = TaskRules(Task("worker", replicas, partition_policy=PartitionPolicy(partition_size=size)), None)
+    size = size or 1
+    wanted = {i for index in indexes for i in range(index // size * size, index // size * size + size)}
+    assert set(rules.partitions(IndexSet.of(indexes))) == {i for i in wanted if i < replicas}

@@ -179,11 +179,7 @@ def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
         return task.every_index
     if action == RESTART_POD:
         return cause.indexes
-    found = EMPTY
-    for index in cause.indexes:
-        if index not in found:
-            found |= task.partition(index)
-    return found
+    return task.partitions(cause.indexes)
 
 
 def _history_entry(context: DecisionContext, action: str, cause: Cause) -> HistoryEntry:

@@ -5,20 +5,25 @@ Part of the status. Pure; raises nothing for input from outside (`parse` ignores
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from vcjob.lifecycle.indexset import COUNTER_LIMIT, EMPTY, IndexSet, parse_index
 
 FIRST_ATTEMPT = 0
+#: Attempts that are taken over from pods are below this, so that every index still has a billion attempts left.
+ADOPTED_LIMIT = COUNTER_LIMIT // 2
+#: Groups up to which pods add groups of their own. More than these come from pods that vcjob has not created.
+ADOPTED_GROUPS = 100
 
 
 class Attempts:
     """An immutable map from index to attempt. An index in no group is on its first attempt."""
 
-    __slots__ = ("groups",)
+    __slots__ = ("_later", "groups")
 
     def __init__(self, groups: dict[int, IndexSet] | None = None) -> None:
         self.groups = groups or {}
+        self._later: IndexSet | None = None
 
     @classmethod
     def parse(
@@ -49,9 +54,11 @@ class Attempts:
         """Those of `among` whose current attempt is `attempt`."""
         if attempt != FIRST_ATTEMPT:
             return among & self.groups.get(attempt, EMPTY)
-        for indexes in self.groups.values():
-            among -= indexes
-        return among
+        if self._later is None:
+            self._later = EMPTY
+            for indexes in self.groups.values():
+                self._later |= indexes
+        return among - self._later
 
     def split(self, among: IndexSet) -> Iterator[tuple[int, IndexSet]]:
         """`among` grouped by current attempt, lowest attempt first."""
@@ -61,6 +68,9 @@ class Attempts:
             part = self.on(attempt, among)
             if part:
                 yield attempt, part
+                among -= part
+                if not among:
+                    return
 
     def advanced(self, indexes: IndexSet) -> Attempts:
         """A copy in which each of `indexes` is on its next attempt."""
@@ -69,20 +79,31 @@ class Attempts:
             groups[attempt + 1] = groups.get(attempt + 1, EMPTY) | part
         return Attempts({attempt: held for attempt, held in groups.items() if held})
 
-    def behind(self, attempt: int, among: IndexSet) -> IndexSet:
-        """Those of `among` whose current attempt is lower than `attempt`."""
-        if attempt == FIRST_ATTEMPT:
-            return EMPTY
-        for held_attempt, held in self.groups.items():
-            if held_attempt >= attempt:
-                among -= held
-        return among
+    def adopted(self, seen: Mapping[int, IndexSet]) -> tuple[Attempts, IndexSet]:
+        """A copy in which no index is on a lower attempt than a pod that was seen, and the indexes that were raised.
 
-    def raised(self, indexes: IndexSet, attempt: int) -> Attempts:
-        """A copy in which `indexes` are on `attempt`."""
-        groups = {number: held - indexes for number, held in self.groups.items()}
-        groups[attempt] = groups.get(attempt, EMPTY) | indexes
-        return Attempts({number: held for number, held in groups.items() if held})
+        `seen` has the indexes of pods by their attempt. Each attempt is visited once, the highest first. Where pods would
+        add groups beyond ADOPTED_GROUPS, all raised indexes get the highest attempt of all instead, so that at most their
+        pods of that attempt are current."""
+        known = self.groups
+        raised: dict[int, IndexSet] = {}
+        at_least = behind = EMPTY  # on this attempt or a higher one, in the status or by a pod
+        for attempt in sorted(known.keys() | seen.keys(), reverse=True):
+            at_least |= known.get(attempt, EMPTY)
+            if FIRST_ATTEMPT < attempt < ADOPTED_LIMIT:
+                lower = seen.get(attempt, EMPTY) - at_least
+                if lower:
+                    raised[attempt] = lower
+                    behind |= lower
+                    at_least |= lower
+        if not raised:
+            return self, EMPTY
+        if len(known.keys() | raised.keys()) > max(ADOPTED_GROUPS, len(known)):
+            raised = {max(*known, *raised): behind}
+        groups = {attempt: held - behind for attempt, held in known.items()}
+        for attempt, indexes in raised.items():
+            groups[attempt] = groups.get(attempt, EMPTY) | indexes
+        return Attempts({attempt: held for attempt, held in groups.items() if held}), behind
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Attempts) and self.groups == other.groups

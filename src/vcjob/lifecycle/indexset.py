@@ -57,7 +57,13 @@ class IndexSet:
         """The set that `text` writes. Parts that are no range are ignored, and so are indexes from `limit` on:
         a stored status may have been edited by anyone. Never raises."""
         found = (_RANGE.fullmatch(part) for part in text.split(","))
-        ranges = sorted((int(match[1]), int(match[2] or match[1])) for match in found if match)
+        return cls.of_ranges(
+            sorted((int(match[1]), int(match[2] or match[1])) for match in found if match), limit
+        )
+
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[tuple[int, int]], limit: int = INDEX_LIMIT) -> IndexSet:
+        """The indexes below `limit` in ascending ranges (first, last), which may overlap. Linear in the ranges and indexes."""
         pieces: list[str] = []
         end = 0
         for first, last in ranges:
@@ -97,7 +103,8 @@ class IndexSet:
     def __sub__(self, other: IndexSet) -> IndexSet:
         if self is other:
             return EMPTY
-        return IndexSet(self.mask & ~other.mask) if self.mask and other.mask else self
+        # As `& ~`, at the cost of the smaller set.
+        return IndexSet(self.mask ^ (self.mask & other.mask)) if self.mask and other.mask else self
 
     def __contains__(self, index: int) -> bool:
         return bool(self.mask >> index & 1)
@@ -125,10 +132,13 @@ class IndexSet:
 
     def summary(self, limit: int = 200) -> str:
         """The text for people: ranges up to about `limit` characters, then how many indexes there are in all."""
-        text = str(self)
-        if len(text) <= limit:
-            return text
-        return f"{text[:limit].rpartition(',')[0]},… ({len(self)} in all)"
+        parts, length = [], 0
+        for first, last in self.ranges():
+            parts.append(f"{first}-{last}" if last > first else f"{first}")
+            length += len(parts[-1]) + 1
+            if length > limit + 1:
+                return f"{','.join(parts)[:limit].rpartition(',')[0]},… ({len(self)} in all)"
+        return ",".join(parts)
 
     def __repr__(self) -> str:
         return f"IndexSet({str(self)!r})"

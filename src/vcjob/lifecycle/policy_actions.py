@@ -10,7 +10,7 @@ from vcjob.lifecycle.actions import RESUME, Cause, execute, fail
 from vcjob.lifecycle.culprits import culprit_of
 from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.descriptions import describe, join_names
-from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.policies import (
     JOB_UPDATED,
     POD_EVICTED,
@@ -22,7 +22,7 @@ from vcjob.lifecycle.policies import (
     PolicyMatch,
 )
 from vcjob.lifecycle.policy_events import policy_events
-from vcjob.lifecycle.status import HistoryEntry, Phase, TaskMemory
+from vcjob.lifecycle.status import HistoryEntry, Phase
 from vcjob.lifecycle.task_state import replace_lost
 from vcjob.wellknown import reasons
 
@@ -67,41 +67,45 @@ class _Replacements:
 
     def __init__(self, context: DecisionContext) -> None:
         self._context = context
-        self._memories: dict[str, TaskMemory] = {}
-        self._pods: list[str] = []
+        #: By task: the pods that are gone, and those of them for which a policy waits.
+        self._lost: dict[str, tuple[IndexSet, IndexSet]] = {}
 
     def add(self, event: PolicyEvent, noted: bool = False) -> None:
         """Replace the lost pods of an event. `noted`: a policy waits to see whether they run again."""
         if event.name != POD_EVICTED:
             return
-        context, state = self._context, self._context.tasks[event.task]
+        state = self._context.tasks[event.task]
         lost = event.indexes & state.lost
-        if not lost:
-            return
-        memory = self._memories.get(event.task) or context.status.memory(event.task)
-        self._memories[event.task] = replace_lost(memory, lost, context.now if noted else None)
-        state.lost -= lost
-        self._pods.append(f"{event.task}-[{lost.summary()}]")
-        context.add_history(
-            HistoryEntry(
-                at=context.now,
-                action="ReplacePod",
-                reason=POD_EVICTED,
-                message=f"pods {self._pods[-1]} are gone and are replaced",
-                version=context.status.version,
-                retry=context.status.retry_count,
-                task=event.task,
-                indexes=lost.summary(),
-            )
-        )
+        if lost:
+            state.lost -= lost
+            gone, awaited = self._lost.get(event.task, (EMPTY, EMPTY))
+            self._lost[event.task] = gone | lost, awaited | lost if noted else awaited
 
     def save(self) -> None:
-        if self._pods:
-            self._context.save_tasks(self._memories)
-            pods = join_names(self._pods)
-            self._context.emit("Warning", POD_EVICTED, f"pods {pods} are gone and are replaced")
-            self._context.changed = True
-            self._memories, self._pods = {}, []
+        """Start the next attempts: once for each task, because each start visits all attempts of the task."""
+        if not self._lost:
+            return
+        context, memories, pods = self._context, {}, []
+        for task, (gone, awaited) in self._lost.items():
+            memory = replace_lost(context.status.memory(task), gone - awaited, None)
+            memories[task] = replace_lost(memory, awaited, context.now)
+            pods.append(f"{task}-[{gone.summary()}]")
+            context.add_history(
+                HistoryEntry(
+                    at=context.now,
+                    action="ReplacePod",
+                    reason=POD_EVICTED,
+                    message=f"pods {pods[-1]} are gone and are replaced",
+                    version=context.status.version,
+                    retry=context.status.retry_count,
+                    task=task,
+                    indexes=gone.summary(),
+                )
+            )
+        context.save_tasks(memories)
+        context.emit("Warning", POD_EVICTED, f"pods {join_names(pods)} are gone and are replaced")
+        context.changed = True
+        self._lost = {}
 
 
 def _apply_default(context: DecisionContext, event: PolicyEvent, replaced: _Replacements) -> None:

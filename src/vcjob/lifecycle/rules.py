@@ -46,11 +46,11 @@ class TaskRules:
     def rank(self, index: int) -> int | None:
         return None if self.rank_offset is None else self.rank_offset + index
 
-    def partition(self, index: int) -> IndexSet:
-        """The indexes that restart together with this one."""
+    def partitions(self, indexes: IndexSet) -> IndexSet:
+        """All indexes that restart together with one of these. Linear in the indexes, however many partitions they are in."""
         size = self.partition_size or 1
-        start = index // size * size
-        return IndexSet.span(start, min(start + size, self.replicas))
+        ranges = ((first // size * size, last // size * size + size - 1) for first, last in indexes.ranges())
+        return IndexSet.of_ranges(ranges, self.replicas)
 
 
 class Rules:

@@ -25,6 +25,7 @@ from vcjob.lifecycle.status import (
     Status,
     TaskMemory,
 )
+from vcjob.lifecycle.task_state import bounded
 from vcjob.spec.duration import seconds
 from vcjob.wellknown.annotations import LIFECYCLE
 
@@ -261,7 +262,7 @@ def _tasks_in(tasks: dict[str, _Task]) -> dict[str, TaskMemory]:
             succeeded=read(task.succeeded),
             failed=read(task.failed),
             kept=read(task.kept),
-            evictions=tuple(Eviction(at, read(text)) for at, text in task.evictions),
+            evictions=bounded(tuple(Eviction(at, read(text)) for at, text in task.evictions)),
         )
         for name, task in tasks.items()
     }

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
-from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.attempts import FIRST_ATTEMPT
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.observed import Group
 from vcjob.lifecycle.status import Eviction, TaskMemory
+
+#: Entries of `TaskMemory.evictions` up to which each keeps a time of its own.
+EVICTIONS_KEPT = 100
 
 
 class TaskState:
@@ -108,13 +113,33 @@ def without_indexes(evictions: tuple[Eviction, ...], indexes: IndexSet) -> tuple
 
 def replace_lost(memory: TaskMemory, lost: IndexSet, noted_at: float | None) -> TaskMemory:
     """Start the next attempt of `lost`; with `noted_at`, a policy waits to see whether the replacements run."""
+    if not lost:
+        return memory
     kept = memory.evictions
     memory = next_attempt(memory, lost)
     if noted_at is None:
         return memory
     for eviction in kept:
         lost -= eviction.indexes
-    return _changed(memory, evictions=(*kept, Eviction(noted_at, lost)) if lost else kept)
+    return _changed(memory, evictions=bounded((*kept, Eviction(noted_at, lost))) if lost else kept)
+
+
+def bounded(evictions: tuple[Eviction, ...]) -> tuple[Eviction, ...]:
+    """At most EVICTIONS_KEPT: those nearest to each other in time become one, of the earliest time, because each is an event
+    in each decision. A policy then acts on the later ones as early as on the first of them."""
+    excess = len(evictions) - EVICTIONS_KEPT
+    if excess <= 0:
+        return evictions
+    ordered = sorted(evictions, key=lambda eviction: eviction.at)
+    gaps = [later.at - earlier.at for earlier, later in pairwise(ordered)]
+    joined = frozenset(sorted(range(len(gaps)), key=gaps.__getitem__)[:excess])
+    found = [ordered[0]]
+    for number, eviction in enumerate(ordered[1:]):
+        if number in joined:
+            found[-1] = Eviction(found[-1].at, found[-1].indexes | eviction.indexes)
+        else:
+            found.append(eviction)
+    return tuple(found)
 
 
 def next_attempt(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
@@ -129,13 +154,11 @@ def mark_begun(memory: TaskMemory, indexes: IndexSet) -> TaskMemory:
 
 def _adopted(memory: TaskMemory, observed: dict[int, Group]) -> TaskMemory:
     """A pod of a higher attempt than the status has recorded is the current one: the status was restored or lost."""
-    attempts: Attempts = memory.attempts
-    for attempt, group in observed.items():
-        behind = attempts.behind(attempt, group.present)
-        if behind:
-            attempts = attempts.raised(behind, attempt)
-            memory = _forgotten(_changed(memory, attempts=attempts), behind)
-    return memory
+    if not memory.attempts.groups and observed.keys() <= {FIRST_ATTEMPT}:
+        return memory
+    seen = {attempt: group.present for attempt, group in observed.items()}
+    attempts, behind = memory.attempts.adopted(seen)
+    return _forgotten(_changed(memory, attempts=attempts), behind) if behind else memory
 
 
 def _scaled_down(memory: TaskMemory, observed: dict[int, Group], replicas: int) -> TaskMemory:
