@@ -216,6 +216,30 @@ async def test_hostile_jobs_among_a_thousand_hold_neither_the_loop_nor_another_j
 
 
 @pytest.mark.slow
+async def test_hand_made_pods_of_many_attempts_do_not_hold_the_loop(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A tenant needs only the right to create pods: labels and an owner reference make them its Job's."""
+    cluster, steps = Cluster(), LoopSteps()
+    cluster.add_job("mine", job("mine", task("a", 1)))
+    for number in range(1000):
+        pod = _foreign_pod(f"p{number}", "mine-uid", str(number + 1))
+        cluster.controller.jobs.pod_changed(_read(PARTIAL_PODS, pod))
+    cluster.add_ordinary_jobs()
+    began = time.thread_time()
+    with steps.counted():
+        await cluster.serve_ordinary_jobs()
+    with capsys.disabled():
+        print(
+            f"\n  at most {steps.most} calls in one step, {time.thread_time() - began:.1f} s of CPU", end=""
+        )
+    assert steps.most <= STEP_LIMIT
+    state = cluster.controller.jobs.named(NAMESPACE, "mine")
+    assert state is not None and len(state.observed.groups["a"]) > 100, "the pods were seen"
+    assert len(state.current()[1].memory("a").attempts.groups) <= 101
+
+
+@pytest.mark.slow
 async def test_no_shape_of_an_expensive_job_holds_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
     cluster, steps = Cluster(), LoopSteps()
     for shape, make in expensive_jobs.SHAPES.items():
