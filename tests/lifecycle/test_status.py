@@ -415,7 +415,29 @@ def test_a_status_that_somebody_edited_is_read_or_rejected_with_a_value_error(
             status = Status.from_kube(document)
         except ValueError:
             continue
-        status.to_kube()
+        check_that_it_continues(status)
+
+
+def check_that_it_continues(status: Status) -> None:
+    """The Job is decided about, and what is written can be read and written again without a difference."""
+    status = decide(job(), status, Observed(), START).status
+    again = Status.from_kube(json.loads(json.dumps(status.to_kube())))
+    assert Status.from_kube(json.loads(json.dumps(again.to_kube()))) == again
+
+
+kube_times = st.sampled_from(
+    ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "1969-12-31T23:59:59Z"]
+) | st.datetimes(timezones=st.timezones()).map(lambda time: time.isoformat())
+
+
+@given(kube_times, kube_times, st.sampled_from(["Pending", "Running", "Completed", "Failed", "Aborted"]))
+@settings(deadline=None)
+def test_a_job_continues_whatever_times_somebody_wrote_into_its_status(
+    transition: str, condition: str, phase: str
+) -> None:
+    state = {"phase": phase, "lastTransitionTime": transition}
+    conditions = [{"status": phase, "lastTransitionTime": condition}]
+    check_that_it_continues(Status.from_kube({"state": state, "conditions": conditions}))
 
 
 def test_a_time_that_kubernetes_cannot_express_makes_a_status_unreadable() -> None:

@@ -48,7 +48,8 @@ _COUNTERS = {
 
 
 #: Epoch seconds that a timestamp of Kubernetes can express.
-_Time = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
+_END_OF_TIME = 253_402_300_800
+_Time = Annotated[float, msgspec.Meta(ge=0, lt=_END_OF_TIME)]
 
 
 class _State(msgspec.Struct, rename="camel"):
@@ -223,7 +224,13 @@ def go_duration(seconds: float) -> str:
 
 
 def _epoch(text: str | None) -> float | None:
-    return datetime.fromisoformat(text).timestamp() if text else None
+    """The time; None where there is none, or one that cannot be written again: an offset can shift it out of the years
+    1970 to 9999, and Go's zero time is in the year 1."""
+    if not text:
+        return None
+    read = datetime.fromisoformat(text)
+    epoch = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    return epoch if 0 <= epoch < _END_OF_TIME else None
 
 
 def _task_out(memory: TaskMemory) -> _Task:

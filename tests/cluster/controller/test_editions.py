@@ -35,10 +35,13 @@ async def test_a_replaced_pod_is_made_by_the_edition_of_its_job(
     assert [entry["value"] for entry in env if entry["name"] == "LOCAL_RANK"] == expected
 
 
-async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known() -> None:
+@pytest.mark.parametrize(
+    "edition", ["999", "9" * 5000, "²", "٢", "-1", "2.0", ""]
+)  # an edited status may have any text
+async def test_nothing_is_made_for_a_job_of_an_edition_that_is_not_known(edition: str) -> None:
     harness = Harness(job("j", task("a", 2)), status_delay=0.0)
     await harness.reconcile()
-    resources = {**harness.stored["controlledResources"], "vcjob.io/edition": "999"}
+    resources = {**harness.stored["controlledResources"], "vcjob.io/edition": edition}
     found = harness.api.objects["jobs", "j"]
     harness.change({**found, "status": {**found["status"], "controlledResources": resources}})
     harness.lose("j-a-0")

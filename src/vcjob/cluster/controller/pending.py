@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from vcjob.cluster.controller.cache.job_state import JobState
 from vcjob.cluster.controller.schedulers import queue_gate
+from vcjob.lifecycle.descriptions import shorten
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.status import Status
 from vcjob.plan.names import queue as queue_of
@@ -15,7 +16,7 @@ from vcjob.plugins.edition import EDITION, FIRST, KNOWN
 from vcjob.wellknown import reasons
 from vcjob.wellknown.annotations import EDITION_KEY
 
-_KNOWN_EDITIONS = frozenset(map(str, KNOWN))
+_KNOWN_EDITIONS = {str(edition): edition for edition in KNOWN}
 
 
 def update_pending_reason(state: JobState, now: float) -> float | None:
@@ -52,8 +53,9 @@ def group_gate(state: JobState) -> Blocked | None:
 def edition_of(status: Status, *, started: bool) -> int:
     """The edition of a Job's pods: the one in its status, else the first for a Job that runs already."""
     stored = status.resources.get(EDITION_KEY)
-    if stored is not None and stored.isdecimal() and int(stored) in KNOWN:
-        return int(stored)
+    known = _KNOWN_EDITIONS.get(stored or "")
+    if known is not None:
+        return known
     return FIRST if started and stored is None else EDITION
 
 
@@ -65,6 +67,6 @@ def unknown_edition(state: JobState) -> Blocked | None:
         return None
     return Blocked(
         reasons.UNKNOWN_EDITION,
-        f"the Job was started by another version of vcjob (edition {edition}), whose pods this version cannot "
+        f"the Job was started by another version of vcjob (edition {shorten(edition, 100)}), whose pods this version cannot "
         "create: install that version again, or restart the Job under a new name",
     )
