@@ -24,9 +24,9 @@ from vcjob.lifecycle.observed import Command, Observed
 from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
 from vcjob.lifecycle.rules import TaskRules
 from vcjob.lifecycle.status import Status
-from vcjob.lifecycle.status_codec import LIFECYCLE
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, KillPods
 from vcjob.spec.job import Job, PartitionPolicy, Task
+from vcjob.wellknown.annotations import LIFECYCLE
 
 POLICIES = [
     {"event": "PodPending", "action": "AbortJob", "timeout": "1h"},
