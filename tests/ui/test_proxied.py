@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -179,6 +180,39 @@ async def test_the_number_of_users_with_connections_is_bounded(
     for number in (0, 1, 2, 0, 3, 4):
         await server.get("/api/info", FROM_PROXY, ("X-Remote-User", f"user-{number}"))
     assert [each.identity.user for each in backends if each.closed] == ["user-1", "user-2"]
+
+
+async def test_a_user_who_is_removed_while_another_one_is_closed_is_answered(
+    server: Server, backends: list[RecordingBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for one user, ann's request waits for bob's connections to close, and meanwhile eve takes her place."""
+    monkeypatch.setattr(proxied, "MAX_USERS", 1)
+    closing, may_close = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def close_slowly() -> None:
+        loop.call_soon_threadsafe(closing.set)
+        may_close.wait(60)
+
+    await server.get("/api/info", FROM_PROXY, ("X-Remote-User", "bob"))
+    monkeypatch.setattr(backends[0], "close", close_slowly)
+    waiting = asyncio.create_task(server.get("/api/info", FROM_PROXY, ANN))
+    try:
+        async with asyncio.timeout(60):
+            await closing.wait()
+        assert (await server.get("/api/info", FROM_PROXY, ("X-Remote-User", "eve")))[0] == 200
+    finally:
+        may_close.set()
+    assert (await waiting)[0] == 200
+
+
+async def test_a_stream_ends_so_that_the_proxy_checks_the_session_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxied, "STREAM_SECONDS", 0.5)
+    async with asyncio.timeout(60):
+        status, text = await server.get("/api/stream", FROM_PROXY, ANN)
+    assert status == 200 and text.startswith("event: jobs") and "event: end" not in text
 
 
 @pytest.fixture

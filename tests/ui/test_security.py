@@ -82,6 +82,8 @@ async def test_a_request_under_another_host_name_is_rejected(page: Page) -> None
     """A name of the attacker's that resolves to this machine (DNS rebinding)."""
     for path in ("/", "/api/jobs"):
         assert (await page.get(path, Host="attacker.example:80"))[0] == 403
+        port = page.origin.rpartition(":")[2]
+        assert (await page.get(path, Host=f"[::1]:{port}"))[0] == 403, "it does not listen there"
 
 
 async def test_a_page_of_another_site_cannot_act(page: Page) -> None:

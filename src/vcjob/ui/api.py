@@ -60,12 +60,19 @@ class _Text(msgspec.Struct):
 class Api:
     """The routes of one server, over one backend."""
 
-    def __init__(self, backend: Backend, namespace: str | None, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        namespace: str | None,
+        *,
+        read_only: bool,
+        stream_seconds: float | None = None,
+    ) -> None:
         self._backend = backend
         self._namespace = namespace
         self._read_only = read_only
         self._pool = ThreadPoolExecutor(THREADS, "vcjob-ui")
-        self.streams = Streams()
+        self.streams = Streams(seconds=stream_seconds)
 
     def routes(self) -> list[web.RouteDef]:
         return [web.RouteDef(method, path, getattr(self, name), {}) for method, path, name in ROUTES]

@@ -23,6 +23,8 @@ from vcjob.ui.security import Guard, Handler
 SECRET_HEADER = "X-Vcjob-Proxy-Secret"  # noqa: S105 - the name of a header
 #: Users whose connections are kept; the one that was idle longest is closed for the next.
 MAX_USERS = 64
+#: The longest life of a stream: then its page opens a new one, for which the proxy checks the user's session again.
+STREAM_SECONDS = 300.0
 
 
 class Identity(NamedTuple):
@@ -117,12 +119,16 @@ class UserApis:
         assert identity is not None, "the guard has checked it"
         if identity not in self._users:
             backend = self._proxy.backend_of(identity)
-            self._users[identity] = Api(backend, self._namespace, read_only=self._read_only), backend
+            self._users[identity] = self._api(backend), backend
         self._users.move_to_end(identity)
+        found, _ = self._users[identity]  # before the pause below, in which another request may remove it
         if len(self._users) > MAX_USERS:
             _, idle = self._users.popitem(last=False)
             await self._close(*idle)
-        return self._users[identity][0]
+        return found
+
+    def _api(self, backend: UserBackend) -> Api:
+        return Api(backend, self._namespace, read_only=self._read_only, stream_seconds=STREAM_SECONDS)
 
     async def _close(self, api: Api, backend: UserBackend) -> None:
         api.end()

@@ -30,7 +30,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+#: The names of the address that the server listens on; [::1] is another one, which anybody else may have.
+_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def new_token() -> str:

@@ -31,10 +31,11 @@ INTERNAL_ERROR = "vcjob itself failed; its terminal shows the traceback"
 
 
 class Streams:
-    """All streams of one server."""
+    """All streams of one server. After `seconds` a stream ends and its page opens another, which is checked again."""
 
-    def __init__(self, limit: int = MAX_STREAMS) -> None:
+    def __init__(self, limit: int = MAX_STREAMS, *, seconds: float | None = None) -> None:
         self._limit = limit
+        self._seconds = seconds
         self._pool = ThreadPoolExecutor(limit, "vcjob-ui-stream")
         self._running: dict[threading.Event, asyncio.Queue[bytes | None]] = {}
 
@@ -52,9 +53,10 @@ class Streams:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         try:
             await response.prepare(request)
-            await self._send(response, queue)
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # the page was closed
+            async with asyncio.timeout(self._seconds):
+                await self._send(response, queue)
+        except (ConnectionError, asyncio.CancelledError, TimeoutError):
+            pass  # the page was closed, or has to ask again
         finally:
             stop.set()
             _clear(queue)  # lets a waiting producer see the stop
