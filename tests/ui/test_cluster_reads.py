@@ -102,3 +102,51 @@ async def test_a_read_only_page_writes_no_progress_into_the_job(
         while not api.count("PATCH", JOB):
             await asyncio.sleep(0.01)
     assert api.count("PATCH", JOB) == 1
+
+
+def reads(api: FakeApi) -> list[str]:
+    """The last parts of the paths that were read, without watches and logs; forgets them."""
+    found = [
+        path.rpartition("/")[2]
+        for method, path, query in api.requests
+        if method == "GET" and "watch" not in query and not path.endswith("/log")
+    ]
+    api.requests.clear()
+    return sorted(found)
+
+
+async def test_a_page_reads_a_job_its_pods_and_its_events_once_in_a_round(
+    api: FakeApi, backend: ClusterBackend
+) -> None:
+    await add_job(api)
+    stream = producers.one_job(backend, "default", "a")
+    found = await asyncio.to_thread(parts, stream)
+    assert set(found) >= {"pods", "job", "events", "findings", "notes"}
+    assert reads(api) == ["a", "events", "pods"]
+    await asyncio.to_thread(parts, stream, rounds=2)
+    assert reads(api) == ["a", "a", "events", "events", "pods", "pods"]
+    watched = {path.rpartition("/")[2] for _, path, query in api.requests if "watch" in query}
+    assert "events" not in watched, "the chart needs no events"
+
+
+async def test_the_list_reads_no_job_a_second_time(api: FakeApi, backend: ClusterBackend) -> None:
+    for number in range(5):
+        await add_job(api, f"job-{number}", phase="Running")
+    found = await asyncio.to_thread(parts, producers.job_list(backend, None))
+    assert [job["name"] for job in found["jobs"]] == [f"job-{number}" for number in range(5)]
+    assert reads(api) == ["jobs"]
+
+
+async def test_a_job_that_is_over_is_read_less_often(api: FakeApi, backend: ClusterBackend) -> None:
+    await add_job(api, "over")
+    await add_job(api, "running", phase="Running")
+
+    def pause(name: str) -> float:
+        return next(
+            each
+            for each in producers.one_job(backend, "default", name, read_only=True)
+            if isinstance(each, float)
+        )
+
+    assert await asyncio.to_thread(pause, "over") == producers.OVER_SECONDS
+    assert await asyncio.to_thread(pause, "running") == producers.JOB_SECONDS

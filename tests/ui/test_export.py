@@ -53,7 +53,7 @@ def cluster_job(monkeypatch: pytest.MonkeyPatch) -> Mock:
         "events": [],
     }
     pod = {"task": "w", "index": 0, "name": "a-w-0", "phase": "Succeeded", "rank": 0}
-    monkeypatch.setattr(jobs, "detail", lambda _: {**found, "pods": [pod], "missing": ["no events"]})
+    monkeypatch.setattr(jobs, "detail", lambda *_: {**found, "pods": [pod], "missing": ["no events"]})
     return job
 
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again_and_the_page_is_kept_info
 
 def test_what_the_caller_may_not_read_is_named_and_the_rest_is_shown(monkeypatch: Any) -> None:
     monkeypatch.setattr(jobs, "summary", lambda _: {"name": "a"})
-    job = Mock()
+    job = MagicMock()
     job.pods.return_value, job.notes.return_value, job.earlier_runs.return_value = [], ["a note"], []
     denied = BackendError("you may not list events", hint="request that right")
     job.events.side_effect = job.observe.side_effect = denied
@@ -75,11 +75,11 @@ def test_a_damaged_job_and_one_that_is_being_deleted_do_not_keep_others_from_the
 
 def test_a_job_that_is_started_again_begins_a_new_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new run of the name: no point of the earlier run is left, and its log is no longer read."""
-    monkeypatch.setattr(jobs, "detail", lambda job: {"pods": [{"uid": f"pod of {job.uid}", "rank": 0}]})
+    monkeypatch.setattr(jobs, "detail", lambda job, _: {"pods": [{"uid": f"pod of {job.uid}", "rank": 0}]})
     origin = LogOrigin(rank=0, task="w", index=0, attempt=0, container="main", main=True, restart=0)
 
     def run(uid: str, line: bytes) -> Mock:
-        job = Mock(uid=uid, done=True)
+        job = MagicMock(uid=uid, done=True)
         job.log_chunks.return_value = (step for step in ([Chunk(origin, line, 5.0)], 1.0))
         return job
 
@@ -113,15 +113,15 @@ def test_what_is_known_about_logs_that_are_not_shown_is_sent_once_and_bounded() 
 
 def test_a_log_that_may_not_be_read_hides_no_other_part_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """The charts come from the log of rank 0; a user without that right still sees the cause."""
-    monkeypatch.setattr(jobs, "detail", lambda _: {"pods": [{"uid": "p", "rank": 0}], "findings": ["why"]})
+    monkeypatch.setattr(jobs, "detail", lambda *_: {"pods": [{"uid": "p", "rank": 0}], "findings": ["why"]})
 
     def denied(*_: object, **__: object) -> Iterator[Any]:
         yield from ()
         raise BackendError("you may not read logs")
 
-    backend, job = Mock(), Mock(uid="a", done=True)
+    backend, job = Mock(), MagicMock(uid="a", done=True)
     job.log_chunks.side_effect = denied
     backend.find.return_value = job
     sent = producers.one_job(backend, "default", "a")
     parts = [next(sent) for _ in range(4)]
-    assert parts[1:] == [("findings", ["why"]), ("history", []), producers.JOB_SECONDS]
+    assert parts[1:] == [("findings", ["why"]), ("history", []), producers.OVER_SECONDS]

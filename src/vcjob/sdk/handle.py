@@ -147,8 +147,12 @@ class Handle(ABC):
 
         return diagnose(self.observe())
 
+    def find_hangs(self, observation: Observation) -> list[Finding] | None:
+        """What ranks that hang report, on a cluster by a program in their pods; None where `observe` includes it."""
+        return None
+
     def unread(self) -> str:
-        """What the last `why()` could not read about a running job and why, in one sentence; else empty."""
+        """What the last `why()` or `find_hangs()` could not read about a running job and why, in one sentence; else empty."""
         return ""
 
     def failure(self) -> FailureReport:
@@ -193,6 +197,10 @@ class Handle(ABC):
 
     def watching(self) -> AbstractContextManager[None]:
         """While this is entered, the job is not removed because its ttlSecondsAfterFinished is over."""
+        return nullcontext()
+
+    def one_read(self) -> AbstractContextManager[None]:
+        """While this is entered, the job, its pods and its events are read once each, on a cluster."""
         return nullcontext()
 
     def earlier_runs(self) -> list[Handle]:
@@ -261,9 +269,7 @@ class Handle(ABC):
         record_progress: bool = True,
     ) -> LogSteps:
         """Whole lines in chunks, with `timestamps` each with its time; `on_note` is called for logs that cannot be read.
-
-        record_progress: while a job of a cluster is followed, write the progress that its lines show into the Job.
-        """
+        Without `record_progress`, following a job of a cluster does not write its progress into the Job."""
 
     @abstractmethod
     def follow(self, chosen: LogFilter | None = None) -> Follower:

@@ -21,6 +21,7 @@ from vcjob.report.logs import Chunk, LogFilter
 from vcjob.sdk import yaml_text
 from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
+from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
 from vcjob.ui.producers import lines_of
 
@@ -37,9 +38,9 @@ _LOOKS = {"Pending": "wait", "Running": "run", "Succeeded": "ok", "Failed": "bad
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def export(job: Handle, *, tail: int = TAIL) -> str:
-    """The file's text. Blocks while it reads the job and its logs."""
-    found = jobs.detail(job)
+def export(job: Handle, *, tail: int = TAIL, diagnosis: Diagnosis | None = None) -> str:
+    """The file's text. Blocks while it reads the job and its logs. `diagnosis`: kept by a caller that shows it again."""
+    found = jobs.detail(job, diagnosis or Diagnosis())
     summary = found["job"]
     failure = found["failure"] or {"culprit": {}, "victims": []}
     body = [

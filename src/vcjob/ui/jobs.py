@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 
 from vcjob.diagnosis.collect import newest_attempts
-from vcjob.diagnosis.diagnose import diagnose
-from vcjob.diagnosis.report import failure_report
 from vcjob.errors import BackendError, NoSuchJob, StoreError, UserError, VcjobError
 from vcjob.lifecycle.status import Status
 from vcjob.sdk.backend import Backend
 from vcjob.sdk.handle import Handle
+from vcjob.ui.diagnosing import Diagnosis
 
 #: Shown instead of a phase where the files of a run cannot be read, as `vcjob list` does.
 DAMAGED = "Damaged"
@@ -40,7 +39,8 @@ def summaries(backend: Backend, namespace: str | None) -> list[dict[str, Any]]:
 
 def summary(job: Handle) -> dict[str, Any]:
     """One row of the list. `replicas` is what the Job asks for, `pods` what there is."""
-    return _row(job, job.status(), done=job.done, replicas=job.replicas)
+    with job.one_read():
+        return _row(job, job.status(), done=job.done, replicas=job.replicas)
 
 
 def _row(job: Handle, status: Status, *, done: bool, replicas: int) -> dict[str, Any]:
@@ -90,20 +90,6 @@ def events(job: Handle) -> list[dict[str, Any]]:
     ]
 
 
-def diagnosis(job: Handle) -> dict[str, Any]:
-    """The findings, as `vcjob why -o json` prints them, and the failure report of a job that did not complete.
-
-    Both are from one observation: on a cluster each costs several requests.
-    """
-    observation = job.observe()
-    running = observation.phase in ("Completed", "Running", "Pending")
-    report = None if running else failure_report(observation)
-    return {
-        "failure": msgspec.to_builtins(report) if report and report.culprit else None,
-        "findings": msgspec.to_builtins(diagnose(observation)),
-    }
-
-
 def stacks(job: Handle) -> dict[str, Any]:
     """The Python stacks of all running ranks, ranks at the same place together."""
     groups = [
@@ -142,12 +128,14 @@ def earlier(job: Handle) -> list[dict[str, Any]]:
     return [{"uid": run.uid, "phase": run.phase, "created": run.created} for run in job.earlier_runs()]
 
 
-def detail(job: Handle) -> dict[str, Any]:
+def detail(job: Handle, diagnosis: Diagnosis | None = None) -> dict[str, Any]:
     """Everything that the job page shows at once; the stream sends the same parts when they change.
 
+    `diagnosis` keeps the findings between two calls; without one they are read, and hangs on a cluster are not searched.
     On a cluster the caller may lack the right to read some of it: `missing` then says so, and the rest is shown.
     """
     missing: list[str] = []
+    findings = diagnosis or Diagnosis(hangs=False)
 
     def part(read: Callable[[Handle], Any], otherwise: Any) -> Any:
         try:
@@ -156,14 +144,12 @@ def detail(job: Handle) -> dict[str, Any]:
             missing.append(_sentence(error))
             return otherwise
 
-    found = {
-        "job": summary(job),
-        "pods": part(pods, []),
-        "events": part(events, []),
-        **part(diagnosis, {"failure": None, "findings": []}),
-        "notes": part(lambda each: each.notes(), []),
-        "earlier": earlier(job),
-    }
+    with job.one_read():
+        found = {"job": summary(job), "pods": part(pods, []), "events": part(events, [])}
+        basis = [{**found["job"], "progress": None}, found["pods"], found["events"]]
+        found |= part(lambda each: findings.read(each, basis), {"failure": None, "findings": []})
+        found["notes"] = part(lambda each: each.notes(), []) + ([findings.unread] if findings.unread else [])
+        found["earlier"] = earlier(job)
     return {**found, "missing": list(dict.fromkeys(missing))}
 
 

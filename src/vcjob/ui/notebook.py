@@ -11,6 +11,7 @@ from html import escape
 
 from vcjob.errors import UserError
 from vcjob.sdk.handle import Handle
+from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.export import export
 
 #: Log lines of each rank: a notebook keeps its outputs in its file.
@@ -28,16 +29,17 @@ def show(job: Handle, *, follow: bool, height: int) -> None:
     if get_ipython() is None:
         raise _no_notebook()
     done = job.done  # before the page is read, so that the last page shows the end
-    shown = display(HTML(frame(job, height)), display_id=True)
+    diagnosis = Diagnosis()
+    shown = display(HTML(frame(job, height, diagnosis)), display_id=True)
     while follow and not done:
         time.sleep(_PAUSE_SECONDS)
         done = job.done
-        shown.update(HTML(frame(job, height)))
+        shown.update(HTML(frame(job, height, diagnosis)))
 
 
-def frame(job: Handle, height: int) -> str:
+def frame(job: Handle, height: int, diagnosis: Diagnosis | None = None) -> str:
     """The frame's markup, with the whole page in an attribute."""
-    page = escape(export(job, tail=TAIL), quote=True)
+    page = escape(export(job, tail=TAIL, diagnosis=diagnosis), quote=True)
     return (
         f'<iframe sandbox="" srcdoc="{page}" title="vcjob: {escape(job.name, quote=True)}" '
         f'style="box-sizing:border-box;width:100%;height:{int(height)}px;border:1px solid #8884;border-radius:6px"></iframe>'

@@ -15,11 +15,13 @@ from vcjob.report.logs import Chunk, LogFilter
 from vcjob.sdk.backend import Backend
 from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
+from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
 from vcjob.ui.streams import Produced
 
 LIST_SECONDS = 2.0
-JOB_SECONDS = 1.0
+#: Of a job that is over only its name may change hands: another run may begin.
+JOB_SECONDS, OVER_SECONDS = 1.0, 5.0
 TROUBLE_SECONDS = 5.0
 #: How long the ranks' use is measured, and the least time between two measurements.
 METER_SECONDS, METER_PAUSE = 0.3, 2.0
@@ -39,7 +41,7 @@ def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
             sent = found
             yield "jobs", found
 
-    return _repeated(read, LIST_SECONDS)
+    return _repeated(read, lambda: LIST_SECONDS)
 
 
 def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = False) -> Iterator[Produced]:
@@ -50,14 +52,21 @@ def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = Fa
     sent: dict[str, Any] = {}
     pods: dict[str, dict[str, Any]] = {}
     history, meter, uid = History(read_only=read_only), Meter(), ""
+    diagnosis, pause = Diagnosis(hangs=not read_only), JOB_SECONDS
 
     def read() -> Iterator[Produced]:
-        nonlocal pods, history, uid
+        nonlocal history, uid, diagnosis
         job = backend.find(name, namespace)
         if job.uid != uid:
             history.close()
             history, uid = History(read_only=read_only), job.uid
-        found = jobs.detail(job)
+            diagnosis = Diagnosis(hangs=not read_only)
+        with job.one_read():
+            yield from changes(job)
+
+    def changes(job: Handle) -> Iterator[Produced]:
+        nonlocal pods, pause
+        found = jobs.detail(job, diagnosis)
         now = {pod["uid"]: pod for pod in found.pop("pods")}
         changed = [pod for uid, pod in now.items() if pods.get(uid) != pod]
         gone = [uid for uid in pods if uid not in now]
@@ -70,12 +79,14 @@ def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = Fa
             if part not in sent or sent[part] != value:
                 sent[part] = value
                 yield part, value
-        usage = None if job.done else meter.read(job)
+        done = job.done
+        pause = OVER_SECONDS if done else JOB_SECONDS
+        usage = None if done else meter.read(job)
         if usage is not None:
             yield "usage", usage
 
     try:
-        yield from _repeated(read, JOB_SECONDS)
+        yield from _repeated(read, lambda: pause)
     finally:
         history.close()
 
@@ -97,8 +108,8 @@ class Meter:
         return found
 
 
-def _repeated(read: Callable[[], Iterator[Produced]], seconds: float) -> Iterator[Produced]:
-    """Everything that `read` yields, again and again; a cluster that does not answer is asked again later."""
+def _repeated(read: Callable[[], Iterator[Produced]], pause: Callable[[], float]) -> Iterator[Produced]:
+    """Everything that `read` yields, again and again after a `pause`; a cluster that does not answer is asked again later."""
     failed = False
     while True:
         try:
@@ -111,7 +122,7 @@ def _repeated(read: Callable[[], Iterator[Produced]], seconds: float) -> Iterato
         if failed:
             failed = False
             yield "trouble", None
-        yield seconds
+        yield pause()
 
 
 def log_lines(

@@ -69,13 +69,16 @@ class JobFollower:
         *,
         since: Moment | None = None,
         tail: int | None = None,
+        events: bool = True,
     ) -> None:
+        """`events`: watch the Job's events too."""
         self._jobs = jobs
         self._key = key
         self._choice = choice
         self._sink = sink
         self._since = since
         self._tail = tail
+        self._events = events
         self.seen = Seen()
         self.deleted = False
         self._quiet = False  # the Job is over, suspended or deleted
@@ -88,8 +91,10 @@ class JobFollower:
 
     async def run(self) -> None:
         watches: list[asyncio.Task[None]] = [
-            asyncio.create_task(work()) for work in (self._watch_job, self._watch_pods, self._watch_events)
+            asyncio.create_task(work()) for work in (self._watch_job, self._watch_pods)
         ]
+        if self._events:
+            watches.append(asyncio.create_task(self._watch_events()))
         news: asyncio.Task[None] | None = None
         try:
             while not self._ended():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import aclosing
 from typing import Any
 
@@ -204,11 +204,11 @@ class JobClient:
             found = await self.client.list(POD_VIEWS, key.namespace, labels=f"{JOB_NAME}={key.name}")
         return [pod for pod in found if belongs_to(pod, key.uid)]
 
-    async def events(self, key: JobKey) -> list[Document]:
-        """Events of the Job and of its existing pods, oldest first."""
+    async def events(self, key: JobKey, pods: Collection[str] | None = None) -> list[Document]:
+        """Events of the Job and of its existing pods, oldest first; `pods` are their uids, if they are known."""
         with translate_api_errors(self.config, "list events", key.namespace):
             listed = await self.client.list(EVENTS, key.namespace)
-        uids = {key.uid, *(pod.uid for pod in await self.pods(key))}
+        uids = {key.uid, *([pod.uid for pod in await self.pods(key)] if pods is None else pods)}
         found = [event for event in listed if (event.get("involvedObject") or {}).get("uid") in uids]
         for event in found:
             event["metadata"].pop("managedFields", None)

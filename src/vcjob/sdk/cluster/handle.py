@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vcjob.admission import defaults
 from vcjob.cluster.client.job_follower import JobFollower
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 _PAUSE = 0.05
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FRESH_SECONDS = 1.0
+#: A job of a list is not read again for `one_read`, however long the rest of the list takes, within reason.
+_ONE_READ_SECONDS = 30.0
+T = TypeVar("T")
 
 
 class ClusterHandle(Handle):
@@ -58,6 +62,7 @@ class ClusterHandle(Handle):
         self._fresh_until = time.monotonic() + _FRESH_SECONDS
         self._usage_due = 0.0
         self._unread = ""
+        self._once: dict[str, Any] | None = None  # what was read while `one_read` is entered
         self.name, self.namespace, self.uid = self._key.name, self._key.namespace, self._key.uid
 
     def __repr__(self) -> str:
@@ -81,12 +86,29 @@ class ClusterHandle(Handle):
 
     def to_dict(self) -> dict[str, Any]:
         """The Job object as it is now."""
-        if time.monotonic() >= self._fresh_until:
+        once = self._once
+        if once is not None and "job" in once:
+            return self._job
+        kept = _ONE_READ_SECONDS if once is not None and self._fresh_until else 0.0
+        if time.monotonic() >= self._fresh_until + kept:
             self._job = self._connection.loop.call(
                 self._connection.jobs.job(self.name, self.namespace, self.uid)
             )
         self._fresh_until = 0.0  # a list or a wait saves the next read, and only that
+        if once is not None:
+            once["job"] = True
         return self._job
+
+    @contextmanager
+    def one_read(self) -> Iterator[None]:
+        if self._once is not None:
+            yield
+            return
+        self._once = {}
+        try:
+            yield
+        finally:
+            self._once = None
 
     def read(self) -> tuple[Status, dict[str, Any]]:
         job = self.to_dict()
@@ -94,16 +116,31 @@ class ClusterHandle(Handle):
 
     def pods(self) -> list[PodState]:
         """Every existing pod, and those that existed while the job was followed, as last seen."""
-        there = {
-            pod.uid: pod_state(pod)
-            for pod in self._connection.loop.call(self._connection.jobs.pods(self._key))
-        }
+        there = self._read_once("pods", self._existing_pods)
         return list({**self._followed, **there}.values())
+
+    def _existing_pods(self) -> dict[str, PodState]:
+        found = self._connection.loop.call(self._connection.jobs.pods(self._key))
+        return {pod.uid: pod_state(pod) for pod in found}
 
     def events(self) -> list[dict[str, Any]]:
         """The events of the Job and its pods, as long as the cluster keeps them (usually an hour)."""
-        found = self._connection.loop.call(self._connection.jobs.events(self._key))
+        return list(self._read_once("events", self._existing_events))
+
+    def _existing_events(self) -> list[dict[str, Any]]:
+        pods = None if self._once is None else set(self._read_once("pods", self._existing_pods))
+        found = self._connection.loop.call(self._connection.jobs.events(self._key, pods))
         return [{"apiVersion": "v1", "kind": "Event", **event} for event in found]
+
+    def _read_once(self, part: str, read: Callable[[], T]) -> T:
+        """What was read before in the same `one_read`."""
+        once = self._once
+        if once is None:
+            return read()
+        if part not in once:
+            once[part] = read()
+        found: T = once[part]
+        return found
 
     def notes(self) -> list[str]:
         if self._notes is not None:
@@ -131,22 +168,27 @@ class ClusterHandle(Handle):
         return observation
 
     def why(self) -> list[Finding]:
-        from vcjob.diagnosis.collect import newest_attempts
         from vcjob.diagnosis.diagnose import diagnose
-        from vcjob.sdk.cluster.hangs import find_hangs, missing_recorder
 
         observation = self.observe()
-        self._unread = ""
-        if observation.phase == "Running":
-            missing = missing_recorder(Job(defaults.apply(self._job)))
-            self._unread = missing or ""
-            if missing == "":
-                pods = [
-                    pod for pod in newest_attempts(self.pods()) if pod.rank is not None and not pod.finished
-                ]
-                reading = find_hangs(self._connection.jobs, observation, pods, self.namespace)
-                observation.hang_findings, self._unread = self._connection.loop.call(reading)
+        observation.hang_findings = self.find_hangs(observation)
         return diagnose(observation)
+
+    def find_hangs(self, observation: Observation) -> list[Finding]:
+        from vcjob.diagnosis.collect import newest_attempts
+        from vcjob.sdk.cluster.hangs import find_hangs, missing_recorder
+
+        self._unread = ""
+        if observation.phase != "Running":
+            return []
+        missing = missing_recorder(Job(defaults.apply(self._job)))
+        if missing != "":
+            self._unread = missing or ""
+            return []
+        pods = [pod for pod in newest_attempts(self.pods()) if pod.rank is not None and not pod.finished]
+        reading = find_hangs(self._connection.jobs, observation, pods, self.namespace)
+        found, self._unread = self._connection.loop.call(reading)
+        return found
 
     def unread(self) -> str:
         return self._unread
@@ -206,7 +248,9 @@ class ClusterHandle(Handle):
             )
         work: JobFollower | LogReader
         if follow:
-            work = JobFollower(self._connection.jobs, self._key, chosen, sink, since=start, tail=tail)
+            work = JobFollower(
+                self._connection.jobs, self._key, chosen, sink, since=start, tail=tail, events=False
+            )
         else:
             work = LogReader(self._connection.jobs, self._key, chosen, sink, since=start, tail=tail)
         running = self._connection.loop.start(work.run())
