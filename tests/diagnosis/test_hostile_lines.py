@@ -81,6 +81,7 @@ SAMPLES = {
     "_TORCH": "torch.distributed gloo",
     "_TORCH_LOG": "frame #3: ",
     "_TRAINING": "train epoch",
+    "_WORKER": "[default1]:",
     "_WARNING": "/app/train.py:3: UserWarning: ",
 }  # fmt: skip
 #: The same for the tables of exceptions, row by row.

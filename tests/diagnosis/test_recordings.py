@@ -215,6 +215,24 @@ def test_the_worker_below_torchrun_raised(name: str) -> None:
         )
 
 
+def test_lines_of_workers_that_torchrun_prefixed_are_told_apart() -> None:
+    """Both raise at the same moment, before they have a process group."""
+    lines = (RECORDINGS / "torchrun_tee.txt").read_text().splitlines()
+    other = [f"[default0]:{line}" for line in (*NAN[:2], "KeyError: 'label'", *["INFO:root:step 1"] * 2)]
+    mixed = [line for pair in zip(lines[:5], other, strict=True) for line in pair]
+    finding = first(rank(0, stderr=(*mixed, *lines[5:])))
+    assert finding.message.startswith("rank 0 (local rank 1, global rank 1) raised ValueError: loss is NaN")
+
+
+def test_below_torchrun_a_complaint_is_reported_where_no_worker_raised_an_error_of_its_own() -> None:
+    lost = [line.replace("[rank1]", f"[rank{number}]") for number in range(2) for line in PREFIXED]
+    table = (RECORDINGS / "torchrun_tee.txt").read_text().splitlines()[5:]
+    finding = first(rank(0, stderr=(*lost, *table)))
+    assert (
+        "Connection closed by peer" in finding.message and "(/home/me/train.py:30 in main)" in finding.message
+    )
+
+
 @pytest.mark.parametrize("prefix", ["[default0]:[rank0]: ", "[trainer0]:", "[my-role.3]: [rank12]: "])
 def test_prefixes_of_roles_and_ranks_are_taken_off_together(prefix: str) -> None:
     found = last_traceback([prefix + line for line in NAN])

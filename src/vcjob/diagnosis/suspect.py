@@ -77,8 +77,9 @@ class Suspect:
         root = self._root_cause
         if root is None:
             return "", None
-        by_rank = lines_by_rank(self.lines)
-        found = {rank: last for rank, lines in by_rank.items() if (last := last_traceback(lines)) is not None}
+        by_rank = lines_by_rank(self.lines, root.rank - root.local_rank)
+        last = {rank: last_traceback(lines) for rank, lines in by_rank.items()}
+        found = {rank: each for rank, each in last.items() if each is not None and not each.is_launcher}
         # A worker that raised before the process group existed has no prefix.
         rank = root.rank if root.rank in found else None
         if -root.exit_code in _FATAL:

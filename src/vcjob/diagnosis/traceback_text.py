@@ -17,6 +17,7 @@ from vcjob.diagnosis.noise import is_minor_record, is_noise, shows_progress, wit
 #: One prefix or several: torch's `[rank1]: `, and that of torchrun's `--tee`, `[default0]:`, with the role of the worker.
 _PREFIX = re.compile(r"(?:\[[A-Za-z_][\w.-]{0,60}?\d{1,9}\]: ?){1,4}")
 _RANK = re.compile(r"(?:\[[A-Za-z_][\w.-]{0,60}?\d{1,9}\]: ?){0,3}?\[rank(\d{1,9})\]: ?")
+_WORKER = re.compile(r"\[[A-Za-z_][\w.-]{0,60}?(\d{1,9})\]:")
 #: torchrun's table of failures: its heading, two of the lines below it, and how far below they may be.
 _ROOT_CAUSE = "Root Cause (first observed failure):"
 _FAILED_RANK = re.compile(r"^\s*rank\s*: (\d{1,9}) \(local_rank: (\d{1,9})\)")
@@ -378,10 +379,17 @@ def before_launcher(lines: Sequence[str]) -> Sequence[str]:
     return lines[:start]
 
 
-def lines_by_rank(lines: Iterable[str]) -> dict[int | None, list[str]]:
-    """The lines of each worker below torchrun, by torch's prefix `[rank1]: `; None: those without one."""
+def lines_by_rank(lines: Iterable[str], first: int | None = None) -> dict[int | None, list[str]]:
+    """The lines of each worker below torchrun, by torch's prefix `[rank1]: `; None: those without one.
+
+    `first`: the rank of torchrun's first worker. With it, lines that have only the prefix of `--tee` are counted too.
+    """
     found: dict[int | None, list[str]] = {}
     for line in lines:
-        match = _RANK.match(line)
-        found.setdefault(int(match[1]) if match else None, []).append(line)
+        rank = None
+        if match := _RANK.match(line):
+            rank = int(match[1])
+        elif first is not None and (match := _WORKER.match(line)):
+            rank = first + int(match[1])
+        found.setdefault(rank, []).append(line)
     return found

@@ -64,6 +64,23 @@ def test_a_killed_rank_is_named_with_its_signal(start: Start) -> None:
     assert culprit.how == "was killed by SIGKILL"
 
 
+WARNS = """
+import sys, warnings
+print('loading', flush=True)
+warnings.warn('TypedStorage is deprecated')
+print('fatal: the dataset is missing', flush=True)
+sys.exit(3)
+"""
+
+
+def test_a_reason_on_stdout_is_found_although_stderr_has_a_warning(finish: Start) -> None:
+    handle = finish(job(task("a", python(WARNS))))
+    assert handle.why()[0].message.endswith("ended with exit code 3: fatal: the dataset is missing")
+    assert "fatal: the dataset is missing" in handle.status().state.message
+    culprit = handle.failure().culprit
+    assert culprit and culprit.stderr[0] == "loading" and culprit.stderr[-1] == "fatal: the dataset is missing"
+
+
 def test_a_lost_supervisor_accuses_no_rank(start: Start) -> None:
     handle = start(job(*ranks("sleep 60")))
     eventually(lambda: handle.status().running == 3)
