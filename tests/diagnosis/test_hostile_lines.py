@@ -37,6 +37,7 @@ SAMPLES = {
     "_CHATTER": "[2026-11-16 12:00] [INFO] [launch.py:3] node:1:2 [0] NCCL INFO wandb: 1",
     "_CHILD_KILLED": "exit code   :   -9",
     "_CLIENTS": "waiting for clients. 1/2 clients joined",
+    "_COLOUR": "\x1b[1;35m",
     "_DIED_OF": "died with <Signals.SIGKILL: 9>",
     "_DISTRIBUTED": "/torch/distributed/c10d.py",
     "_EPOCH": "epoch: 3.5",

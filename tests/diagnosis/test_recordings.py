@@ -247,6 +247,16 @@ def test_a_prefixed_traceback_behind_a_bar_is_found() -> None:
     assert last_traceback([f"  5%|5    | 5/100 [00:01<00:19,  4.99it/s]{lines[0]}", *lines[1:]]) is not None
 
 
+def test_colours_do_not_hide_a_traceback() -> None:
+    """As Python 3.13 writes it with FORCE_COLOR."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File \x1b[35m"train.py"\x1b[0m, line \x1b[35m41\x1b[0m, in \x1b[35m<module>\x1b[0m',
+        "\x1b[1;35mValueError\x1b[0m: \x1b[35mloss is NaN\x1b[0m",
+    ]
+    assert last_traceback(lines) == last_traceback(NAN)
+
+
 def test_the_frame_of_rich_is_read() -> None:
     lines = (
         "╭──────────── Traceback (most recent call last) ─────────────╮",

@@ -34,8 +34,14 @@ _PROGRESS = re.compile(
     r"\b(?:INFO|DEBUG|WARN|WARNING)\b|\b(?:[Ss]tep|STEP|[Ee]poch|EPOCH|[Ii]ter|[Ii]teration|[Bb]atch)s?\b\W{0,3}\d"
 )
 _MINOR_RECORD = re.compile(r"\b(?:INFO|DEBUG)\b")
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 #: So many lines exit handlers may print. More of them come from a program that goes on.
 _EXIT_LINES, _EXIT_RECORDS = 5, 1
+
+
+def without_colour(line: str) -> str:
+    """The line without the codes with which Python and rich colour tracebacks if they are told to."""
+    return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
 def is_noise(line: str) -> bool:

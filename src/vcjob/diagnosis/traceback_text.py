@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from vcjob.diagnosis.noise import is_minor_record, is_noise, shows_progress, without_noise
+from vcjob.diagnosis.noise import is_minor_record, is_noise, shows_progress, without_colour, without_noise
 
 #: One prefix or several: torch's `[rank1]: `, and that of torchrun's `--tee`, `[default0]:`, with the role of the worker.
 _PREFIX = re.compile(r"(?:\[[A-Za-z_][\w.-]{0,60}?\d{1,9}\]: ?){1,4}")
@@ -116,6 +116,7 @@ class Traceback(msgspec.Struct, frozen=True):
 
 def plain(line: str) -> str:
     """The line as the program wrote it, without the prefixes of torch and torchrun."""
+    line = without_colour(line)
     match = _PREFIX.match(line)
     return line[match.end() :] if match else line
 

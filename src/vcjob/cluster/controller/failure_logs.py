@@ -24,6 +24,7 @@ from vcjob.cluster.network_policies import blocking_policies, master_labels
 from vcjob.diagnosis.collect import container_spec
 from vcjob.diagnosis.explanation import explained
 from vcjob.diagnosis.finding import Finding
+from vcjob.diagnosis.noise import without_colour
 from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.kube.api.client import Client
@@ -313,7 +314,7 @@ def _name(state: JobState, fact: PodFact) -> str:
 
 def _shown(text: str) -> str:
     """A line as a terminal would show it at last: of a progress bar its last state, without control characters."""
-    last = text.rstrip("\r").rsplit("\r", 1)[-1][:_LINE_LENGTH]
+    last = without_colour(text.rstrip("\r").rsplit("\r", 1)[-1][:_LINE_LENGTH])
     return "".join(each for each in last if each == "\t" or each.isprintable())
 
 
