@@ -152,9 +152,17 @@ def test_the_only_rank_of_a_job_may_wait_for_more_too() -> None:
         {"expected_ranks": None},
         {"pods": pods(3, connected=False)},
         {"pods": [*pods(2), PodObservation("p", "worker", 1, rank=2, phase="Pending")]},
+        {"pods": [*pods(3), PodObservation("p", "evaluator", 0, phase="Running")]},
         {"phase": "Pending"},
     ],
-    ids=["a-pod-is-missing", "no-ranks", "not-connected", "a-pod-is-pending", "the-job-is-pending"],
+    ids=[
+        "a-pod-is-missing",
+        "no-ranks",
+        "not-connected",
+        "a-pod-is-pending",
+        "a-pod-without-a-rank",
+        "the-job-is-pending",
+    ],
 )
 def test_a_master_that_waits_for_ranks_that_still_come_is_no_hang(fields: dict[str, Any]) -> None:
     assert found(at(0, STORE), at(1, MESH), at(2, MESH), **fields) == []

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import pty
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.local.conftest import Start, container, eventually, job, python, ranks, task
+from vcjob import to_yaml
+from vcjob.diagnosis.diagnose import HANGS
+from vcjob.sdk.finding import jobs
+from vcjob.sdk.local.handle import LocalHandle
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +36,18 @@ else:
 print('connected', flush=True)
 time.sleep(60)
 """
+#: Rank 2 writes a checkpoint to a slow disk before it connects; it uses no CPU worth mentioning.
+_CHECKPOINT = """
+import os, time
+print('up', flush=True)
+with open('checkpoint' + os.environ['RANK'], 'wb') as file:
+    while os.environ['RANK'] == '2':
+        file.seek(0)
+        file.write(bytes(1 << 16))
+        os.fsync(file.fileno())
+        time.sleep(0.05)
+"""
+_PRINTS = "import time\nwhile True: print('x' * 4000, flush=True), time.sleep(0.01)"
 _HANDLED = """
 import traceback
 try:
@@ -69,8 +89,24 @@ RUNNING: dict[str, dict[str, Any]] = {
     "download-before-the-meeting": job(*ranks("echo up; sleep 60")),
     "one-rank-only-waits": job(task("master", "echo up; sleep 60"), task("worker", "echo up; sleep 60")),
     "connected-and-idle": job(*ranks(python(_SERVER))),
+    "slow-checkpoint": job(*ranks(python(_CHECKPOINT + _SERVER.replace("range(2)", "range(1)")))),
     "silent-for-long": job(*ranks(python("import time\nprint(1, flush=True)\ntime.sleep(60)"))),
 }  # fmt: skip
+
+
+#: Short, so that a test can watch for three times as long; the first check of a job is after two seconds.
+_SHORT = 1.0
+_WATCHED = 2.0 + 3 * _SHORT
+
+
+def nothing_is_found(handle: LocalHandle) -> None:
+    """Watch a job for so long that a hang would be found."""
+    deadline = time.monotonic() + _WATCHED
+    while time.monotonic() < deadline:
+        assert handle.why() == []
+        time.sleep(0.1)
+    assert handle.phase == "Running"
+    assert [event for event in handle.events() if event["reason"] in HANGS] == []
 
 
 @pytest.mark.parametrize("name", list(COMPLETING))
@@ -83,14 +119,44 @@ def test_a_job_that_completes_has_no_finding(name: str, finish: Start) -> None:
 
 @pytest.mark.parametrize("name", list(RUNNING))
 def test_a_job_that_runs_has_no_finding(name: str, start: Start) -> None:
-    handle = start(RUNNING[name])
+    handle = start(RUNNING[name], env={**os.environ, "VCJOB_HANG_AFTER": str(_SHORT)})
     pods = handle.replicas
     eventually(lambda: len({line.rank for line in handle.logs()}) == pods, what="a line of every rank")
     eventually(lambda: handle.phase == "Running")
-    assert handle.why() == []
+    nothing_is_found(handle)
     handle.stop(now=True)
     handle.wait(30)
     assert handle.phase == "Terminated" and handle.why() == []
+
+
+def test_a_stopped_terminal_stops_no_rank_and_is_no_hang(tmp_path: Path) -> None:
+    """Nobody reads what `vcjob run` prints, as after Ctrl-S."""
+    (tmp_path / "job.yaml").write_text(to_yaml(job(*ranks(python(_PRINTS)))))
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "VCJOB_HANG_AFTER": str(_SHORT)}
+    command = [sys.executable, "-m", "vcjob", "run", "job.yaml"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, env=env
+    ) as shown:
+        try:
+            eventually(lambda: [each.phase for each in jobs()] == ["Running"], what="a running job")
+            (handle,) = jobs()
+            assert isinstance(handle, LocalHandle)
+            eventually(lambda: printed(handle) > 1 << 20, what="more output than a terminal holds")
+            before = printed(handle)
+            nothing_is_found(handle)
+            assert printed(handle) > before + (1 << 18)
+            assert shown.poll() is None
+            handle.stop(now=True)
+        finally:
+            shown.kill()
+            os.close(ours)
+            os.close(theirs)
+
+
+def printed(handle: LocalHandle) -> int:
+    """The bytes in the logs of a job."""
+    return sum(file.stat().st_size for file in Path(handle.folder).rglob("*.out"))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -106,6 +106,8 @@ def more_ranks_expected(observation: Observation) -> Iterator[Finding]:
     others = [state for state in observation.rank_states if state is not master]
     if [pod.rank for pod in pods] != [state.rank for state in observation.rank_states]:
         return  # several ranks in a pod, or one that does not report
+    if any(pod.rank is None for pod in observation.pods):
+        return  # a program in a pod without a rank may be about to join
     if len(pods) + len(ended) != observation.expected_ranks or any(pod.connected is False for pod in pods):
         return
     if not all(_has_joined(state, observation) for state in others):
