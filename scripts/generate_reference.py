@@ -22,6 +22,7 @@ from vcjob.cluster.process.metrics import Metrics
 from vcjob.plugins.goflags import Flag
 from vcjob.plugins.pytorch_options import FLAGS
 from vcjob.plugins.registry import MAX_VARIABLES
+from vcjob.sdk.authoring.explaining import PLUGINS, flag_default
 from vcjob.spec.field_docs import DOCUMENTED, field_doc
 from vcjob.wellknown.annotations import ANNOTATIONS
 from vcjob.wellknown.causes import CAUSES
@@ -95,6 +96,7 @@ def pages(language: str = "en") -> dict[str, str]:
         "metrics.md": _page(text("Metrics"), _metrics(text)),
         "limits.md": _page(text("Limits of a Job"), _limits(text)),
         "job.md": _page(text("Fields of a Job"), _fields(text)),
+        "plugins.md": _page(text("Plugins and their arguments"), _plugins(text)),
         "json.md": _page(text("JSON output"), _json(text, "" if language == "en" else "../../reference/")),
     }
 
@@ -188,6 +190,25 @@ def _fields(text: Text) -> list[str]:
     ]
 
 
+def _plugins(text: Text) -> Iterator[str]:
+    yield text(
+        "`spec.plugins` maps the name of a plugin to its list of arguments, each written as `--name=value`. "
+        "`vcjob explain spec.plugins.NAME` prints the same."
+    )
+    head = _all(text, "Argument", "Type", "Default", "Meaning")
+    for name, plugin in PLUGINS.items():
+        rows = [
+            [
+                f"`--{flag.name}`",
+                flag.kind,
+                f"`{flag_default(flag)}`" if flag_default(flag) else "–",
+                _meaning(flag, text),
+            ]
+            for flag in plugin.flags
+        ]
+        yield from ("", f"## {name}", "", text(plugin.meaning), "", *_table(head, rows))
+
+
 def _json(text: Text, folder: str) -> Iterator[str]:
     yield text(
         "What verbs print with `-o json` is part of the interface: within a major version no field listed here is "
@@ -258,20 +279,23 @@ _EXAMPLES = {"wait-master-timeout": "600", "wait-master-image": "busybox:latest"
 
 
 def _argument(number: int, flag: Flag, language: str) -> list[str]:
-    default = str(flag.default).lower() if isinstance(flag.default, bool) else str(flag.default)
+    default = flag_default(flag)
     example = str(not flag.default).lower() if isinstance(flag.default, bool) else default
     text = _TEXTS[language]
-    meaning = text(flag.meaning)
-    extension = text("*Extension of vcjob.*")
     return [
         str(number),
         f"`{flag.name}`",
         flag.kind,
         f"`{default}`" if default else "–",
         text("no"),
-        f"{meaning} {extension}" if flag.ours else meaning,
+        _meaning(flag, text),
         f"`--{flag.name}={_EXAMPLES.get(flag.name, example)}`",
     ]
+
+
+def _meaning(flag: Flag, text: Text) -> str:
+    meaning = text(flag.meaning)
+    return f"{meaning} {text('*Extension of vcjob.*')}" if flag.ours else meaning
 
 
 def _with_part(page: Path, name: str, lines: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ _WIDTH = 100
 def command(path: str, output: str) -> None:
     """Show the meaning, type and default of a field of a Job, such as `spec.tasks.policies`.
 
-    Without PATH the top of the Job. The fields of pods, claims and metadata are Kubernetes' own; for
+    Without PATH the top of the Job; `spec.plugins.pytorch` shows the arguments of a plugin. The fields of pods, claims and metadata are Kubernetes' own; for
     them the type is shown, and the `kubectl explain` that describes them.
     """
     from vcjob.sdk.authoring.explaining import explain, explain_fields
@@ -48,12 +48,13 @@ def _record(doc: FieldDoc) -> dict[str, object]:
 
 def _text(doc: FieldDoc, fields: list[tuple[str, FieldDoc]], style: Style) -> str:
     lines = [f"{style(doc.path, 'bold')}  <{doc.type}>", *_wrapped(_meaning(doc), "  ")]
+    is_plugin = doc.path.startswith("spec.plugins.")
     if fields:
-        lines += ["", style("Fields", "bold")]
+        lines += ["", style("Arguments" if is_plugin else "Fields", "bold")]
     of_kubernetes = doc.meaning.startswith(KUBERNETES)
     for name, each in fields:
         meaning = [] if of_kubernetes else _wrapped(_meaning(each), "    ")
-        lines += [f"  {style(name, 'bold')}  <{each.type}>", *meaning]
+        lines += [f"  {style(f'--{name}' if is_plugin else name, 'bold')}  <{each.type}>", *meaning]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,15 @@ from vcjob.plugins.base import Plugin, PodDraft
 from vcjob.plugins.goflags import Flag, parse_flags
 from vcjob.spec.problem import Problem
 
-FLAGS = (Flag("attempt", "bool", False, ours=True),)
+FLAGS = (
+    Flag(
+        "attempt",
+        "bool",
+        False,
+        ours=True,
+        meaning="Set `VCJOB_ATTEMPT`: how often this pod was replaced, counted from 0.",
+    ),
+)
 
 
 class EnvOptions(msgspec.Struct, frozen=True):

@@ -38,9 +38,24 @@ MAX_VARIABLES = 1024 * 1024
 MAX_CONFIG_MAP = 1024 * 1024
 
 FLAGS = (
-    Flag("publish-not-ready-addresses", "bool", False),
-    Flag("disable-network-policy", "bool", False),
-    Flag("inject-hosts-env", "bool", True),
+    Flag(
+        "publish-not-ready-addresses",
+        "bool",
+        False,
+        meaning="The names of pods resolve before the pods are ready.",
+    ),
+    Flag(
+        "disable-network-policy",
+        "bool",
+        False,
+        meaning="Create no NetworkPolicy. Where there is one, only pods of the same Job may connect to its pods.",
+    ),
+    Flag(
+        "inject-hosts-env",
+        "bool",
+        True,
+        meaning="Set `VC_<TASK>_HOSTS` and `VC_<TASK>_NUM` in every container. The files in /etc/volcano exist without it.",
+    ),
 )
 
 
