@@ -112,6 +112,7 @@ def test_a_file_without_a_verb_is_answered_with_run(
             "--finished deletes all jobs that are over",
             "leave one of them out",
         ),
+        (["--on", "cluster", "list"], "No such option '--on'.", "options follow the verb; see"),
         (["delete"], "name one job, or use --finished", "see"),
         (["top", "x", "--interval", "nan"], "it must be from 0.1 to 60", "see"),
         (["validate", "-f", "a.yaml"], "No such option '-f'.", "`vcjob validate a.yaml`"),

@@ -138,6 +138,8 @@ def _unknown_option(name: str, words: Sequence[str], context: click.Context, see
     following = _value_after(words, typed)
     command, options = context.command, [*long_options(context.command), "--help"]
     message = f"No such option {typed!r}."
+    if isinstance(command, click.Group):
+        return UserError(message, hint=f"options follow the verb; {see}")
     takes_file = any(
         "FILE" in (each.metavar or "") for each in command.params if isinstance(each, click.Argument)
     )
