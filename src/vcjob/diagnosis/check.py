@@ -1,4 +1,4 @@
-"""One thing that was looked at by `vcjob doctor`, and how it stands."""
+"""One check of `vcjob doctor` and its result."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from vcjob.diagnosis.finding import Finding
 
 
 class End(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a container ended. `stopped`: vcjob or the kubelet ended it, so its end is no failure of its own."""
+    """How a container ended. `stopped`: vcjob or the kubelet ended it, so its end does not count as a failure."""
 
     exit_code: int
     reason: str = ""

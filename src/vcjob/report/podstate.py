@@ -26,7 +26,7 @@ class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
     signal: int | None = None
     message: str | None = None
     started_at: float | None = None
-    #: It was ended from outside; its exit code is no failure of its own.
+    #: It was ended from outside; its exit code does not count as a failure.
     stopped: bool = False
 
 

@@ -2,7 +2,7 @@
 
 The cluster's garbage collector deletes what a deleted Job owned. But if its watch breaks while a Job is deleted and
 created again under the same name, it takes the new Job for a newer version of the old one and never deletes what the
-old one owned: pods hold resources for nobody, and a Service blocks the new Job's. So objects that outlive their Job
+old one owned: pods keep resources that nothing uses, and a Service blocks the new Job's. So objects that outlive their Job
 for longer than the collector needs are deleted here.
 """
 

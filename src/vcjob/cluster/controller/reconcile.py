@@ -101,7 +101,7 @@ class Reconciler:
         await self._status_writer.flush()
 
     async def delete_orphaned_commands(self) -> None:
-        """Delete Commands without a Job, for ever. API errors are logged and retried."""
+        """Delete Commands without a Job, until it is cancelled. API errors are logged and retried."""
         while True:
             await asyncio.sleep(COMMAND_GRACE_SECONDS)
             try:

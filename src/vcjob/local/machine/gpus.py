@@ -129,7 +129,7 @@ class GpuPool:
         return True
 
     def _claim_more(self, count: int) -> bool:
-        # One job at a time, or two gangs could each hold half of the GPUs for ever.
+        # One job at a time, or two gangs could each hold half of the GPUs forever.
         turn = claim("gpu/taking")
         if turn is None:
             return False

@@ -196,7 +196,7 @@ def _shim(work: ShimWork, channel: socket.socket, parent: int) -> NoReturn:
 
 
 class _Shim:
-    """The shim's side: runs the pod, reports its states, obeys orders."""
+    """The shim's side: runs the pod, reports its states, carries out the supervisor's commands."""
 
     def __init__(self, work: ShimWork, channel: socket.socket) -> None:
         self._channel = channel

@@ -64,7 +64,7 @@ class Supervisor:
         self.observed = Observed()
         self._notes: set[str] = set()
         self._in_trouble = False
-        #: It was asked to end and cannot write that down: it ends without the store.
+        #: A stop was requested and cannot be recorded: the supervisor ends without the store.
         self._must_end = False
         self._unwritten = False
         plan = Plan(self.job)
