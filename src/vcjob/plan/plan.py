@@ -1,7 +1,7 @@
 """The plan of a Job: every object that is created for it, as a function of the Job alone.
 
 The pods of a task are shaped once by the Job and its plugins, encoded once and cut at the places that differ
-from pod to pod; after that a pod costs microseconds, and no pod is kept in memory. Both backends and `render`
+from pod to pod; after that a pod costs microseconds, no pod is kept in memory, and of the templates only some megabytes are. Both backends and `render`
 use it. It knows neither clocks nor clusters.
 """
 
@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count, islice
 from typing import Any
+from weakref import finalize
 
 import msgspec
 
@@ -19,7 +20,7 @@ from vcjob.errors import UserError
 from vcjob.plan import names
 from vcjob.plan.draft import draft_pod
 from vcjob.plan.gang import GangName, gang_named
-from vcjob.plan.stencil import MarkClash, Stencil, mark
+from vcjob.plan.stencil import MarkClash, Stencil, StencilCache, mark
 from vcjob.plugins.base import Plugin, PodDraft
 from vcjob.plugins.edition import EDITION
 from vcjob.plugins.registry import open_plugins
@@ -35,6 +36,9 @@ _ORDER = {
 
 #: No plugin writes that many marks by chance; one that repeats every mark would never end.
 _TRIES = 100
+#: For all plans of the process.
+STENCILS = StencilCache(16 * 1024 * 1024)
+_numbers = count()
 
 
 class Plan:
@@ -60,7 +64,9 @@ class Plan:
         self._edition = edition
         self._plugins = open_plugins(job)
         self._late = [(p, o) for p, o in self._plugins if type(p).shape_pod is not Plugin.shape_pod]
-        self._stencils: dict[str, Stencil] = {}
+        #: Names the plan in the cache of stencils.
+        self._number = next(_numbers)
+        finalize(self, STENCILS.forget, self._number).atexit = False
 
     def objects(self, *, ready: Collection[str] | None = None) -> list[dict[str, Any]]:
         """All objects except the pods, in the order of creation.
@@ -113,7 +119,12 @@ class Plan:
 
     def forget_pods(self) -> None:
         """Free the memory of the stencils when all pods exist; they are made again when needed."""
-        self._stencils.clear()
+        STENCILS.forget(self._number)
+
+    @property
+    def kept_stencils(self) -> int:
+        """How many tasks have their stencil in memory."""
+        return STENCILS.count(self._number)
 
     def pods(self, *, version: int = 0, retries: int = 0) -> Iterator[dict[str, Any]]:
         """Every pod by task and index, one at a time."""
@@ -143,9 +154,10 @@ class Plan:
         return task
 
     def _stencil(self, task: Task) -> Stencil:
-        stencil = self._stencils.get(task.name)
+        stencil = STENCILS.get(self._number, task.name)
         if stencil is None:
-            stencil = self._stencils[task.name] = self._cut(task)
+            stencil = self._cut(task)
+            STENCILS.put(self._number, task.name, stencil)
         return stencil
 
     def _cut(self, task: Task) -> Stencil:

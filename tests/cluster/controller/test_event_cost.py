@@ -177,7 +177,7 @@ def test_decoded_parts_do_not_keep_the_whole_message_alive(kind: type) -> None:
 async def test_pod_templates_are_dropped_after_creation_and_rendered_again_when_needed() -> None:
     harness = Harness(job("j", task("a", 2, after=None)))
     await harness.reconcile()
-    assert harness.state.plan is not None and not harness.state.plan._stencils
+    assert harness.state.plan is not None and not harness.state.plan.kept_stencils
     harness.caches.pods.resource_version = harness.api.version
     del harness.api.objects["pods", "j-a-1"]
     await harness.reconcile()
