@@ -27,7 +27,7 @@ from tests.cluster.controller.jobs import Object, job, task
 from tests.cluster.controller.test_schedulers import ready_part
 from tests.testbed.api import ApiError
 from tests.testbed.cluster import Cluster as RealCluster
-from vcjob.cluster.controller import event_recorder
+from vcjob.cluster.controller import event_recorder, offload
 from vcjob.cluster.controller.admission import admit_job
 from vcjob.cluster.controller.controller import Controller
 from vcjob.cluster.controller.options import ControllerOptions
@@ -272,6 +272,30 @@ async def test_many_large_jobs_do_not_take_all_workers(monkeypatch: pytest.Monke
         assert not cluster.api.missing, "although no large Job was admitted"
     finally:
         release.set()
+
+
+@pytest.mark.slow
+async def test_many_jobs_of_many_pods_do_not_take_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their specs are small, but their requests keep a worker for long."""
+    monkeypatch.setattr(offload, "MANY_PODS", 50)
+    cluster, release = Cluster(), asyncio.Event()
+    create = cluster.api.create
+
+    async def slow(resource: Any, body: Any, namespace: str = "", **options: Any) -> Any:
+        if resource.plural == "pods" and b'"name":"many' in body:
+            await release.wait()
+        return await create(resource, body, namespace, **options)
+
+    monkeypatch.setattr(cluster.api, "create", slow)
+    for number in range(40):
+        cluster.add_job(f"many{number}", job("j", task("a", 60)))
+    cluster.add_ordinary_jobs()
+    try:
+        async with asyncio.timeout(60):
+            await cluster.serve_ordinary_jobs()
+    finally:
+        release.set()
+    assert not cluster.api.missing, "although no pod of a large Job was created"
 
 
 @pytest.mark.parametrize("shape", sorted(expensive_jobs.SHAPES))

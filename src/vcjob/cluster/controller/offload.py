@@ -24,6 +24,8 @@ LARGE_STATUS_BYTES = 256 * 1024
 LARGE_DECIDED_STATUS_BYTES, LARGE_GROUPS, LARGE_PODS_AND_POLICIES = 64 * 1024, 200, 100_000
 #: After a decision that took this much CPU time, the next ones are made in a thread, whatever the sizes.
 SLOW_SECONDS = 0.02
+#: From this many pods on, one reconcile can keep a worker for seconds: with requests, where not with CPU time.
+MANY_PODS = 1_000
 #: What remains of a measured duration after each faster decision: slow ones may come only now and then.
 _REMAINING = 0.9
 #: Threads in use at once: more would only compete for the interpreter.
@@ -67,6 +69,12 @@ class Offload:
                 state.decision_seconds = max(spent, state.decision_seconds * _REMAINING)
 
         return await self.run_frozen(state, is_expensive(state), measured)
+
+
+def occupies_worker(state: JobState) -> bool:
+    """Whether a reconcile of the Job may keep a worker for long, whatever the size of its spec."""
+    wanted = state.job.replicas if state.job is not None else 0
+    return max(wanted, len(state.observed.pods)) >= MANY_PODS or state.decision_seconds > SLOW_SECONDS
 
 
 def is_expensive(state: JobState) -> bool:

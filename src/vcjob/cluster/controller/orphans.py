@@ -71,8 +71,11 @@ class Orphans:
                     state.name,
                     extra={"uid": state.uid},
                 )
-                await self._pod_control.delete_all(state, self._caches.pods.of(state.namespace), ended=True)
-                await self._objects.delete_all(state)
+                pods = self._caches.pods.of(state.namespace)
+                if await self._pod_control.delete_all(state, pods, ended=True):
+                    await self._objects.delete_all(state)
+                else:  # other Jobs first
+                    state.orphaned_since, wait = now - GRACE_SECONDS, 0.0
         self._queue.add_after(state.key, wait)
 
     async def delete_commands(self) -> None:

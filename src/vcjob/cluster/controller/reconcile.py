@@ -16,9 +16,15 @@ from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKe
 from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS
 from vcjob.cluster.controller.event_recorder import EventRecorder
 from vcjob.cluster.controller.failure_logs import FailureLogs
+from vcjob.cluster.controller.objects import concurrent_requests
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
-from vcjob.cluster.controller.offload import LARGE_SPEC_BYTES, LARGE_STATUS_BYTES, Offload
+from vcjob.cluster.controller.offload import (
+    LARGE_SPEC_BYTES,
+    LARGE_STATUS_BYTES,
+    Offload,
+    occupies_worker,
+)
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.orphans import COMMAND_GRACE_SECONDS, Orphans
 from vcjob.cluster.controller.pending import (
@@ -122,31 +128,47 @@ class Reconciler:
         if state.resource is None:
             if state.deleted:
                 state.deleted = False
-                await self._pod_control.delete_all(state, self._caches.pods.of(state.namespace))
+                if not await self._pod_control.delete_all(state, self._caches.pods.of(state.namespace)):
+                    state.deleted = True
+                    self._queue.add(key)
+                    return
             await self._orphans.reconcile(state)
             return
         if state.resource.metadata.deletion_timestamp or state.idle:
             return  # the garbage collector deletes what a deleted Job owns
-        large = len(state.resource.spec) >= LARGE_SPEC_BYTES
-        if large and self._large_running >= max(1, self._options.workers // 2):
-            self._queue.add_after(key, _LARGE_RETRY_SECONDS)  # the other workers are for ordinary Jobs
+        large = len(state.resource.spec) >= LARGE_SPEC_BYTES or occupies_worker(state)
+        if large and not self._may_run_large(state):
             return
         self._large_running += large
         try:
-            await self._reconcile_job(state)
+            now = self._client.now()
+            if await self._prepare(state, now):
+                if not large and occupies_worker(state):  # not known before it was admitted
+                    if not self._may_run_large(state):
+                        return
+                    large = True
+                    self._large_running += 1
+                await self._reconcile_job(state, now)
         except Outdated:
             self._queue.add(key)
         finally:
             self._large_running -= large
 
-    async def _reconcile_job(self, state: JobState) -> None:
-        now = self._client.now()
+    def _may_run_large(self, state: JobState) -> bool:
+        """Whether a worker is left for a large Job: half of them are for ordinary Jobs. If not, it is tried again."""
+        if self._large_running < max(1, self._options.workers // 2):
+            return True
+        self._queue.add_after(state.key, _LARGE_RETRY_SECONDS)
+        return False
+
+    async def _prepare(self, state: JobState, now: float) -> bool:
         status = state.status
         if status is None:
             status = state.status = state.saved = await self._read_status(state)
             state.recovered = state.recovered and state.has_status  # what was not written is forgotten
-        if not await self._preparer.prepare(state, status, now):
-            return
+        return await self._preparer.prepare(state, status, now)
+
+    async def _reconcile_job(self, state: JobState, now: float) -> None:
         job, status = state.current()
         if not state.recovered:
             unwritten_start = state.objects.show_start and not state.has_status
@@ -237,6 +259,7 @@ class Reconciler:
     async def _apply(self, state: JobState, decision: Decision) -> None:
         """Carry out the decided steps in order."""
         steps = decision.steps
+        left = concurrent_requests.CHUNK
         for step in steps:
             match step:
                 case EmitEvent():
@@ -244,14 +267,17 @@ class Reconciler:
                 case DeleteCommand():
                     await self._pod_control.delete_command(state, step.uid)
                 case KillPods():
-                    await self._pod_control.kill(state, step)
+                    left -= await self._pod_control.kill(state, step, left)
                 case FailPods():
-                    await self._pod_control.fail(state, step)
-                case DeleteJob():
+                    left -= await self._pod_control.fail(state, step, left)
+                case DeleteJob() if left > 0:
                     await self._pod_control.delete_job(state)
                     return
                 case _:
                     pass  # creations come below; the PodGroup follows from the ready tasks
+        if left <= 0:
+            self._queue.add(state.key)  # the rest is decided again, after the Jobs that wait
+            return
         phase = decision.status.phase
         if decision.paused:
             return  # the plan is that of a spec which must not take effect

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cluster.controller.harness import KEY, Harness, refusing
 from tests.cluster.controller.jobs import job, task, trio
+from vcjob.cluster.controller.objects import concurrent_requests
 from vcjob.kube.errors import Forbidden, Unreachable
 
 QUOTA = "exceeded quota: few, requested: pods=1"
@@ -191,3 +192,53 @@ async def test_a_warning_of_the_api_server_is_one_event_on_the_job() -> None:
     assert [(found["reason"], found["message"]) for found in events if found["type"] == "Warning"] == [
         ("PodWarning", 'pods of task a: unknown field "spec.hots"')
     ]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> int:
+    chunk = 10
+    monkeypatch.setattr(concurrent_requests, "CHUNK", chunk)
+    return chunk
+
+
+async def test_pods_are_killed_some_at_a_time_so_that_other_jobs_get_the_worker(small_chunks: int) -> None:
+    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    harness = Harness(job("j", task("a", 35), policies=policies), status_delay=0.0)
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    harness.show("j-a-0", "Failed")
+    for number in range(1, 4):
+        harness.queue.soon = False
+        await harness.reconciler.reconcile(KEY)
+        assert harness.api.requests["delete", "pods"] == number * small_chunks
+        assert harness.queue.soon, "the rest follows"
+    await harness.reconcile()
+    assert harness.pods() == []
+
+
+async def test_the_pods_of_a_deleted_job_are_deleted_some_at_a_time(small_chunks: int) -> None:
+    harness = Harness(job("j", task("a", 35)), status_delay=0.0)
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    harness.delete_job()
+    await harness.reconciler.reconcile(KEY)
+    assert harness.api.requests["delete", "pods"] == small_chunks
+    await harness.reconcile()
+    assert (harness.api.requests["delete", "pods"], harness.pods()) == (35, [])
+
+
+async def test_a_failed_deletion_of_a_deleted_jobs_pods_is_not_the_last(small_chunks: int) -> None:
+    harness = Harness(job("j", task("a", 35)), status_delay=0.0)
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    harness.delete_job()
+    harness.api.refuse = refusing("delete", "pods", lambda: Unreachable("gone"))
+    with pytest.raises(Unreachable):
+        await harness.reconciler.reconcile(KEY)
+    assert harness.state.pods.to_delete is None, "they are listed again when objects of the Job are left"

@@ -115,7 +115,7 @@ class JobCache:
                 state.commands.remove(command.metadata.uid)
                 self.unmatched.add(command)
             state.pods.forget_departed(list(state.pods.departed))
-            state.deleted = bool(state.observed.pods)
+            state.deleted, state.pods.to_delete = bool(state.observed.pods), None
             if not state.empty:
                 self._wake(state.key, 0.0)
             self._discard_if_empty(state)

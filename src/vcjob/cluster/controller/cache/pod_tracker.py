@@ -43,6 +43,7 @@ class PodTracker:
         "departed",
         "failing",
         "half_deleted",
+        "to_delete",
         "uncertain",
         "unseen",
         "unseen_version",
@@ -64,6 +65,8 @@ class PodTracker:
         self.half_deleted: dict[str, tuple[str, float]] = {}
         #: Pods (uids) that were given a deadline so that they fail.
         self.failing: set[str] = set()
+        #: Of a deleted Job: the pods whose deletion is still to be requested; None: not listed yet.
+        self.to_delete: list[PartialPod] | None = None
 
     def record(self, pod: PartialPod) -> PodChange:
         """Take in a pod that the Job owns."""

@@ -1,13 +1,19 @@
-"""Several requests of one Job at the same time. None outlives the reconcile that made it, because the Job's next
+"""Several requests of one Job at the same time, and a bounded number of them in one reconcile. None outlives the reconcile that made it, because the Job's next
 reconcile must not run at the same time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+#: Concurrent requests of one Job; the client's window bounds those of all Jobs together.
+CONCURRENT_REQUESTS = 128
+#: Pods that are deleted or failed in one reconcile: after that the worker serves another Job first. Creations have an
+#: option of their own.
+CHUNK = 500
 
 
 async def gather_all(requests: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -20,3 +26,16 @@ async def gather_all(requests: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         if isinstance(result, BaseException):
             raise result
     return [result for result in results if not isinstance(result, BaseException)]
+
+
+async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[object]], limit: int) -> int:
+    """Act on up to `limit` of them. How many that were; `limit` means that there may be more."""
+    chosen = list(islice(items, limit))
+    left = iter(chosen)  # one iterator: the workers below share it
+
+    async def work() -> None:
+        for item in left:
+            await act(item)
+
+    await gather_all(work() for _ in range(min(len(chosen), CONCURRENT_REQUESTS)))
+    return len(chosen)

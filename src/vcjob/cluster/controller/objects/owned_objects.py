@@ -13,7 +13,7 @@ from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated
 from vcjob.cluster.controller.cache.object_tracker import ObjectKey, content_of, version_of
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
-from vcjob.cluster.controller.objects.concurrent_requests import gather_all
+from vcjob.cluster.controller.objects.concurrent_requests import for_each, gather_all
 from vcjob.cluster.controller.objects.merge_patch import owned_patch
 from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
 from vcjob.cluster.controller.offload import LARGE_PODS, LARGE_TASKS, Offload
@@ -86,17 +86,25 @@ class OwnedObjects:
         return conflict
 
     async def delete_group(self, state: JobState) -> None:
-        """Delete the PodGroup of a Job that has ended, because it would keep its place in the queue."""
-        for (kind, name), found in list(state.objects.owned.items()):
-            if kind != "PodGroup" or found.metadata.deletion_timestamp:
-                continue
-            resource = PARTIAL_COSCHEDULING_GROUPS if state.chosen_gang == "coscheduling" else PARTIAL_GROUPS
+        """Delete the PodGroup of a Job that has ended, because it would keep its place in the queue. Users can create
+        any number that name the Job as their owner."""
+        resource = PARTIAL_COSCHEDULING_GROUPS if state.chosen_gang == "coscheduling" else PARTIAL_GROUPS
+
+        async def delete(entry: tuple[ObjectKey, PartialOwned]) -> None:
+            key, found = entry
             try:
-                await self._client.delete(resource, name, state.namespace, uid=found.metadata.uid)
+                await self._client.delete(resource, key[1], state.namespace, uid=found.metadata.uid)
             except Conflict:
-                continue  # another one of that name
-            state.objects.forget((kind, name))
+                return  # another one of that name
+            state.objects.forget(key)
             state.objects.dirty = "all"
+
+        groups = [
+            (key, found)
+            for key, found in state.objects.owned.items()
+            if key[0] == "PodGroup" and not found.metadata.deletion_timestamp
+        ]
+        await for_each(groups, delete, len(groups))
 
     def deletable(self, state: JobState) -> list[tuple[Resource[Any], PartialOwned]]:
         """The objects of a deleted Job that can be deleted. Not claims: they hold users' data."""
@@ -110,14 +118,18 @@ class OwnedObjects:
         ]
 
     async def delete_all(self, state: JobState) -> None:
-        for resource, found in self.deletable(state):
+        async def delete(entry: tuple[Resource[Any], PartialOwned]) -> None:
+            resource, found = entry
             meta = found.metadata
             try:
                 await self._client.delete(
                     resource, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
                 )
             except (Conflict, NotFound):
-                continue  # changed or deleted meanwhile, or a PodGroup of the other API group
+                pass  # changed or deleted meanwhile, or a PodGroup of the other API group
+
+        found = self.deletable(state)
+        await for_each(found, delete, len(found))
 
     async def _ensure_one(self, state: JobState, wanted: Document) -> Blocked | None:
         name = wanted["metadata"]["name"]

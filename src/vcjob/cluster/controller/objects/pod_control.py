@@ -7,7 +7,7 @@ last write. Nothing here decides what to do: the reconciler passes the lifecycle
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -15,8 +15,9 @@ from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated
 from vcjob.cluster.controller.cache.pod_tracker import HALF_DELETED_SECONDS, PodChange
 from vcjob.cluster.controller.event_recorder import EventRecorder
+from vcjob.cluster.controller.objects import concurrent_requests
 from vcjob.cluster.controller.objects.api_refusals import is_refusal, refusal
-from vcjob.cluster.controller.objects.concurrent_requests import gather_all
+from vcjob.cluster.controller.objects.concurrent_requests import CONCURRENT_REQUESTS, for_each, gather_all
 from vcjob.cluster.controller.objects.name_conflicts import is_owned, name_conflict
 from vcjob.cluster.controller.offload import LARGE_TASKS, Offload
 from vcjob.cluster.resources import COMMANDS, JOBS, PARTIAL_PODS, PartialPod
@@ -27,9 +28,6 @@ from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.pod import PodFact
 from vcjob.lifecycle.step import CreatePods, FailPods, KillPods
 from vcjob.wellknown import reasons
-
-#: Concurrent requests of one Job; the client's window bounds those of all Jobs together.
-CONCURRENT_REQUESTS = 128
 
 
 class PodControl:
@@ -137,14 +135,16 @@ class PodControl:
 
     # Deletion
 
-    async def kill(self, state: JobState, step: KillPods) -> None:
+    async def kill(self, state: JobState, step: KillPods, limit: int) -> int:
+        """Delete up to `limit` of these pods. How many requests that took."""
+
         async def kill_one(fact: PodFact) -> None:
             await self._delete_pod(state, _name(state, fact.task, fact.index), fact.uid)
             known = state.observed.pod(fact.task, fact.index, fact.attempt)
             if known is not None and known.uid == fact.uid:  # else the watch has already shown its end
                 state.observed.put(msgspec.structs.replace(known, terminating=True, since=self._client.now()))
 
-        await self._for_each(state, step, kill_one)
+        return await for_each(_facts(state, step), kill_one, limit)
 
     async def finish_deletions(self, state: JobState) -> None:
         """Delete again what the API server began to delete and did not finish, because it or the client died."""
@@ -156,16 +156,17 @@ class PodControl:
 
     async def delete_all(
         self, state: JobState, informer: Informer[PartialPod] | None, *, ended: bool = False
-    ) -> None:
+    ) -> bool:
         """Delete the pods of a deleted Job without waiting for the garbage collector, because running pods hold
-        resources that others need; with `ended` also those that have ended.
+        resources that others need; with `ended` also those that have ended. A part of them at a time: call it again
+        until it returns True.
 
         Only pods that the Job owns by reference, unchanged since we saw that: a pod left behind on purpose
         (`--cascade=orphan`) has no owner any more and stays.
         """
-        found = [f for f in state.observed.pods.values() if not f.terminating and (ended or not f.done)]
-        pods = iter(
-            [
+        if state.pods.to_delete is None:
+            found = [f for f in state.observed.pods.values() if not f.terminating and (ended or not f.done)]
+            state.pods.to_delete = [
                 pod
                 for fact in found
                 if informer is not None
@@ -173,14 +174,22 @@ class PodControl:
                 and pod.metadata.uid == fact.uid
                 and is_owned(pod.metadata.owner_references, state)
             ]
-        )
+        pods = state.pods.to_delete
+        chunk, state.pods.to_delete = pods[: concurrent_requests.CHUNK], pods[concurrent_requests.CHUNK :]
 
-        async def work() -> None:
-            for pod in pods:
-                meta = pod.metadata
-                await self._delete_pod(state, meta.name, meta.uid, version=meta.resource_version)
+        async def delete(pod: PartialPod) -> None:
+            meta = pod.metadata
+            await self._delete_pod(state, meta.name, meta.uid, version=meta.resource_version)
 
-        await gather_all(work() for _ in range(min(len(found), CONCURRENT_REQUESTS)))
+        try:
+            await for_each(chunk, delete, len(chunk))
+        except BaseException:
+            state.pods.to_delete = None  # listed again
+            raise
+        if state.pods.to_delete:
+            return False
+        state.pods.to_delete = None
+        return True
 
     async def _delete_pod(self, state: JobState, name: str, uid: str, *, version: str | None = None) -> None:
         try:
@@ -188,12 +197,12 @@ class PodControl:
         except Conflict:
             pass  # another pod has the name (ours is gone), or it changed
 
-    async def fail(self, state: JobState, step: FailPods) -> None:
-        """Set a pod deadline of one second: the kubelet ends the pod as Failed and keeps its logs."""
+    async def fail(self, state: JobState, step: FailPods, limit: int) -> int:
+        """Fail up to `limit` of these pods. How many requests that took.
+
+        A pod gets a deadline of one second: the kubelet ends it as Failed and keeps its logs."""
 
         async def fail_one(fact: PodFact) -> None:
-            if fact.uid in state.pods.failing:
-                return
             patch = {"metadata": {"uid": fact.uid}, "spec": {"activeDeadlineSeconds": 1}}
             try:
                 await self._client.patch(
@@ -203,7 +212,8 @@ class PodControl:
                 pass  # it is gone already
             state.pods.failing.add(fact.uid)
 
-        await self._for_each(state, step, fail_one)
+        waiting = (fact for fact in _facts(state, step) if fact.uid not in state.pods.failing)
+        return await for_each(waiting, fail_one, limit)
 
     async def delete_command(self, state: JobState, uid: str) -> None:
         command = state.commands.get(uid)
@@ -220,18 +230,9 @@ class PodControl:
         except Conflict:
             pass
 
-    async def _for_each(
-        self, state: JobState, step: KillPods | FailPods, act: Callable[[PodFact], Awaitable[None]]
-    ) -> None:
-        facts = (
-            fact for index in step.indexes if (fact := state.observed.pod(step.task, index, step.attempt))
-        )
 
-        async def work() -> None:
-            for fact in facts:
-                await act(fact)
-
-        await gather_all(work() for _ in range(min(len(step.indexes), CONCURRENT_REQUESTS)))
+def _facts(state: JobState, step: KillPods | FailPods) -> Iterator[PodFact]:
+    return (fact for index in step.indexes if (fact := state.observed.pod(step.task, index, step.attempt)))
 
 
 def _name(state: JobState, task: str, index: int) -> str:
