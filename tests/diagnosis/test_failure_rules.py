@@ -52,14 +52,17 @@ def test_a_complaint_about_a_peer_that_ended_first_is_not_the_cause() -> None:
     assert "loss is NaN" in finding.message and "train.py:41" in finding.message
 
 
-def test_a_network_error_of_the_program_is_its_own_error() -> None:
+@pytest.mark.parametrize("kind", ["ConnectionError", "RuntimeError"])
+def test_a_network_error_of_the_program_is_its_own_error(kind: str) -> None:
     s3 = [
         "Traceback (most recent call last):",
         '  File "data.py", line 3, in load',
-        "ConnectionError: s3: connection refused",
+        f"{kind}: s3: connection refused",
     ]
     first = rank(0, at=9.0, stderr=tuple(s3))
-    assert diagnose(job(first, rank(1, at=9.5, stderr=tuple(PREFIXED))))[0].ranks.first == ("rank 0",)
+    finding = diagnose(job(first, rank(1, at=9.5, stderr=tuple(PREFIXED))))[0]
+    assert (finding.cause, finding.ranks.first) == ("Exception", ("rank 0",))
+    assert diagnose(job(first))[0].cause == "Exception"
 
 
 def test_ranks_with_the_same_error_share_one_finding() -> None:

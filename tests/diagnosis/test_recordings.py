@@ -228,6 +228,7 @@ def test_below_torchrun_a_complaint_is_reported_where_no_worker_raised_an_error_
     lost = [line.replace("[rank1]", f"[rank{number}]") for number in range(2) for line in PREFIXED]
     table = (RECORDINGS / "torchrun_tee.txt").read_text().splitlines()[5:]
     finding = first(rank(0, stderr=(*lost, *table)))
+    assert finding.cause == "ConnectionLost"
     assert (
         "Connection closed by peer" in finding.message and "(/home/me/train.py:30 in main)" in finding.message
     )

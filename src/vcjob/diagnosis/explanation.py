@@ -28,7 +28,9 @@ def explained(status: Status, observation: Observation) -> tuple[Status, Finding
     known = status.culprit
     if first is None or known is None:
         return status, first
-    named = [pod for pod in observation.pods if pod.name in first.ranks.first and pod.end is not None]
+    # Where the finding blames no rank, the status keeps the one whose failure ended the job.
+    blamed = first.ranks.first or first.ranks.victims
+    named = [pod for pod in observation.pods if pod.name in blamed and pod.end is not None]
     if not named:
         return status, first
     same = (pod for pod in named if (pod.task, pod.index) == (known.task, known.index))

@@ -37,7 +37,11 @@ _PEER = re.compile(
     re.IGNORECASE,
 )
 #: Of the rank itself, although nccl also says what it says of a peer.
-_OF_ITSELF = re.compile(r"shared memory segment|Cuda failure|out of memory")
+_OF_ITSELF = re.compile(r"shared memory segment|Cuda failure|CUDA error|out of memory")
+#: How nccl's watchdog says why it ends the process; other lines may follow.
+_WATCHDOG = re.compile(
+    r"Watchdog caught collective operation timeout|watchdog thread terminated with exception: "
+)
 _TORCH = re.compile(
     r"gloo|nccl|NCCL|c10d|TCPStore|ProcessGroup|DistBackendError|DistNetworkError|DistStoreError|torch\.distributed"
 )
@@ -198,10 +202,12 @@ class Suspect:
         if self.signal in _FATAL:
             return False
         if found is None:
-            return (
-                self.end.reason != OOM_KILLED
-                and self._torch_said_last
-                and _PEER.search(self.last_line) is not None
+            if self.end.reason == OOM_KILLED:
+                return False
+            said = [line for line in self.lines if _WATCHDOG.search(line)]
+            said += [self.last_line] if self._torch_said_last else []
+            return any(
+                _PEER.search(line) and _TORCH.search(line) and not _OF_ITSELF.search(line) for line in said
             )
         return _complains(found)
 
@@ -254,8 +260,8 @@ class Suspect:
 def _complains(found: Traceback) -> bool:
     if not _PEER.search(found.text) or _OF_ITSELF.search(found.text):
         return False
-    # The operating system's errors have types of their own; only torch says such things in a RuntimeError.
-    return found.type == "RuntimeError" or found.in_distributed or _TORCH.search(found.text) is not None
+    # A program may use the network itself; torch names itself in its message, or has a frame below the user's.
+    return found.in_distributed or _TORCH.search(found.text) is not None
 
 
 def suspects(observation: Observation) -> list[Suspect]:

@@ -281,8 +281,8 @@ FAILURES = [
     ),
     Failure(
         "name",
-        pod(python("import socket\nsocket.create_connection(('master.invalid', 1))")),
-        "MasterNameNotResolved",
+        pod(python("import socket\nsocket.create_connection(('data.invalid', 1))")),
+        "HostNotResolved",
         ("rank 0",),
     ),
     Failure(

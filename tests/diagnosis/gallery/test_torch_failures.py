@@ -50,6 +50,12 @@ class Data(torch.utils.data.Dataset):
 for batch in torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context='fork'):
     pass
 """
+_NO_NAME = """
+import datetime, os, torch.distributed as dist
+if os.environ['RANK'] == '1':
+    os.environ['MASTER_ADDR'] = 'master.invalid'
+dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=5 if os.environ['RANK'] == '1' else 300))
+"""
 _CUDA = "import torch\ntorch.ones(1, device='cuda')"
 _TORCHRUN = [
     "-m",
@@ -72,6 +78,7 @@ _TORCHRUN = [
         (_LEAVES, "RankExitedEarly", ("rank 1",)),
         (_WORLD_SIZE, "WorldSizeMismatch", ()),
         (_PORT_IN_USE, "PortInUse", ("rank 0",)),
+        (_NO_NAME, "MasterNameNotResolved", ("rank 1",)),
     ],
     ids=[
         "raises-and-exits-slowly",
@@ -80,6 +87,7 @@ _TORCHRUN = [
         "exits-early",
         "wrong-world-size",
         "port-in-use",
+        "name-of-the-master",
     ],
 )
 def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, ...], start: Start) -> None:

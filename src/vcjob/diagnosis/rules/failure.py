@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vcjob.diagnosis.finding import Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
-from vcjob.diagnosis.rules import exceptions, exits, hang, meeting, watchdog
+from vcjob.diagnosis.rules import exceptions, exits, hang, lost_peers, meeting, watchdog
 from vcjob.diagnosis.rules.verdict import Matcher, Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect, suspects
@@ -20,6 +20,7 @@ MATCHERS: Sequence[Matcher] = (
     exits.pod_deadline,
     exits.probe,
     meeting.clients_missing,
+    meeting.master_not_reached,
     meeting.init_timed_out,
     exceptions.missing_module,
     exceptions.missing_script,
@@ -28,6 +29,7 @@ MATCHERS: Sequence[Matcher] = (
     exits.interrupted,
     exceptions.any_exception,
     watchdog.collective_timeout,
+    watchdog.heartbeat,
     exits.crash,
     exits.non_zero,
 )
@@ -58,6 +60,10 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     left = _left_early(observation, first) if first.is_complaint else None
     if left is not None and (recorded is None or recorded[0] == left.cause):
         yield left
+        return
+    lost = lost_peers.without_own_error(observation, found, _verdict) if first.is_complaint else None
+    if lost is not None and (recorded is None or recorded[0] == lost.cause):
+        yield lost
         return
     if recorded and (first.is_complaint or (not first.lines and verdict.cause == causes.NON_ZERO_EXIT)):
         yield _recorded(observation, *recorded)

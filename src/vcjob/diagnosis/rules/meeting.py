@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vcjob.diagnosis.rules.remedies import UNRESOLVED
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect
@@ -16,6 +17,16 @@ from vcjob.plugins.wait import (
 from vcjob.wellknown import causes
 
 _STORE_WAIT = re.compile(r"wait timeout after \d+ms, keys:|Timed out after \d+ seconds waiting for")
+#: What torch's store says on a worker; the lengths are those of a host name and of a port.
+_NOT_CONNECTED = re.compile(
+    r"The client socket has timed out after (\d{1,18})ms while trying to connect to \((\S{1,300}), (\d{1,5})\)"
+)
+_NOT_ACCEPTED = re.compile(
+    r"failed to connect to (\S{1,300}):(\d{1,5})\b.{0,100}(?:Connection refused|ECONNREFUSED)"
+)
+_REFUSED = re.compile(r"Connection refused|ECONNREFUSED")
+_NO_ROUTE = re.compile(r"No route to host|Network is unreachable|errno: 110\b")
+_LOOPBACK = re.compile(r"\[?(?:127\.|localhost\b|::1\b)")
 _CLIENTS = re.compile(r"waiting for clients\. (\d+)/(\d+) clients joined")
 
 
@@ -67,6 +78,42 @@ def clients_missing(suspect: Suspect) -> Verdict | None:
         causes.WORLD_SIZE_MISMATCH,
         f"expected {found[2]} ranks, and {found[1]} joined",
         "use WORLD_SIZE from the environment, and check that every rank calls init_process_group",
+    )
+
+
+def master_not_reached(suspect: Suspect) -> Verdict | None:
+    """A worker gave up connecting to the store of the master. torch's warnings before that may say why."""
+    if suspect.traceback is None:
+        return None  # a warning of the start says nothing about the end
+    text = suspect.traceback.text
+    timeout = _NOT_CONNECTED.search(text)
+    refused = None if timeout or not suspect.is_about_communication else _NOT_ACCEPTED.search(text)
+    if timeout is None and refused is None:
+        return None
+    host, port = timeout.groups()[1:] if timeout else refused.groups() if refused else ("", "")
+    tried = f"could not connect to the master at {host}:{port}"
+    if timeout:
+        tried += f" within {int(timeout[1]) / 1000:g} s"
+    warnings = "\n".join(line for line in suspect.lines if "[c10d]" in line)
+    first = "--wait-master-enabled=true of the plugin pytorch makes the workers wait until the master listens"
+    if timeout and UNRESOLVED.search(warnings):
+        return Verdict(
+            causes.MASTER_NAME_NOT_RESOLVED,
+            f"{tried}: its name does not resolve",
+            f"keep the svc plugin on, so that pods have names; check MASTER_ADDR; {first}",
+        )
+    if suspect.pod.blocked_by or (timeout and _NO_ROUTE.search(warnings)):
+        return Verdict(
+            causes.MASTER_UNREACHABLE,
+            f"{tried}: its address does not answer",
+            "check network policies and firewalls between the pods, or keep the policy of the svc plugin on",
+        )
+    certain = refused is not None or _REFUSED.search(warnings) or _LOOPBACK.match(host)
+    return Verdict(
+        causes.MASTER_NOT_LISTENING,
+        f"{tried}: nothing listens there" if certain else tried,
+        f"check that the master runs and listens on MASTER_PORT, and that the svc plugin is on; {first}",
+        "high" if certain else "medium",
     )
 
 

@@ -222,6 +222,10 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "set NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME to a network interface that exists where the rank runs (`ip addr`)",
     ),
     (
+        re.compile(r"Rendezvous(?:Timeout|Connection)Error"),
+        "check that every pod runs torchrun with the same --nnodes and with --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT",
+    ),
+    (
         re.compile(r"Too many open files"),
         "raise the limit of open files (`ulimit -n`), or use fewer DataLoader workers",
     ),

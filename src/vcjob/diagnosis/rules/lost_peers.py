@@ -1,0 +1,123 @@
+"""Failed ranks that only complain about each other: none of them shows an error of its own.
+
+Such an error is no proof against the rank that printed it first. `failure` asks here before it names a rank; what torch
+itself says about the rank that was missing counts, and where it says nothing, no rank is named as the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from vcjob.diagnosis.finding import Evidence, Finding, Ranks
+from vcjob.diagnosis.observation import Observation
+from vcjob.diagnosis.rules import watchdog
+from vcjob.diagnosis.rules.verdict import Verdict
+from vcjob.diagnosis.rules.wording import joined
+from vcjob.diagnosis.suspect import Suspect
+from vcjob.wellknown import causes
+
+_BARRIER = re.compile(r"Ranks? ([\d, ]{1,2000}) failed to pass monitoredBarrier in (\d{1,18}) ?ms")
+_WAITED = re.compile(r"(?:Timed out waiting|[Ww]ait timeout after) (\d{1,18}) ?ms")
+_MESH = re.compile(r"connectFullMesh|socketStartConnect|No route to host")
+#: Causes that say no more than that a rank has failed.
+_GENERAL = frozenset({causes.EXCEPTION, causes.NON_ZERO_EXIT, causes.ABORTED})
+#: Ranks of which the output is compared.
+_COMPARED = 100
+
+
+def without_own_error(
+    observation: Observation, complaints: Sequence[Suspect], verdict: Callable[[Suspect], Verdict]
+) -> Finding:
+    """The finding about these ranks, all of which complain about others."""
+    answers = [(each, verdict(each)) for each in complaints[:_COMPARED]]
+    return (
+        _monitored_barrier(observation, complaints)
+        or _explained(complaints, [pair for pair in answers if pair[1].cause != causes.COLLECTIVE_TIMEOUT])
+        or watchdog.compared(observation)
+        or _explained(complaints, answers)
+        or _lost(complaints)
+    )
+
+
+def _monitored_barrier(observation: Observation, complaints: Sequence[Suspect]) -> Finding | None:
+    """Rank 0 of a monitored barrier prints which ranks did not come."""
+    found = next(
+        ((each, match) for each in complaints[:_COMPARED] if (match := _BARRIER.search(_text(each)))), None
+    )
+    if found is None:
+        return None
+    told, match = found
+    missing = [word for word in match[1].replace(",", " ").split() if len(word) < 10]
+    pods = {} if told.worker else {str(pod.rank): pod.name for pod in observation.ranks()}
+    named = tuple(pods[rank] for rank in missing if rank in pods)
+    names = [pods.get(rank, f"global rank {rank}") for rank in missing]
+    if not names:
+        return None
+    return Finding(
+        causes.COLLECTIVE_TIMEOUT,
+        f"{joined(names)} did not reach monitored_barrier within {int(match[2]) / 1000:g} s",
+        Ranks(named, tuple(each.pod.name for each in complaints if each.pod.name not in named)),
+        told.evidence(),
+        "see what it did instead in its output, or with `vcjob stacks` while the job runs",
+        "high",
+    )
+
+
+def _explained(complaints: Sequence[Suspect], answers: Sequence[tuple[Suspect, Verdict]]) -> Finding | None:
+    """What one of them says besides: the number of ranks that joined, the master's port, a signal."""
+    told = [(each, answer) for each, answer in answers if answer.cause not in _GENERAL]
+    if not told:
+        return None
+    first, best = next((pair for pair in told if pair[1].confidence == "high"), told[0])
+    named = tuple(dict.fromkeys(each.pod.name for each, answer in told if answer == best))
+    worker = f" ({first.worker})" if first.worker else ""
+    message = f"{first.pod.name}{worker} {best.what}"
+    if len(named) > 1:
+        message += f"; {joined(named[1:])} failed with the same error"
+    victims = tuple(each.pod.name for each in complaints if each.pod.name not in named)
+    return Finding(best.cause, message, Ranks(named, victims), first.evidence(), best.hint, best.confidence)
+
+
+def _lost(complaints: Sequence[Suspect]) -> Finding:
+    """Nobody is named: the first to complain is only the first that noticed."""
+    waited = [(each, match) for each in complaints[:_COMPARED] if (match := _WAITED.search(_text(each)))]
+    ranks = Ranks((), tuple(each.pod.name for each in complaints))
+    if waited:
+        names = joined([each.pod.name for each, _ in waited])
+        seconds = max(int(match[1]) for _, match in waited) / 1000
+        return Finding(
+            causes.COLLECTIVE_TIMEOUT,
+            f"{names} waited {seconds:g} s for another rank, and no rank shows an error of its own: "
+            f"{_said(waited[0][0])}",
+            ranks,
+            _quoted([each for each, _ in waited]),
+            "a rank called other collectives, or was slower than the timeout of the process group: see `vcjob stacks` "
+            "while the job runs; on a cluster --flight-recorder=true of the plugin pytorch names the rank",
+        )
+    names = joined([each.pod.name for each in complaints])
+    connected = not any(_MESH.search(_text(each)) for each in complaints[:_COMPARED])
+    return Finding(
+        causes.CONNECTION_LOST,
+        f"{names} {'lost the connection' if connected else 'could not connect'} to another rank, and no rank shows "
+        f"an error of its own: {_said(complaints[0])}",
+        ranks,
+        _quoted(complaints),
+        "a rank was ended from outside, or the network failed: see `vcjob events` and the output of all ranks"
+        if connected
+        else "set GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME to the network interface on which the ranks reach each other, "
+        "and check network policies",
+    )
+
+
+def _text(suspect: Suspect) -> str:
+    return suspect.traceback.text if suspect.traceback else suspect.reason
+
+
+def _said(suspect: Suspect) -> str:
+    place = suspect.traceback.own_frame if suspect.traceback else None
+    return f"{suspect.reason} ({place})" if place else suspect.reason
+
+
+def _quoted(complaints: Sequence[Suspect]) -> tuple[Evidence, ...]:
+    return tuple(line for each in complaints[:2] for line in each.evidence()[:1])
