@@ -146,7 +146,8 @@ def test_watch_prints_every_change_and_returns_the_phase(capsys: pytest.CaptureF
 
 
 def say_local_rank() -> None:
-    print(f"process {os.environ['LOCAL_RANK']} is rank {os.environ['RANK']}", flush=True)
+    line = f"process {os.environ['LOCAL_RANK']} is rank {os.environ['RANK']}\n"
+    os.write(1, line.encode())  # one write: the processes share a pipe
 
 
 @pytest.mark.torch
