@@ -21,7 +21,14 @@ import vcjob.diagnosis
 from vcjob.diagnosis.observation import End, PodObservation
 from vcjob.diagnosis.rules import exits, remedies, watchdog
 from vcjob.diagnosis.suspect import Suspect
-from vcjob.diagnosis.traceback_text import LONGEST_TEXT, lines_by_rank, torchrun_root_cause, tracebacks
+from vcjob.diagnosis.traceback_text import (
+    LONGEST_TEXT,
+    last_lines,
+    last_traceback,
+    lines_by_rank,
+    torchrun_root_cause,
+    tracebacks,
+)
 from vcjob.report import progress
 
 #: Characters of the small text and how much longer the large one is; a quadratic search takes 64 times as long.
@@ -140,6 +147,7 @@ ROWS = {
 }
 SAMPLES.update({f"{name}[{place}]": text for name, rows in ROWS.items() for place, text in enumerate(rows)})
 ROOT_CAUSE = "Root Cause (first observed failure):\n  rank      : 3 (local_rank: 1)\n  exitcode  : 1\n"
+GROUP = "  + Exception Group Traceback (most recent call last):\n  | E: x\n  +-+---- 1 ----\n    | ValueError: y\nE: z"
 TIMED_OUT = f"{SAMPLES['_TIMEOUT']}, Timeout(ms)=600000) ran for 600100 milliseconds"
 
 
@@ -166,6 +174,8 @@ SEARCHES: list[tuple[str, Callable[[str], object], str]] = [
     *((name, pattern.search, SAMPLES[name]) for name, pattern in patterns() if name in SAMPLES),
     ("torchrun_root_cause", lambda text: torchrun_root_cause(text.split("\n")), ROOT_CAUSE),
     ("tracebacks", lambda text: tracebacks(text.split("\n")), 'Traceback (most recent call last):\n File "a", line 1\nE: x'),
+    ("last_traceback", lambda text: last_traceback(text.split("\n")), GROUP),
+    ("last_lines", lambda text: last_lines(text.split("\n"), 4), "Exception ignored in: x\nE: y\nnode:1:2 [0] NCCL INFO 50%|"),
     ("lines_by_rank", lambda text: lines_by_rank(text.split("\n")), "[rank1]: a\n"),
     ("start_error", lambda text: exits.start_error(suspect(text)), 'ConfigMap "settings" does not exist'),
     ("collective_timeout", lambda text: watchdog.collective_timeout(suspect(text)), TIMED_OUT),

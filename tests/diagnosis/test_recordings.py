@@ -365,6 +365,20 @@ def test_the_streams_are_read_in_the_order_in_which_they_arrived() -> None:
     assert first(pod).message == "rank 0 ended with exit code 3: cannot go on"
 
 
+def test_steps_on_stdout_long_after_a_traceback_on_stderr_show_that_it_was_handled() -> None:
+    steps = tuple(f"step {number}" for number in range(9))
+    fields: dict[str, Any] = {
+        "stderr": (*NAN, "no data left"),
+        "stdout": steps,
+        "output": (*NAN, *steps, "no data left"),
+    }
+    assert (
+        first(rank(0, at=60.0, error_at=10.0, **fields)).message
+        == "rank 0 ended with exit code 1: no data left"
+    )
+    assert first(rank(0, at=11.0, error_at=10.0, **fields)).cause == "Exception"
+
+
 def test_errors_that_differ_only_in_numbers_are_the_same_error() -> None:
     def full(number: int) -> tuple[str, ...]:
         said = f"GPU {number} has a total capacity of 79.15 GiB of which {number}.06 GiB is free. Process {100 + number}"

@@ -146,7 +146,13 @@ class Suspect:
         if self.end.exit_code == 1 and not self.pod.stderr:
             # One log with both streams: Python writes what is left of stdout below the traceback.
             return not found.went_on or not late
-        return not found.went_on
+        return not found.went_on and not (late and self._stdout_went_on)
+
+    @cached_property
+    def _stdout_went_on(self) -> bool:
+        """Whether the program printed progress on stdout below the traceback on stderr."""
+        found = last_traceback(self.pod.output)
+        return found is not None and found.went_on
 
     def _seconds_after(self, found: Traceback) -> float:
         """Between the traceback and the end of the program, as far as both are known."""
