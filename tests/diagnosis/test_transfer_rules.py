@@ -183,3 +183,19 @@ def test_the_recorder_names_ranks_of_the_group(name: str, expected: tuple[str, i
     assert report is not None and report.state.collectives == ()
     (transfer,) = report.state.transfers
     assert ((transfer.name, transfer.peer), transfer.issued_at, transfer.done) == (expected, 900.0, False)
+
+
+def test_a_pipeline_of_many_stages_is_followed_in_proportion_to_their_number() -> None:
+    stages = 20_000
+    states = [in_call(rank, rank + 1) for rank in range(stages)]
+    (finding,) = found(*states, idle(stages))
+    assert finding.ranks.first == (f"rank {stages}",)
+    assert len(finding.ranks.victims) == stages
+    states[0].paused = True  # it waits itself, and the others are not to blame for that
+    (finding,) = found(*states, idle(stages))
+    assert len(finding.ranks.victims) == stages - 1
+
+
+def test_a_rank_that_waits_for_a_circle_is_not_part_of_it() -> None:
+    (finding,) = found(in_call(0, 1), in_call(1, 2), in_call(2, 1))
+    assert finding.ranks.first == ("rank 1", "rank 2")

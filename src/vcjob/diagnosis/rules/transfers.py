@@ -37,26 +37,21 @@ def unanswered_transfer(observation: Observation) -> Iterator[Finding]:
         rank: wait
         for rank, wait in waits.items()
         if observation.now - wait.since >= observation.hang_after * hang.STUCK
+        and not states[rank].paused
         and _goes_no_further(states[rank], observation)
     }
-    chains = {
-        rank: _chain(rank, long)
-        for rank, wait in long.items()
-        if observation.now - wait.since >= observation.hang_after
-    }
+    circle, ends = _follow(long)
+    if circle and _long_enough(circle, long, observation):
+        yield _circle(observation, states, waits, circle)
+        return
     ended = hang.ended_ranks(observation)
-    for chain in chains.values():
-        last = chain[-1]
-        if any(rank in states and states[rank].paused for rank in chain):
-            continue
-        if last in chain[:-1]:
-            yield _circle(observation, states, waits, chain[chain.index(last) :])
-            return
-        if len(chain) == 1:
-            continue
-        if last in ended or (last in states and _does_nothing(states[last], waits, observation)):
-            victims = sorted({rank for each in chains.values() if each[-1] == last for rank in each[:-1]})
-            yield _behind(observation, states, waits, victims, last, gone=last in ended)
+    victims: dict[int, list[int]] = {}
+    for rank, last in ends.items():
+        victims.setdefault(last, []).append(rank)
+    for last, waiting in sorted(victims.items()):
+        nothing = last in ended or (last in states and _does_nothing(states[last], waits, observation))
+        if nothing and _long_enough(waiting, long, observation):
+            yield _behind(observation, states, waits, sorted(waiting), last, gone=last in ended)
             return
 
 
@@ -82,14 +77,32 @@ def _goes_no_further(state: RankState, observation: Observation) -> bool:
     return hang.rank_stack(state).waits_in == "synchronize"
 
 
-def _chain(rank: int, waits: Mapping[int, Wait]) -> list[int]:
-    """The ranks that wait for each other, from this one on; the last one does not wait or is there twice."""
-    chain, peer = [rank], waits[rank].peer
-    while peer is not None:
-        again = peer in chain
-        chain.append(peer)
-        peer = None if again or peer not in waits else waits[peer].peer
-    return chain
+def _follow(waits: Mapping[int, Wait]) -> tuple[list[int], dict[int, int]]:
+    """A circle of ranks that wait for each other, if there is one, and for every other rank the last one of its chain.
+
+    Each rank is visited once.
+    """
+    circle: list[int] = []
+    ends: dict[int, int | None] = {}
+    for rank in waits:
+        path: dict[int, None] = {}
+        last = rank
+        while last in waits and last not in ends and last not in path:
+            peer = waits[last].peer
+            if peer is None:
+                break
+            path[last] = None
+            last = peer
+        end = ends.get(last, last)
+        if last in path:
+            names = list(path)
+            circle, end = circle or names[names.index(last) :], None
+        ends.update(dict.fromkeys(path, end))
+    return circle, {rank: end for rank, end in ends.items() if end is not None}
+
+
+def _long_enough(ranks: list[int], waits: Mapping[int, Wait], observation: Observation) -> bool:
+    return any(observation.now - waits[rank].since >= observation.hang_after for rank in ranks)
 
 
 def _does_nothing(state: RankState, waits: Mapping[int, Wait], observation: Observation) -> bool:
@@ -122,9 +135,8 @@ def _behind(
 
 
 def _circle(
-    observation: Observation, states: dict[int, RankState], waits: Mapping[int, Wait], circle: list[int]
+    observation: Observation, states: dict[int, RankState], waits: Mapping[int, Wait], ranks: list[int]
 ) -> Finding:
-    ranks = circle[:-1]
     ways = [f"rank {rank} in {waits[rank].name} for rank {waits[rank].peer}" for rank in sorted(ranks)[:4]]
     seconds = observation.now - max(waits[rank].since for rank in ranks)
     return Finding(
