@@ -146,10 +146,11 @@ def _behind(observation: Observation, group: _Group) -> Finding | None:
             hint_for(states[stuck[0]], looping=looping),
             confidence,
         )
+    reached = frozenset(others)
     crossing = [
         rank
         for rank in transfers
-        if states[rank].peer in others and is_stuck(states[rank], observation) and rank not in elsewhere
+        if states[rank].peer in reached and is_stuck(states[rank], observation) and rank not in elsewhere
     ]
     if crossing and len(crossing) == len(behind):
         rank = crossing[0]
