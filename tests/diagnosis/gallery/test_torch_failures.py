@@ -36,6 +36,11 @@ rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])
 {}
 dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=60 if rank == 0 else 3))
 """
+_NEVER_LISTENS = _MEETS.format("if rank == 0:\n    time.sleep(60)")
+_OTHER_PORT = _MEETS.format(
+    "if rank == 0:\n    with socket.create_server(('', 0)) as free:\n"
+    "        os.environ['MASTER_PORT'] = str(free.getsockname()[1])"
+)
 _PORT_IN_USE = _MEETS.format("if rank == 0:\n    held = socket.create_server(('', port))")
 #: A worker of the DataLoader takes more memory than the limit.
 _LOADER_EATS = """
@@ -77,6 +82,8 @@ _TORCHRUN = [
         (_SLIGHTLY_SMALLER, "CollectiveMismatch", ("rank 1",)),
         (_LEAVES, "RankExitedEarly", ("rank 1",)),
         (_WORLD_SIZE, "WorldSizeMismatch", ()),
+        (_NEVER_LISTENS, "MasterNotListening", ("rank 1",)),
+        (_OTHER_PORT, "MasterNotListening", ("rank 1",)),
         (_PORT_IN_USE, "PortInUse", ("rank 0",)),
         (_NO_NAME, "MasterNameNotResolved", ("rank 1",)),
     ],
@@ -86,6 +93,8 @@ _TORCHRUN = [
         "slightly-smaller",
         "exits-early",
         "wrong-world-size",
+        "master-never-listens",
+        "master-on-another-port",
         "port-in-use",
         "name-of-the-master",
     ],
