@@ -136,9 +136,11 @@ def _restart(context: DecisionContext, action: str, cause: Cause) -> bool:
     if retry < context.rules.max_runs:
         if whole:
             _restart_all(context)
+            run = _history_entry(context, action, cause)
         else:
-            _restart_target(context, action, cause)
-        run = _history_entry(context, action, cause)
+            hit = target(context, action, cause)
+            context.save_tasks({cause.task: next_attempt(context.status.memory(cause.task), hit)})
+            run = _history_entry(context, action, cause, cause.task, hit)
         context.update(restarting=run)
         context.add_history(run)
     kind: EventType = "Warning" if cause.culprit else "Normal"
@@ -167,11 +169,6 @@ def _restart_all(context: DecisionContext) -> None:
     )
 
 
-def _restart_target(context: DecisionContext, action: str, cause: Cause) -> None:
-    memory = context.status.memory(cause.task)
-    context.save_tasks({cause.task: next_attempt(memory, target(context, action, cause))})
-
-
 def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
     """The indexes that the action restarts: all of the task where its event is about the whole task."""
     task = context.rules.tasks[cause.task]
@@ -182,8 +179,10 @@ def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
     return task.partitions(cause.indexes)
 
 
-def _history_entry(context: DecisionContext, action: str, cause: Cause) -> HistoryEntry:
-    whole = action in (RESTART, RESUME) or not cause.task
+def _history_entry(
+    context: DecisionContext, action: str, cause: Cause, task: str = "", indexes: IndexSet = EMPTY
+) -> HistoryEntry:
+    """The entry of an action on the whole Job, or on these indexes of a task."""
     return HistoryEntry(
         at=context.now,
         action=action,
@@ -191,7 +190,7 @@ def _history_entry(context: DecisionContext, action: str, cause: Cause) -> Histo
         message=cause.message,
         version=context.status.version,
         retry=context.status.retry_count,
-        task="" if whole else cause.task,
-        indexes="" if whole else target(context, action, cause).summary(),
+        task=task,
+        indexes=indexes.summary(),
         culprit=cause.culprit,
     )
