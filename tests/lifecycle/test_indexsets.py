@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -181,3 +183,16 @@ def test_a_partition_is_restarted_as_a_whole(indexes: set[int], size: int, repli
     size = size or 1
     wanted = {i for index in indexes for i in range(index // size * size, index // size * size + size)}
     assert set(rules.partitions(IndexSet.of(indexes))) == {i for i in wanted if i < replicas}
+
+
+def test_a_set_of_few_high_indexes_is_read_and_written_without_a_text_as_long_as_the_highest() -> None:
+    """A status may have a thousand of them, so that a text of 150,000 digits for each took a third of a second."""
+    for text in (str(INDEX_LIMIT - 1), f"0,7-9,{INDEX_LIMIT - 3}-{INDEX_LIMIT - 1}"):
+        tracemalloc.start()
+        try:
+            written = str(IndexSet.parse(text))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert written == text
+        assert peak < INDEX_LIMIT  # a few times the 19 kB of the set

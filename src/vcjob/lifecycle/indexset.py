@@ -12,9 +12,13 @@ from collections.abc import Iterable, Iterator
 from vcjob.admission.limits import MAX_REPLICAS
 
 _RUN_OF_ONES = re.compile("1+")
+_BYTES_WITH_ONES = re.compile(rb"[^\0]+")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
+#: Ranges up to which a set is made from them one by one, and not from a text of zeros and ones, which takes eight times
+#: the memory of the set: a status may have a thousand sets of one high index each.
+_FEW = 16
 #: Every index is below this: a Job has at most as many pods.
 INDEX_LIMIT = MAX_REPLICAS
 #: Attempts and versions read from outside are below this.
@@ -57,9 +61,13 @@ class IndexSet:
         """The set that `text` writes. Parts that are no range are ignored, and so are indexes from `limit` on:
         a stored status may have been edited by anyone. Never raises."""
         found = (_RANGE.fullmatch(part) for part in text.split(","))
-        return cls.of_ranges(
-            sorted((int(match[1]), int(match[2] or match[1])) for match in found if match), limit
-        )
+        ranges = sorted((int(match[1]), int(match[2] or match[1])) for match in found if match)
+        if len(ranges) > _FEW:
+            return cls.of_ranges(ranges, limit)
+        mask = 0
+        for first, last in ranges:
+            mask |= cls.span(first, min(last + 1, limit)).mask
+        return cls(mask)
 
     @classmethod
     def of_ranges(cls, ranges: Iterable[tuple[int, int]], limit: int = INDEX_LIMIT) -> IndexSet:
@@ -75,8 +83,13 @@ class IndexSet:
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """The runs of neighbouring indexes, ascending, as (first, last)."""
-        for run in _RUN_OF_ONES.finditer(bin(self.mask)[:1:-1]):
-            yield run.start(), run.end() - 1
+        skipped = max(self.first() // 8, 0)
+        mask = self.mask >> 8 * skipped
+        content = mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+        for part in _BYTES_WITH_ONES.finditer(content):  # a run does not go on beyond a byte of zeros
+            start = 8 * (skipped + part.start())
+            for run in _RUN_OF_ONES.finditer(bin(int.from_bytes(part[0], "little"))[:1:-1]):
+                yield start + run.start(), start + run.end() - 1
 
     def first(self) -> int:
         """The lowest index; the set must not be empty."""
