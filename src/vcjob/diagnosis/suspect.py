@@ -267,7 +267,9 @@ def _complains(found: Traceback) -> bool:
     if not _PEER.search(found.text) or _OF_ITSELF.search(found.text):
         return False
     # A program may use the network itself; torch names itself in its message, or has a frame below the user's.
-    return found.in_distributed or _TORCH.search(found.text) is not None
+    if found.in_distributed or _TORCH.search(found.text) is not None:
+        return True
+    return found.type == "RuntimeError" and "closed by peer" in found.exception  # gloo's words
 
 
 def suspects(observation: Observation) -> list[Suspect]:
