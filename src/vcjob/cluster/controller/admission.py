@@ -91,6 +91,14 @@ def _with_defaults(document: dict[str, Any]) -> Job:
     return Job(document)
 
 
+def job_before(document: dict[str, Any]) -> Job | None:
+    """A Job that was admitted in this process, as it was then; None where that is not possible any more."""
+    try:
+        return _with_defaults(document)
+    except VcjobError:
+        return None
+
+
 def ended_job(document: dict[str, Any]) -> Job:
     """What matters of a Job that has ended and that vcjob never ran. The rest of its spec may be anything."""
     ttl = (document.get("spec") or {}).get("ttlSecondsAfterFinished")

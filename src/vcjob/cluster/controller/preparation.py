@@ -10,7 +10,7 @@ import logging
 
 import msgspec
 
-from vcjob.cluster.controller.admission import Rejected, admit_job, ended_job, is_large
+from vcjob.cluster.controller.admission import Rejected, admit_job, ended_job, is_large, job_before
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated
 from vcjob.cluster.controller.event_recorder import EventRecorder
@@ -72,24 +72,23 @@ class JobPreparer:
             if status.state.reason == reasons.INVALID_JOB and state.admitted_generation == generation:
                 return False  # it was rejected, and only its pods have changed
             document = state.document()
+            if known is None and state.before_change is not None:
+                known = await self._offload.run(True, job_before, state.document(state.before_change))
             large = is_large(document, len(state.resource.spec))
             try:
                 job = await self._offload.run(large, admit_job, document, known, status)
             except Rejected as rejected:
                 await self._reject(state, status, rejected.message, now)
                 state.admitted_generation = generation
+                if known is not None and state.plan is None:
+                    state.job, state.plan = known, self._plan(state, status, known)
                 return known is not None  # it continues as it was before the change
             if state.resource is None or state.resource.metadata.generation != generation:
                 raise Outdated  # changed or deleted meanwhile
             gang = self._gang(state, status, job)
             state.job, state.chosen_gang, state.admitted_generation = job, gang, generation
-            state.plan = Plan(
-                job,
-                gang=gang,
-                scheduler=self._options.scheduler,
-                priorities=self._caches.priorities(),
-                edition=edition_of(status, started=state.has_status),
-            )
+            state.plan_generation, state.before_change = generation, None
+            state.plan = self._plan(state, status, job)
         if GANG not in status.resources:
             # Written with the first decision.
             started_with = {
@@ -98,6 +97,15 @@ class JobPreparer:
             }
             state.status = msgspec.structs.replace(status, resources={**status.resources, **started_with})
         return True
+
+    def _plan(self, state: JobState, status: Status, job: Job) -> Plan:
+        return Plan(
+            job,
+            gang=state.chosen_gang,
+            scheduler=self._options.scheduler,
+            priorities=self._caches.priorities(),
+            edition=edition_of(status, started=state.has_status),
+        )
 
     async def _reject(self, state: JobState, status: Status, message: str, now: float) -> None:
         if status.shape:

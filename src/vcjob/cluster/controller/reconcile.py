@@ -10,6 +10,7 @@ import asyncio
 import logging
 from datetime import datetime
 
+from vcjob.cluster.controller.cache.decoded_jobs import DecodedJobs
 from vcjob.cluster.controller.cache.informers import Caches
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, Outdated, QueueKey, status_document
@@ -82,6 +83,7 @@ class Reconciler:
         self._offload = Offload()
         self._started_at = client.now()
         self._large_running = 0
+        self._decoded = DecodedJobs()
         self._status_writer = StatusWriter(
             client, jobs, queue, telemetry=telemetry, delay=options.status_delay, offload=self._offload
         )
@@ -140,6 +142,8 @@ class Reconciler:
         if large and not self._may_run_large(state):
             return
         self._large_running += large
+        if len(state.resource.spec) >= LARGE_SPEC_BYTES:
+            self._decoded.begin(state)
         try:
             now = self._client.now()
             if await self._prepare(state, now):
@@ -153,6 +157,8 @@ class Reconciler:
             self._queue.add(key)
         finally:
             self._large_running -= large
+            if state.resource is not None and len(state.resource.spec) >= LARGE_SPEC_BYTES:
+                self._decoded.end(state)
 
     def _may_run_large(self, state: JobState) -> bool:
         """Whether a worker is left for a large Job: half of them are for ordinary Jobs. If not, it is tried again."""

@@ -62,8 +62,8 @@ class JobState:
     """One Job by namespace and uid: the object, its plan, its status, and trackers for pods, objects and retries."""
 
     __slots__ = (
-        "admitted_generation", "chosen_gang", "commands", "decision_seconds", "deferred", "deleted", "idle_generation", "job", "key", "log_tails", "name",
-        "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "pods", "recent_events",
+        "admitted_generation", "before_change", "chosen_gang", "commands", "decision_seconds", "deferred", "deleted", "idle_generation", "job", "key", "log_tails", "name",
+        "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "plan_generation", "pods", "recent_events",
         "recovered", "reported", "resource", "retry", "saved", "start_measured", "status", "uid", "unsaved", "version",
         "writing",
     )  # fmt: skip
@@ -79,7 +79,10 @@ class JobState:
         #: What the Job asks for, of the generation that was admitted; built when needed.
         self.job: Job | None = None
         self.plan: Plan | None = None
+        self.plan_generation = -1
         self.admitted_generation = -1
+        #: The Job as it was admitted, where its decoded form was dropped and it was changed since.
+        self.before_change: PartialJob | None = None
         #: The generation for which nothing was left to do.
         self.idle_generation = -1
         self.chosen_gang: GangName = "none"
@@ -152,6 +155,8 @@ class JobState:
             return False
         if self.resource is None or self.resource.metadata.generation != resource.metadata.generation:
             self.objects.dirty = "all"
+            if self._is_dropped and self.before_change is None:
+                self.before_change = self.resource
         if self.resource is None or bytes(self.resource.status) != bytes(resource.status):
             self.status = self.saved = None
         self.resource, self.version, self.orphaned_since = resource, version, None
@@ -177,15 +182,34 @@ class JobState:
 
     def release(self) -> None:
         """Nothing is left to do for this Job: drop what can be built again."""
-        self.job = self.plan = None
+        self.job = self.plan = self.before_change = None
         self.log_tails = {}
         self.admitted_generation = -1
         self.idle_generation = self.resource.metadata.generation if self.resource else -1
 
-    def document(self) -> dict[str, Any]:
-        """The Job as a document: what a user wrote and what identifies it."""
-        assert self.resource is not None
-        meta = self.resource.metadata
+    @property
+    def _is_dropped(self) -> bool:
+        """Whether it was admitted and is not decoded at present."""
+        return (
+            self.job is None
+            and self.resource is not None
+            and self.admitted_generation == self.resource.metadata.generation
+        )
+
+    def drop_decoded(self) -> bool:
+        """Free the memory of the decoded spec; it is decoded again when needed. False: it differs from what the cluster
+        has, because an update was rejected, or it runs nothing."""
+        current = self.resource is not None and self.plan_generation == self.resource.metadata.generation
+        if self.plan is None or not current or self.admitted_generation != self.plan_generation:
+            return False
+        self.job = self.plan = None
+        return True
+
+    def document(self, of: PartialJob | None = None) -> dict[str, Any]:
+        """The Job as a document, as it is or as it was: what a user wrote and what identifies it."""
+        resource = of or self.resource
+        assert resource is not None
+        meta = resource.metadata
         fields = {
             "name": meta.name,
             "namespace": meta.namespace,
@@ -200,7 +224,7 @@ class JobState:
             "apiVersion": API_VERSION,
             "kind": KIND,
             "metadata": {key: value for key, value in fields.items() if value is not None},
-            "spec": decode_nested_now(msgspec.json.decode, bytes(self.resource.spec)) or {},
+            "spec": decode_nested_now(msgspec.json.decode, bytes(resource.spec)) or {},
         }
 
 
