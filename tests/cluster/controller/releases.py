@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from tests.testbed.fixtures import need
 
 ROOT = Path(__file__).parents[3]
 #: The last commit before the modules were moved into sub-packages; it knows no editions and no digest of the spec.
@@ -44,7 +44,8 @@ def current() -> Release:
 
 
 def earlier(revision: str, folder: Path) -> Release:
-    """The release of a commit, unpacked below `folder`; the test is skipped where the history lacks it."""
+    """The release of a commit, unpacked below `folder`; where the history lacks it, the test is skipped, or fails if
+    nothing may be skipped."""
     found = subprocess.run(
         ["git", "rev-parse", "--short", "--verify", f"{revision}^{{commit}}"],
         cwd=ROOT,
@@ -52,7 +53,7 @@ def earlier(revision: str, folder: Path) -> Release:
         text=True,
     )
     if found.returncode:
-        pytest.skip(f"no git history with {revision} here: {found.stderr.strip()}")
+        need(f"there is no git history with {revision}: {found.stderr.strip()}")
     sources = folder / found.stdout.strip()
     sources.mkdir()
     packed = subprocess.run(

@@ -56,6 +56,9 @@ def clear(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+    # A process that is not known to belong to the testbed may keep its network namespace, and with that the link.
+    link = f"{keeper.LINK_PREFIX}{folder.name}"
+    subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
     keeper.remove_cgroups(folder.name)
     keeper.remove_folder(folder)
     until = time.monotonic() + 10

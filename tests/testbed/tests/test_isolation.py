@@ -15,7 +15,7 @@ import pytest
 from tests.testbed import support
 from tests.testbed.cluster import Cluster
 from tests.testbed.fixtures import need
-from tests.testbed.isolation import leftovers
+from tests.testbed.isolation import keeper, leftovers
 from tests.testbed.paths import REPOSITORY
 
 pytestmark = pytest.mark.cluster
@@ -146,3 +146,18 @@ def test_a_part_that_cannot_run_is_skipped_with_its_reason_or_failed_where_requi
     monkeypatch.setenv(support.REQUIRE, "require")
     with pytest.raises(pytest.fail.Exception, match="required here, but the testbed needs root"):
         need("the testbed needs root")
+
+
+def test_the_link_of_a_killed_testbed_is_deleted_although_its_network_namespace_lives(tmp_path: Path) -> None:
+    need(support.control_plane_problem())
+    identity = f"x{os.getpid()}"
+    link = f"{keeper.LINK_PREFIX}{identity}"
+    subprocess.run(["ip", "link", "add", link, "type", "veth", "peer", "name", f"p{identity}"], check=True)
+    folder = tmp_path / identity
+    folder.mkdir()
+    try:
+        assert leftovers.find(identity) == [f"network link {link}"]
+        leftovers.clear(folder)
+        assert leftovers.find(identity) == []
+    finally:
+        subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
