@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.admission.cases import admitted, container, errors, job, refused, task, template
 from tests.admission.expensive_jobs import bad_label_keys, unknown_flags
 from vcjob.admission import admit, check_limits, limits, review
+from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.status import Eviction, Status, TaskMemory
 from vcjob.plugins import registry
 from vcjob.spec.document import Document
 
@@ -163,3 +167,38 @@ def test_where_too_much_is_wrong_the_answer_says_that_it_is_not_complete() -> No
     problems = admit(bad_label_keys(10_000)).problems
     assert [problem.path for problem in problems] == ["metadata.labels.-0", ""]
     assert "was not checked" in problems[-1].message
+
+
+def _named(count: int, name: int, size: int) -> dict[str, Any]:
+    """Tasks with names of this length, and a container argument of this size."""
+    made = [task(f"t{number:04}".ljust(name, "x")) for number in range(count)]
+    for one in made:
+        one["template"]["spec"]["containers"][0]["args"] = ["x" * size]
+    return job(*made)
+
+
+def test_a_job_whose_status_would_not_fit_into_etcd_next_to_it_is_refused() -> None:
+    """Two thousand tasks with long names had a status of 0.8 MB next to a spec of 1 MB, and were never written again."""
+    refused(_named(2_000, 55, 300), "", "the Job and its status would have about")
+    assert check_limits(_named(2_000, 55, 100)) == []
+    assert check_limits(_named(2_000, 8, 200)) == []
+
+
+def test_a_status_at_the_limit_fits_into_etcd() -> None:
+    """At all limits together: each task has its own state, attempt, evicted pod and message."""
+    document = _named(2_000, 55, 100)
+    every = IndexSet.span(0, 1)
+    tasks = {
+        one["name"]: TaskMemory(
+            attempts=Attempts({9: every}),
+            seen=every,
+            begun=every,
+            evictions=(Eviction(1_700_000_000.123, every),),
+        )
+        for one in document["spec"]["tasks"]
+    }
+    counts = {name: {"Running": 1} for name in tasks}
+    status = len(msgspec.json.encode(Status(tasks=tasks, task_counts=counts).to_kube()))
+    estimated = sum(map(limits._status_bytes, document["spec"]["tasks"]))
+    assert status <= estimated, (status, estimated)
+    assert limits.MAX_STORED + 64 * 1024 <= 1536 * 1024

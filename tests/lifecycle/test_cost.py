@@ -141,7 +141,12 @@ def test_the_work_grows_no_faster_than_the_tasks(
     make: Callable[[int], Job], phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first decision, and one after all pods that it created have changed, in every task."""
-    for limit in ("MAX_TASKS", "MAX_DEPENDENCIES", "MAX_BYTES"):  # a Job above them is not decided about
+    for limit in (
+        "MAX_TASKS",
+        "MAX_DEPENDENCIES",
+        "MAX_BYTES",
+        "MAX_STORED",
+    ):  # a Job above them is not decided about
         monkeypatch.setattr(limits, limit, 10**9)
     counts = []
     for size in SIZES:

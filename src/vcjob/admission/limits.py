@@ -39,6 +39,13 @@ MAX_BYTES = _limit(
     1024 * 1024,
     "etcd stores objects of up to 1.5 MiB; the rest is for the status and the API server's own fields.",
 )
+MAX_STORED = _limit(
+    "Bytes of a Job as JSON, with three times the name and 250 bytes for each task",
+    1536 * 1024 - 64 * 1024,
+    "etcd stores objects of up to 1.5 MiB, and the status names each task several times.",
+)
+#: What the status says of one task in addition to its name, which it repeats.
+_NAMES_IN_STATUS, _STATUS_BYTES = 3, 250
 MAX_TASKS = _limit(
     "Tasks of a Job",
     2_000,
@@ -114,6 +121,23 @@ def _size(doc: Mapping[str, Any]) -> Iterator[Problem]:
             f"the Job has {size} bytes as JSON; at most {MAX_BYTES} are allowed, because etcd stores no more",
             "move large texts into a ConfigMap, or split the Job",
         )
+        return
+    stored = size + sum(map(_status_bytes, _list(_mapping(doc.get("spec")).get("tasks"))))
+    if stored > MAX_STORED:
+        yield error(
+            (),
+            f"the Job and its status would have about {stored} bytes; at most {MAX_STORED} are allowed, because etcd"
+            " stores no more",
+            "use `replicas` for pods that differ only in their index, shorten the names of the tasks, or split the Job",
+        )
+
+
+def _status_bytes(task: object) -> int:
+    """About how many bytes the status takes for a task."""
+    name = _mapping(task).get("name")
+    return _STATUS_BYTES + (
+        _NAMES_IN_STATUS * len(name.encode(errors="replace")) if isinstance(name, str) else 0
+    )
 
 
 def _tasks(spec: Mapping[str, Any]) -> Iterator[Problem]:
