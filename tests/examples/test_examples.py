@@ -44,7 +44,7 @@ PROMISES = {
 PACKAGES = {"10-huggingface": ("transformers", "accelerate"), "11-lightning": ("lightning",)}
 WITHOUT_TORCH = ("04-depends-on", "05-sidecar", "07-policies", "09-from-kubeflow")
 #: Examples that start many processes with torch, or a notebook.
-LONG = ("02-ddp", "03-torchrun", "12-notebook")
+LONG = ("02-ddp", "03-torchrun", "06-homogeneous", "12-notebook")
 WITH_TORCH = [
     pytest.param(name, marks=pytest.mark.long if name in LONG else ())
     for name in NUMBERED

@@ -356,7 +356,7 @@ def test_the_ttl_of_a_job_that_ended_under_volcano_counts_from_its_condition(
     assert world.deleted
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_losing_half_of_20000_pods_20_times_keeps_the_status_small() -> None:
     """etcd stores at most 1.5 MB in one object."""
     size, choice = 20_000, random.Random(7)

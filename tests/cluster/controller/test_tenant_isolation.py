@@ -198,7 +198,7 @@ async def _serve(*, hostile: bool) -> LoopSteps:
     return steps
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_hostile_jobs_among_a_thousand_hold_neither_the_loop_nor_another_job(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -239,7 +239,7 @@ async def test_hand_made_pods_of_many_attempts_do_not_hold_the_loop(
     assert len(state.current()[1].memory("a").attempts.groups) <= 101
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_no_shape_of_an_expensive_job_holds_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
     cluster, steps = Cluster(), LoopSteps()
     for shape, make in expensive_jobs.SHAPES.items():

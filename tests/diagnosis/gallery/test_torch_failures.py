@@ -74,29 +74,26 @@ _TORCHRUN = [
 ]
 
 
+_CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "raises-and-exits-slowly": (_RAISES, "Exception", ("rank 1",)),
+    "mismatched-shapes": (_SHAPES, "CollectiveMismatch", ()),
+    "slightly-smaller": (_SLIGHTLY_SMALLER, "CollectiveMismatch", ("rank 1",)),
+    "exits-early": (_LEAVES, "RankExitedEarly", ("rank 1",)),
+    "wrong-world-size": (_WORLD_SIZE, "WorldSizeMismatch", ()),
+    "master-never-listens": (_NEVER_LISTENS, "MasterNotListening", ("rank 1",)),
+    "master-on-another-port": (_OTHER_PORT, "MasterNotListening", ("rank 1",)),
+    "port-in-use": (_PORT_IN_USE, "PortInUse", ("rank 0",)),
+    "name-of-the-master": (_NO_NAME, "MasterNameNotResolved", ("rank 1",)),
+}
+#: The cases that `make test` runs; `make test-cluster` runs all.
+_FEW = ("raises-and-exits-slowly", "mismatched-shapes")
+
+
 @pytest.mark.parametrize(
     ("program", "cause", "first"),
     [
-        (_RAISES, "Exception", ("rank 1",)),
-        (_SHAPES, "CollectiveMismatch", ()),
-        (_SLIGHTLY_SMALLER, "CollectiveMismatch", ("rank 1",)),
-        (_LEAVES, "RankExitedEarly", ("rank 1",)),
-        (_WORLD_SIZE, "WorldSizeMismatch", ()),
-        (_NEVER_LISTENS, "MasterNotListening", ("rank 1",)),
-        (_OTHER_PORT, "MasterNotListening", ("rank 1",)),
-        (_PORT_IN_USE, "PortInUse", ("rank 0",)),
-        (_NO_NAME, "MasterNameNotResolved", ("rank 1",)),
-    ],
-    ids=[
-        "raises-and-exits-slowly",
-        "mismatched-shapes",
-        "slightly-smaller",
-        "exits-early",
-        "wrong-world-size",
-        "master-never-listens",
-        "master-on-another-port",
-        "port-in-use",
-        "name-of-the-master",
+        pytest.param(*case, id=name, marks=() if name in _FEW else pytest.mark.long)
+        for name, case in _CASES.items()
     ],
 )
 def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, ...], start: Start) -> None:
@@ -123,6 +120,7 @@ def test_a_loader_worker_that_the_memory_limit_ends_is_the_cause(start: Start) -
     assert any("DataLoader worker" in each.text for each in finding.evidence)
 
 
+@pytest.mark.long
 def test_a_program_that_needs_a_gpu_says_so_where_there_is_none(start: Start) -> None:
     import torch
 
@@ -133,6 +131,7 @@ def test_a_program_that_needs_a_gpu_says_so_where_there_is_none(start: Start) ->
     assert handle.why()[0].cause == "CudaUnavailable", handle.why()
 
 
+@pytest.mark.long
 def test_the_exception_below_torchrun_is_the_cause(start: Start) -> None:
     import sys
 

@@ -134,7 +134,7 @@ _CASES = {
     "straggler": (_STRAGGLES, "Straggler", "× slower per step than the median of the others"),
 }  # fmt: skip
 #: `make test` runs these; the rest are for `make test-cluster`.
-_FEW = ("sleeps", "other-collective", "fail")
+_FEW = ("sleeps", "fail")
 
 
 def few(name: str, *values: object) -> Any:
