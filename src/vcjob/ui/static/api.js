@@ -1,26 +1,33 @@
 // Requests to the server. The token comes in the fragment of the URL, is kept for this tab, and leaves it in a header only.
 
+import { t } from "./i18n.js";
+
 const KEY = "vcjob-token";
 const RETRY = [500, 1000, 2000, 5000];
 /** The server sends something every 15 seconds; a connection that is silent for longer than this is dead. */
 const SILENCE = 40_000;
+/** How long a request waits for the begin of its answer; reading the stacks of many ranks takes a while. */
+const ANSWER = 120_000;
 
 let token = sessionStorage.getItem(KEY) ?? "";
 const tabs = new BroadcastChannel(KEY);
+/** Gets the event "token" when there is a new one: streams that were refused wait for it. */
+const tokens = new EventTarget();
 
 /** @param {string} given */
 function keep(given) {
   token = given;
   sessionStorage.setItem(KEY, given);
+  tokens.dispatchEvent(new Event("token"));
 }
 
-/** Takes the token out of the address, for this tab and for those that a restarted server has locked out. */
-export function takeToken() {
+/** Takes the token out of the address, for this tab and for those that a restarted server has locked out. @param {string} [hash] the view */
+export function takeToken(hash = "#/") {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!given) return false;
   keep(given);
   tabs.postMessage(given);
-  history.replaceState(null, "", `${location.pathname}#/`);
+  history.replaceState(null, "", `${location.pathname}${hash}`);
   return true;
 }
 
@@ -44,11 +51,16 @@ export class ApiError extends Error {
   }
 }
 
-/** @param {string} path @param {RequestInit} [options] */
-async function request(path, options = {}) {
+/** @param {string} path @param {RequestInit} [options] @param {number} [patience] how long it may take until the answer begins */
+async function request(path, options = {}, patience = ANSWER) {
   // Behind an authenticating proxy there is no token, and this header may be the proxy's own.
   const headers = token ? { ...options.headers, Authorization: `Bearer ${token}` } : options.headers;
-  const response = await fetch(path, { ...options, headers });
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), patience);
+  const signal = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
+  const response = await fetch(path, { ...options, headers, signal })
+    .catch((error) => { throw late.signal.aborted ? new Error(t("The server does not answer")) : error; })
+    .finally(() => clearTimeout(timer));
   if (!response.ok) {
     const body = await response.json().catch(() => ({ error: { message: response.statusText } }));
     throw new ApiError(response.status, body.error);
@@ -84,50 +96,73 @@ export function jobPath(job) {
 }
 
 /**
- * Server-sent events that come back after a disconnect. `receive` gets (event, data); `state` gets "open", "lost" or an
- * ApiError. Returns a function that ends the stream.
+ * Server-sent events that come back after a disconnect. A hidden tab has no connection: browsers open about six to one
+ * server for all tabs together. `receive` gets (event, data); `state` gets "open", "lost" or an ApiError. A stream whose
+ * token was refused waits for another token. Returns a function that ends the stream.
  * @param {string} path
  * @param {(event: string, data: any) => void} receive
  * @param {(state: "open" | "lost" | ApiError) => void} [state]
  */
 export function stream(path, receive, state = () => {}) {
-  const abort = new AbortController();
+  const ended = new AbortController();
   let failures = 0;
   const run = async () => {
-    while (!abort.signal.aborted) {
+    while (await shown(ended.signal)) {
+      const connection = new AbortController();
+      const leave = () => { if (ended.signal.aborted || hidden()) connection.abort(); };
+      document.addEventListener("visibilitychange", leave);
+      ended.signal.addEventListener("abort", leave);
+      /** @type {unknown} */
+      let failure = null;
+      const used = token;
       try {
-        const response = await request(path, { signal: abort.signal });
+        const response = await request(path, { signal: connection.signal }, SILENCE);
         failures = 0;
         state("open");
         if (await read(/** @type {ReadableStream<Uint8Array>} */ (response.body), receive)) return;
       } catch (error) {
-        if (abort.signal.aborted) return;
-        if (error instanceof ApiError && error.status !== 503) {
-          state(error);
-          return;
-        }
+        failure = error;
+      } finally {
+        document.removeEventListener("visibilitychange", leave);
+        ended.signal.removeEventListener("abort", leave);
       }
-      if (abort.signal.aborted) return;
-      state("lost");
-      await new Promise((resolve) => setTimeout(resolve, RETRY[Math.min(failures++, RETRY.length - 1)]));
+      if (connection.signal.aborted) continue;
+      state(failure instanceof ApiError ? failure : "lost");
+      if (failure instanceof ApiError && failure.status === 403) { if (used === token) await next(tokens, "token", ended.signal); }
+      else if (failure instanceof ApiError && failure.status !== 503) return;
+      else await new Promise((resolve) => setTimeout(resolve, RETRY[Math.min(failures++, RETRY.length - 1)]));
     }
   };
   run();
-  return () => abort.abort();
+  return () => ended.abort();
+}
+
+const hidden = () => document.visibilityState === "hidden";
+
+/** Waits until the tab is shown; false if the stream ended. @param {AbortSignal} ended */
+async function shown(ended) {
+  while (!ended.aborted && hidden()) await next(document, "visibilitychange", ended);
+  return !ended.aborted;
+}
+
+/** Waits for an event, or for the end of the stream. @param {EventTarget} target @param {string} event @param {AbortSignal} ended */
+function next(target, event, ended) {
+  return new Promise((resolve) => {
+    target.addEventListener(event, resolve, { once: true, signal: ended });
+    ended.addEventListener("abort", resolve, { once: true });
+  });
 }
 
 /** True if the server said that nothing more will come. @param {ReadableStream<Uint8Array>} body @param {(event: string, data: any) => void} receive */
 async function read(body, receive) {
   const decoder = /** @type {ReadableWritablePair<string, Uint8Array>} */ (/** @type {unknown} */ (new TextDecoderStream()));
   const reader = body.pipeThrough(decoder).getReader();
-  let rest = "";
+  const messagesOf = joined();
   for (;;) {
     const watchdog = setTimeout(() => reader.cancel(), SILENCE);
     const { done, value } = await reader.read().finally(() => clearTimeout(watchdog));
     if (done) return false;
-    const messages = (rest + value).split("\n\n");
-    rest = /** @type {string} */ (messages.pop());
-    for (const message of messages) {
+    for (const message of messagesOf(value)) {
       const event = /^event: (.*)$/m.exec(message)?.[1];
       const data = /^data: (.*)$/m.exec(message)?.[1];
       if (event === undefined || data === undefined) continue;
@@ -135,4 +170,20 @@ async function read(body, receive) {
       if (event === "end" || event === "gone") return true;
     }
   }
+}
+
+/** A function that takes the next piece of a stream and returns the messages that it completes; each piece is searched once. */
+export function joined() {
+  /** @type {string[]} */
+  let pieces = [];
+  let open = false;
+  return (/** @type {string} */ piece) => {
+    const complete = piece.includes("\n\n") || (open && piece.startsWith("\n"));
+    open = piece.endsWith("\n");
+    pieces.push(piece);
+    if (!complete) return [];
+    const messages = pieces.join("").split("\n\n");
+    pieces = [/** @type {string} */ (messages.pop())];
+    return messages;
+  };
 }

@@ -28,7 +28,7 @@ const CHINESE = {
   "As written": "原始内容", "With defaults": "含默认值", "Differences": "差异", "No difference": "没有差异", "Read the stacks": "读取调用栈",
   "Not on a read-only server: reading stacks stops each rank for some milliseconds, and on a cluster it runs a program in the pods.":
     "只读服务器不提供此功能：读取调用栈会使每个 rank 暂停几毫秒，在集群上还会在 Pod 中运行程序。",
-  "Each rank stops for some milliseconds.": "每个 rank 会暂停几毫秒。", "Show all": "全部显示", "No pods yet": "还没有 Pod", "Began": "开始时间",
+  "Each rank stops for some milliseconds.": "每个 rank 会暂停几毫秒。", "Show all": "全部显示", "The server does not answer": "服务器没有响应", "No pods yet": "还没有 Pod", "Began": "开始时间",
   "All containers": "全部容器", "First failure": "最先失败", "What you may not see": "没有权限查看的内容",
 };
 
