@@ -12,15 +12,15 @@ const NEW_PER_FRAME = 200;
 /**
  * @param {HTMLElement} root
  * @param {(pod: any | null) => void} choose
+ * @param {string} [chosen] the uid of the pod that is chosen already
  */
-export function rankGrid(root, choose) {
+export function rankGrid(root, choose, chosen = "") {
   /** @type {Map<string, any>} */
   const pods = new Map();
   /** @type {Map<string, HTMLElement>} */
   const squares = new Map();
   /** @type {Set<string>} */
   const stale = new Set();
-  let chosen = "";
   /** @type {Record<string, import("./usage.js").Usage>} */
   let used = {};
   /** The newest attempt of each pod, by task and index. @type {Map<string, any>} */
@@ -41,8 +41,8 @@ export function rankGrid(root, choose) {
     const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]);
     const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
     const next = all[Math.max(0, Math.min(all.length - 1, at + step))];
-    all[at]?.setAttribute("tabindex", "-1");
-    next.setAttribute("tabindex", "0");
+    for (const square of all) if (square.tabIndex === 0) square.tabIndex = -1;
+    next.tabIndex = 0;
     next.focus();
     event.preventDefault();
   });
@@ -74,14 +74,21 @@ export function rankGrid(root, choose) {
   const draw = perFrame(() => {
     list.classList.toggle("many", newest.size > MANY);
     let added = 0;
+    /** The pod whose square had the focus and is replaced. */
+    let left = "";
     const changed = [...stale].map((uid) => ({ uid, pod: pods.get(uid) })).sort((a, b) => byRank(a.pod ?? {}, b.pod ?? {}));
     stale.clear();
     for (const { uid, pod } of changed) {
       let square = squares.get(uid);
-      if (!pod || newest.get(key(pod)) !== pod) { square?.parentElement?.remove(); squares.delete(uid); continue; }
+      if (!pod || newest.get(key(pod)) !== pod) {
+        if (square && square === document.activeElement) left = square.dataset.key ?? "";
+        square?.parentElement?.remove();
+        squares.delete(uid);
+        continue;
+      }
       if (!square) {
         if (added === NEW_PER_FRAME) { stale.add(uid); continue; }
-        square = h("button", { tabindex: squares.size ? "-1" : "0", "aria-pressed": "false", dataset: { uid } });
+        square = h("button", { tabindex: "-1", "aria-pressed": String(uid === chosen), dataset: { uid, key: key(pod) } });
         squares.set(uid, square);
         list.append(h("li", null, square));
         added += 1;
@@ -97,6 +104,9 @@ export function rankGrid(root, choose) {
       square.title = label;
     }
     if (added) order();
+    const inOrder = [...squares.values()].find((square) => (left ? square.dataset.key === left : square.tabIndex === 0)) ?? list.querySelector("button");
+    if (inOrder) inOrder.tabIndex = 0;
+    if (left) inOrder?.focus();
     if (stale.size) draw();
     describe();
   });
@@ -136,6 +146,7 @@ export function rankGrid(root, choose) {
       describe();
     },
     select,
+    chosen: () => chosen,
     /** The newest attempt of each pod. */
     pods: () => [...newest.values()],
     /** Every pod of every attempt. */
