@@ -90,6 +90,12 @@ export function sentence(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** The state of a stream as one line for people; nothing while it is open. @param {"open" | "lost" | ApiError} state */
+export function connectionText(state) {
+  if (state === "open") return "";
+  return state === "lost" ? t("The connection was lost; trying again …") : sentence(state);
+}
+
 /** The path of a job in the interface. @param {{namespace: string, name: string}} job */
 export function jobPath(job) {
   return `/api/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`;

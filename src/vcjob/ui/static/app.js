@@ -1,6 +1,6 @@
 // The page: header, theme, language, shortcuts, and which view the address names.
 
-import { ApiError, get, onToken, takeToken } from "./api.js";
+import { get, onToken, sentence, takeToken } from "./api.js";
 import { byId, fill, h } from "./dom.js";
 import { language, setLanguage, t } from "./i18n.js";
 import { showJob } from "./job.js";
@@ -8,7 +8,7 @@ import { showList } from "./list.js";
 import { showSubmit } from "./submit.js";
 
 const THEME = "vcjob-theme";
-/** @type {{close: () => void, key: (key: string) => boolean} | null} */
+/** `state` is what the view gets when it is built again, in the other language. @type {{close: () => void, key: (key: string) => boolean, state: () => any} | null} */
 let view = null;
 /** @type {any} */
 let info = { backend: "local", readOnly: true };
@@ -18,15 +18,20 @@ function theme() {
   return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
 
-/** @param {string} text */
-function banner(text) {
+/** What is said above the view, by who says it: a stream that is open again must not remove what another one says. @type {Map<string, string>} */
+const said = new Map();
+
+/** @param {string} text @param {string} [source] a stream; without one it is the answer to what the user did last */
+function banner(text, source = "") {
+  said.set(source, text);
   const element = byId("banner");
-  element.textContent = text;
-  element.hidden = !text;
+  element.textContent = [...new Set(said.values())].filter(Boolean).join(" · ");
+  element.hidden = !element.textContent;
 }
 
 function header() {
   const dark = theme() === "dark";
+  const focused = document.activeElement?.id;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   document.documentElement.lang = language();
   fill(
@@ -36,11 +41,12 @@ function header() {
     h("span", { class: "chip" }, t(info.backend === "local" ? "this machine" : "cluster"), info.namespace ? ` · ${info.namespace}` : ""),
     info.readOnly ? h("span", { class: "chip wait" }, t("read-only")) : null,
     h("span", { class: "space" }),
-    info.readOnly ? null : h("button", { class: "primary", onclick: () => go("#/run") }, t("Run a Job")),
-    h("button", { lang: language() === "zh" ? "en" : "zh", onclick: () => { setLanguage(language() === "zh" ? "en" : "zh"); route(); } }, language() === "zh" ? "English" : "中文"),
-    h("button", { "aria-label": t(dark ? "Light theme" : "Dark theme"), title: t(dark ? "Light theme" : "Dark theme"), onclick: () => { localStorage.setItem(THEME, dark ? "light" : "dark"); header(); } }, dark ? "☀" : "☾"),
+    info.readOnly ? null : h("button", { class: "primary", id: "run", onclick: () => go("#/run") }, t("Run a Job")),
+    h("button", { id: "language", lang: language() === "zh" ? "en" : "zh", onclick: () => { setLanguage(language() === "zh" ? "en" : "zh"); route(view?.state()); } }, language() === "zh" ? "English" : "中文"),
+    h("button", { id: "theme", "aria-label": t(dark ? "Light theme" : "Dark theme"), title: t(dark ? "Light theme" : "Dark theme"), onclick: () => { localStorage.setItem(THEME, dark ? "light" : "dark"); header(); } }, dark ? "☀" : "☾"),
     h("button", { "aria-label": t("Keyboard shortcuts"), title: t("Keyboard shortcuts"), onclick: help }, "?"),
   );
+  if (focused === "language" || focused === "theme") byId(focused).focus();
 }
 
 /** @param {string} hash */
@@ -53,22 +59,35 @@ function go(hash) {
 const open = (job) => go(`#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`);
 const back = () => go("#/");
 
-function route() {
+/** @param {string} part of an address, which may be written by hand */
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Shows what the address names. @param {any} [state] of the view that was shown there before */
+function route(state) {
+  const focused = document.activeElement?.id;
   view?.close();
+  said.clear();
   banner("");
   header();
   const root = byId("main");
-  const parts = location.hash.slice(2).split("/").map(decodeURIComponent);
+  const parts = location.hash.slice(2).split("/").map(decode);
   if (parts[0] === "jobs" && parts.length === 3) {
     document.title = `${parts[2]} · vcjob`;
-    view = showJob(root, { namespace: parts[1], name: parts[2] }, { back, banner, readOnly: info.readOnly, confirm: ask });
+    view = showJob(root, { namespace: parts[1], name: parts[2] }, { back, banner, readOnly: info.readOnly, confirm: ask, state });
   } else if (parts[0] === "run" && !info.readOnly) {
     document.title = `${t("Run a Job")} · vcjob`;
     view = showSubmit(root, { open, back, banner, namespace: info.namespace });
   } else {
     document.title = "vcjob";
-    view = showList(root, { open, banner });
+    view = showList(root, { open, banner, state });
   }
+  if (focused === "language") byId(focused).focus();
 }
 
 /** Asks before something is changed. @param {string} title @param {string} text @param {string} action @returns {Promise<boolean>} */
@@ -80,7 +99,7 @@ function ask(title, text, action) {
       dialog,
       h("h2", null, title),
       h("p", null, text),
-      h("div", { class: "row" }, h("button", { class: "primary", onclick: () => done(true) }, action), h("button", { onclick: () => done(false) }, t("Cancel"))),
+      h("div", { class: "row" }, h("button", { class: "primary", onclick: () => done(true) }, action), h("button", { autofocus: true, onclick: () => done(false) }, t("Cancel"))),
     );
     dialog.addEventListener("cancel", () => done(false));
     document.body.append(dialog);
@@ -112,16 +131,20 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+/** Reads what the server is. A view that is shown stays, and its streams use the new token; another server gets a new view. */
 async function start() {
   try {
-    info = await get("/api/info");
-    route();
+    const found = await get("/api/info");
+    const same = view && JSON.stringify(found) === JSON.stringify(info);
+    info = found;
+    banner("", "server");
+    if (!same) route(view?.state());
   } catch (error) {
-    banner(error instanceof ApiError ? error.message : String(error));
+    banner(sentence(error), "server");
   }
 }
 
-addEventListener("hashchange", () => { if (takeToken()) start(); else route(); });
+addEventListener("hashchange", (event) => { if (takeToken(new URL(event.oldURL).hash)) start(); else route(); });
 onToken(start);
 takeToken();
 header();

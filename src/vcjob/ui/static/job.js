@@ -1,6 +1,6 @@
 // The page of one job: why it fails or waits first, then charts, ranks, and the tabs.
 
-import { get, jobPath, post, sentence, stream } from "./api.js";
+import { connectionText, get, jobPath, post, sentence, stream } from "./api.js";
 import { attemptTable } from "./attempts.js";
 import { progressCharts } from "./charts.js";
 import { fill, h, perFrame, whenChanged } from "./dom.js";
@@ -28,14 +28,16 @@ const TABS = ["Logs", "Ranks", "Events", "Timeline", "Attempts", "Stacks", "Mani
 /**
  * @param {HTMLElement} root
  * @param {{namespace: string, name: string}} which
- * @param {{back: () => void, banner: (text: string) => void, readOnly: boolean, confirm: (title: string, text: string, action: string) => Promise<boolean>}} page
+ * @param {{back: () => void, banner: (text: string, source?: string) => void, readOnly: boolean, confirm: (title: string, text: string, action: string) => Promise<boolean>, state?: {tab: string, pod: string, logs: any}}} page
  */
 export function showJob(root, which, page) {
   /** @type {any} */
   const parts = { usage: { pods: {}, note: "" } };
   /** @type {Record<string, string>} */
   let denied = {};
-  let tab = "Logs";
+  let tab = page.state?.tab ?? "Logs";
+  /** Filter and choice of the logs, also while another tab is shown. */
+  let kept = page.state?.logs;
   const title = h("div", { class: "row" });
   const refusals = h("p", { class: "dim", id: "refusals", hidden: true });
   const facts = h("p", { class: "dim facts" });
@@ -43,13 +45,14 @@ export function showJob(root, which, page) {
   const charts = progressCharts(h("div", { class: "charts", hidden: true }));
   const ranks = h("div");
   const tabs = TABS.map((each) => h("button", { role: "tab", "aria-controls": "panel", onclick: () => openTab(each) }, t(each)));
+  const list = h("div", { class: "tabs", role: "tablist", onkeydown: move }, tabs);
   const body = h("div", { role: "tabpanel", id: "panel" });
   const back = h("a", { class: "back", href: "#/" }, `← ${t("Back to the list")}`);
-  fill(root, back, title, refusals, facts, why, charts.element, ranks, h("div", { class: "tabs", role: "tablist" }, tabs), body);
+  fill(root, back, title, refusals, facts, why, charts.element, ranks, list, body);
   const grid = rankGrid(ranks, (pod) => {
     if (tab !== "Logs") openTab("Logs");
     logs?.choose({ pod });
-  });
+  }, page.state?.pod);
   /** @type {ReturnType<typeof showLogs> | null} */
   let logs = null;
   /** Draws the open tab again after a change, where it shows something that changes. */
@@ -104,6 +107,7 @@ export function showJob(root, which, page) {
   /** @param {string} verb @param {string} label @param {string} text */
   async function act(verb, label, text) {
     if (!(await page.confirm(`${t(label)}: ${which.name}`, t(text), t(label)))) return;
+    page.banner("");
     try {
       await post(`${jobPath(which)}/actions/${verb}`);
       if (verb === "delete") page.back();
@@ -112,16 +116,34 @@ export function showJob(root, which, page) {
     }
   }
 
+  /** The arrow keys open the tab next to the one that has the focus. @param {KeyboardEvent} event */
+  function move(event) {
+    const at = tabs.indexOf(/** @type {HTMLElement} */ (event.target));
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    openTab(/** @type {string} */ (TABS.at(to % TABS.length)));
+    tabs.at(to % TABS.length)?.focus();
+  }
+
+  function closeLogs() {
+    kept = logs?.state() ?? kept;
+    logs?.close();
+    logs = null;
+  }
+
   /** @param {string} chosen */
   function openTab(chosen) {
     tab = chosen;
-    logs?.close();
-    logs = null;
+    closeLogs();
     drawTab = () => {};
-    tabs.forEach((button, place) => button.setAttribute("aria-selected", String(TABS[place] === tab)));
+    tabs.forEach((button, place) => {
+      button.setAttribute("aria-selected", String(TABS[place] === tab));
+      button.tabIndex = TABS[place] === tab ? 0 : -1;
+    });
     fill(body);
     if (tab === "Logs") {
-      const shown = (logs = showLogs(body, which, page));
+      const shown = (logs = showLogs(body, which, page, kept));
       drawTab = () => shown.offer(grid.all());
     } else if (tab === "Ranks") drawTab = showRankTable(body, { pods: grid.pods, usage: () => parts.usage, choose: grid.select }).draw;
     else if (tab === "Stacks") showStacks(body, which, page.readOnly);
@@ -147,7 +169,10 @@ export function showJob(root, which, page) {
   /** The job was started again under its name: shows the new run. */
   function showNewRun() {
     if (logs) logs.choose({ pod: null, attempt: "" });
-    else openTab(tab);
+    else {
+      kept &&= { ...kept, choice: { ...kept.choice, pod: null, attempt: "" } };
+      openTab(tab);
+    }
   }
 
   const stop = stream(
@@ -155,19 +180,20 @@ export function showJob(root, which, page) {
     (event, data) => {
       if (event === "job" && parts.job && parts.job.uid !== data.uid) showNewRun();
       if (event === "pods") grid.update(data);
-      else if (event === "gone") page.banner(data.message);
-      else if (event === "trouble") page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "");
+      else if (event === "gone") page.banner(data.message, "job");
+      else if (event === "trouble") page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "", "job");
       else parts[event] = data;
       if (event === "usage") grid.usage(data.pods);
       draw();
     },
-    (state) => page.banner(state === "open" ? "" : state === "lost" ? t("The connection was lost; trying again …") : state.message),
+    (state) => page.banner(connectionText(state), "job"),
   );
   const tick = setInterval(draw, 5000);
   if (!page.readOnly) get(`/api/denied/${encodeURIComponent(which.namespace)}`).then((found) => { denied = found.denied; draw(); }, () => {});
-  openTab("Logs");
+  openTab(tab);
   return {
     close: () => { stop(); clearInterval(tick); logs?.close(); },
+    state: () => ({ tab, pod: grid.chosen(), logs: logs?.state() ?? kept }),
     /** @param {string} key */
     key(key) {
       if (key === "/") { if (tab !== "Logs") openTab("Logs"); logs?.focus(); }

@@ -1,6 +1,6 @@
 // The list of jobs: filter, sort, search; j and k move, Enter opens.
 
-import { stream } from "./api.js";
+import { connectionText, stream } from "./api.js";
 import { fill, h, perFrame } from "./dom.js";
 import { duration, t } from "./i18n.js";
 import { chip, kind, podBar } from "./phases.js";
@@ -25,18 +25,15 @@ const FILTERS = [
 /**
  * Shows the list in an element; returns what the page needs to know of it.
  * @param {HTMLElement} root
- * @param {{open: (job: any) => void, banner: (text: string) => void}} page
+ * @param {{open: (job: any) => void, banner: (text: string, source?: string) => void, state?: {search: string, filter: number, sort: number, down: boolean, chosen: string}}} page
  */
 export function showList(root, page) {
   /** @type {any[] | null} */
   let jobs = null;
-  let filter = 0;
-  let sort = 5;
-  let down = false;
-  let chosen = -1;
+  let { filter, sort, down, chosen } = page.state ?? { filter: 0, sort: 5, down: false, chosen: "" };
   let moved = false;
   const search = /** @type {HTMLInputElement} */ (
-    h("input", { type: "search", class: "grow", placeholder: t("Search jobs"), "aria-label": t("Search jobs"), oninput: () => draw() })
+    h("input", { type: "search", class: "grow", placeholder: t("Search jobs"), "aria-label": t("Search jobs"), value: page.state?.search ?? "", oninput: () => draw() })
   );
   const filters = FILTERS.map(([name], place) => h("button", { onclick: () => { filter = place; draw(); } }, t(name)));
   const body = h("tbody");
@@ -64,7 +61,6 @@ export function showList(root, page) {
     filters.forEach((button, place) => button.setAttribute("aria-pressed", String(place === filter)));
     heads.forEach((cell, place) => cell.setAttribute("aria-sort", place === sort ? (down ? "descending" : "ascending") : "none"));
     const found = shown();
-    chosen = Math.min(chosen, found.length - 1);
     drawRows(found);
     table.hidden = found.length === 0;
     empty.hidden = found.length > 0 || jobs === null;
@@ -77,18 +73,18 @@ export function showList(root, page) {
   function drawRows(found) {
     const before = rows;
     rows = new Map();
-    const wanted = found.map((job, place) => {
+    const wanted = found.map((job) => {
       const of = JSON.stringify(job);
       const old = before.get(job.uid);
       const entry = old?.of === of ? old : { of, ...row(job, page.open) };
       rows.set(job.uid, entry);
       entry.age.textContent = duration(Date.now() / 1000 - job.created);
-      entry.row.classList.toggle("chosen", place === chosen);
+      entry.row.classList.toggle("chosen", job.uid === chosen);
       return entry.row;
     });
     const same = wanted.length === body.children.length && wanted.every((each, place) => each === body.children[place]);
     if (!same) body.replaceChildren(...wanted);
-    if (moved) wanted[chosen]?.scrollIntoView({ block: "nearest" });
+    if (moved) body.querySelector("tr.chosen")?.scrollIntoView({ block: "nearest" });
     moved = false;
   }
 
@@ -96,19 +92,22 @@ export function showList(root, page) {
     "/api/stream",
     (event, data) => {
       if (event === "jobs") { jobs = data; draw(); }
-      else page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "");
+      else page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "", "list");
     },
-    (state) => page.banner(state === "open" ? "" : state === "lost" ? t("The connection was lost; trying again …") : state.message),
+    (state) => page.banner(connectionText(state), "list"),
   );
   const tick = setInterval(draw, 10_000);
   draw();
   return {
     close: () => { stop(); clearInterval(tick); },
+    state: () => ({ search: search.value, filter, sort, down, chosen }),
     /** @param {string} key */
     key(key) {
+      const found = shown();
+      const place = found.findIndex((job) => job.uid === chosen);
       if (key === "/") search.focus();
-      else if (key === "j" || key === "k") { chosen = Math.max(0, Math.min(shown().length - 1, chosen + (key === "j" ? 1 : -1))); moved = true; draw(); }
-      else if (key === "Enter" && chosen >= 0) page.open(shown()[chosen]);
+      else if (key === "j" || key === "k") { chosen = found[Math.max(0, Math.min(found.length - 1, place + (key === "j" ? 1 : -1)))]?.uid ?? ""; moved = true; draw(); }
+      else if (key === "Enter" && place >= 0) page.open(found[place]);
       else if (key === "Escape") { search.value = ""; search.blur(); draw(); }
       else return false;
       return true;

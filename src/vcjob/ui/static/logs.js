@@ -1,43 +1,49 @@
 // Live logs: a window of lines over a bounded buffer, so that a job that prints without end costs the same as a quiet one.
 
-import { ApiError, download, jobPath, sentence, stream } from "./api.js";
+import { connectionText, download, jobPath, sentence, stream } from "./api.js";
 import { fill, h, perFrame, whenChanged } from "./dom.js";
 import { t } from "./i18n.js";
+import { lineBuffer } from "./lines.js";
+import { containing, expressions } from "./matching.js";
 import { name as podName } from "./ranks.js";
 
 const HEIGHT = 18;
-const MOST = 50_000;
 const ERROR = /\b(Traceback|[A-Z]\w*(Error|Exception)\b|FATAL|CUDA error|Segmentation fault|Killed)/;
 // eslint-disable-next-line no-control-regex
 const CONTROL = /\x1b\[[0-9;?]*[ -\/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
 /**
- * @typedef {{who: string, text: string}} Line
  * @param {HTMLElement} root
  * @param {any} job
- * @param {{banner: (text: string) => void}} page
+ * @param {{banner: (text: string, source?: string) => void}} page
+ * @param {{search: string, regex: boolean, follow: boolean, choice: {pod: any, container: string, attempt: string}}} [state]
  */
-export function showLogs(root, job, page) {
-  /** @type {Line[]} */
-  let lines = [];
-  /** @type {number[] | null} */
-  let hits = null;
-  let dropped = 0;
-  /** @type {Line | null} */
+export function showLogs(root, job, page, state) {
+  const buffer = lineBuffer(() => draw(), (problem) => { search.setCustomValidity(problem); draw(); });
+  const worker = expressions();
+  /** The server sends lines again that are shown already. */
+  let again = false;
+  /** The line that was read when they came again. @type {import("./matching.js").Line | null} */
+  let anchor = null;
+  /** Rows above the window that were dropped since the last frame. */
+  let gone = 0;
+  /** @type {import("./matching.js").Line | null} */
   let marked = null;
-  let follow = true;
+  let follow = state?.follow ?? true;
   /** What is shown: one pod or all, one container or all, the newest attempt or another. */
-  const choice = { pod: /** @type {any} */ (null), container: "", attempt: "" };
+  const choice = state ? { ...state.choice } : { pod: /** @type {any} */ (null), container: "", attempt: "" };
   let stop = () => {};
 
   const search = /** @type {HTMLInputElement} */ (
-    h("input", { type: "search", class: "grow", placeholder: t("Filter lines"), "aria-label": t("Filter lines"), oninput: () => { filter(); draw(); } })
+    h("input", { type: "search", class: "grow", placeholder: t("Filter lines"), "aria-label": t("Filter lines"), value: state?.search ?? "", oninput: () => filter() })
   );
-  const regex = toggle(t("Regex"), false, () => { filter(); draw(); });
-  const following = toggle(t("Follow"), true, (on) => { follow = on; draw(); });
-  const which = h("span", { class: "chip" }, t("All ranks"));
+  const regex = toggle(t("Regex"), state?.regex ?? false, () => filter());
+  const following = toggle(t("Follow"), follow, (on) => { follow = on; draw(); });
+  const which = h("span", { class: "chip" }, choice.pod ? podName(choice.pod) : t("All ranks"));
   const container = menu(t("Container"), (value) => { choice.container = value; open(); });
   const attempt = menu(t("Attempt"), (value) => { choice.attempt = value; open(); });
+  container.set(choice.container);
+  attempt.set(choice.attempt);
   const count = h("span", { class: "dim" });
   /** What the user should know about logs that are not shown. */
   const notes = h("ul", { class: "dim", "aria-label": t("Notes"), hidden: true });
@@ -62,70 +68,79 @@ export function showLogs(root, job, page) {
     notes,
     view,
   );
+  for (const event of ["wheel", "keydown", "pointerdown"]) view.addEventListener(event, () => { anchor = null; }, { passive: true });
   view.addEventListener("scroll", () => {
+    if (anchor) return;
     const bottom = view.scrollTop + view.clientHeight >= view.scrollHeight - 2 * HEIGHT;
     if (follow !== bottom) following.set((follow = bottom));
     draw();
   });
 
-  const total = () => (hits ? hits.length : lines.length);
   const draw = perFrame(() => {
-    const height = Math.max(1, total()) * HEIGHT;
+    const total = buffer.count();
+    const height = Math.max(1, total) * HEIGHT;
+    const top = view.scrollTop;
     all.style.height = `${height}px`;
     if (follow) view.scrollTop = height;
+    else if (anchor) {
+      const { who, text } = anchor;
+      const place = buffer.find((line) => line.who === who && line.text === text);
+      if (place >= 0) { view.scrollTop = place * HEIGHT; anchor = null; }
+    } else if (gone) view.scrollTop = Math.max(0, top - gone * HEIGHT);
+    gone = 0;
     const first = Math.max(0, Math.floor(view.scrollTop / HEIGHT) - 10);
-    const last = Math.min(total(), first + Math.ceil(view.clientHeight / HEIGHT) + 20);
+    const last = Math.min(total, first + Math.ceil(view.clientHeight / HEIGHT) + 20);
     shown.style.top = `${first * HEIGHT}px`;
     const rows = [];
     for (let place = first; place < last; place++) {
-      const line = lines[hits ? hits[place] : place];
+      const line = buffer.row(place);
       const row = h("div", { class: `line ${ERROR.test(line.text) ? "err" : ""} ${line === marked ? "hit" : ""}` });
       row.append(h("span", { class: "who" }, `${line.who} `), line.text);
       rows.push(row);
     }
     shown.replaceChildren(...rows);
-    const more = dropped ? ` (${dropped} ${t("older lines were dropped")})` : "";
-    count.textContent = total() ? `${total()} ${t("lines")}${more}` : notes.hidden ? t("No output yet") : "";
+    const more = buffer.dropped() ? ` (${buffer.dropped()} ${t("older lines were dropped")})` : "";
+    if (search.validationMessage) count.textContent = search.validationMessage;
+    else if (total || buffer.filtered()) count.textContent = `${total} ${t("lines")}${more}`;
+    else count.textContent = notes.hidden ? t("No output yet") : "";
   });
 
-  /** @returns {((line: Line) => boolean) | null} */
-  function test() {
-    const wanted = search.value;
-    if (!wanted) return null;
-    if (!regex.on()) {
-      const lower = wanted.toLowerCase();
-      return (line) => line.text.toLowerCase().includes(lower) || line.who.includes(lower);
-    }
-    try {
-      const pattern = new RegExp(wanted, "i");
-      search.setCustomValidity("");
-      return (line) => pattern.test(line.text.slice(0, 2000));
-    } catch {
-      search.setCustomValidity("invalid");
-      return () => false;
-    }
-  }
-
   function filter() {
-    const matches = test();
-    hits = matches ? lines.flatMap((line, place) => (matches(line) ? [place] : [])) : null;
+    const wanted = search.value;
+    search.setCustomValidity("");
+    if (wanted && regex.on()) {
+      try {
+        new RegExp(wanted, "i");
+        buffer.filter(worker.matching(wanted));
+      } catch {
+        search.setCustomValidity(t("The expression is not valid"));
+        buffer.filter(() => Promise.resolve([]));
+      }
+    } else buffer.filter(wanted ? containing(wanted) : null);
+    draw();
   }
 
   /** @param {any[][]} news */
   function add(news) {
-    for (const [ofRank, pod, container, , text] of news) {
+    if (again) {
+      const read = follow || buffer.filtered() ? null : buffer.row(Math.floor(view.scrollTop / HEIGHT));
+      reset();
+      anchor = read ?? null;
+    }
+    const lines = news.map(([ofRank, pod, container, , text]) => {
       const who = ofRank === null ? `[${pod}]` : `[rank ${ofRank}]`;
-      lines.push({ who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, text: text.replace(CONTROL, "") });
-    }
-    if (lines.length > MOST) {
-      const surplus = lines.length - MOST + MOST / 10;
-      lines = lines.slice(surplus);
-      dropped += surplus;
-      filter();
-    } else if (hits) {
-      const matches = test();
-      for (let place = lines.length - news.length; place < lines.length; place++) if (matches?.(lines[place])) hits.push(place);
-    }
+      return { who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, text: text.replace(CONTROL, "") };
+    });
+    gone += buffer.add(lines);
+    draw();
+  }
+
+  /** Forgets the lines: those of another choice, or those that the server sends again. */
+  function reset() {
+    again = false;
+    anchor = null;
+    gone = 0;
+    buffer.clear();
     draw();
   }
 
@@ -148,33 +163,36 @@ export function showLogs(root, job, page) {
 
   function open() {
     stop();
+    reset();
     const query = `tail=${choice.pod ? 20_000 : 5000}&${selection()}`;
     stop = stream(
       `${jobPath(job)}/logs?${query}`,
       (event, data) => {
         if (event === "lines") add(data);
+        else if (event === "end" && again) reset();
         else if (event === "note" || event === "gone") note([data.message, data.hint].filter(Boolean).join(" — "));
       },
-      (state) => {
-        if (state === "open") { lines = []; hits = null; dropped = 0; note(""); filter(); draw(); page.banner(""); }
-        else page.banner(state instanceof ApiError ? state.message : t("The connection was lost; trying again …"));
+      (now) => {
+        if (now === "open") { again = true; note(""); }
+        page.banner(connectionText(now), "logs");
       },
     );
   }
 
   function firstError() {
-    const at = lines.findIndex((line) => ERROR.test(line.text));
+    const at = buffer.find((line) => ERROR.test(line.text));
     if (at < 0) { count.textContent = t("No error found"); return; }
-    marked = lines[at];
     search.value = "";
     filter();
+    marked = buffer.row(at);
     following.set((follow = false));
-    all.style.height = `${lines.length * HEIGHT}px`;
+    all.style.height = `${buffer.count() * HEIGHT}px`;
     view.scrollTop = Math.max(0, (at - 2) * HEIGHT);
     draw();
   }
 
   async function save() {
+    page.banner("");
     try {
       const blob = await download(`${jobPath(job)}/logs.txt?${selection()}`);
       const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(blob), download: `${job.name}.log` }));
@@ -185,9 +203,11 @@ export function showLogs(root, job, page) {
     }
   }
 
+  filter();
   open();
   return {
-    close: () => stop(),
+    close: () => { stop(); worker.end(); },
+    state: () => ({ search: search.value, regex: regex.on(), follow, choice: { ...choice } }),
     focus: () => search.focus(),
     /** Shows one pod or all of them, or another attempt ("" is the newest). @param {{pod?: any, attempt?: number | ""}} chosen */
     choose(chosen) {

@@ -5,14 +5,16 @@ import { fill, h } from "./dom.js";
 import { t } from "./i18n.js";
 
 const MOST = 3 * 1024 * 1024;
+/** The file that was not run yet: it is still there after Escape, another view or another language. */
+let draft = "";
 
 /**
  * @param {HTMLElement} root
- * @param {{open: (job: any) => void, back: () => void, banner: (text: string) => void, namespace: string | null}} page
+ * @param {{open: (job: any) => void, back: () => void, banner: (text: string, source?: string) => void, namespace: string | null}} page
  */
 export function showSubmit(root, page) {
   const text = /** @type {HTMLTextAreaElement} */ (
-    h("textarea", { class: "file", spellcheck: "false", "aria-label": t("Job file"), placeholder: t("Paste a Job, or drop a file here"), oninput: () => soon() })
+    h("textarea", { class: "file", spellcheck: "false", "aria-label": t("Job file"), placeholder: t("Paste a Job, or drop a file here"), value: draft, oninput: () => { draft = text.value; soon(); } })
   );
   const problems = h("ul", { class: "problems", "aria-live": "polite" });
   const run = /** @type {HTMLButtonElement} */ (h("button", { class: "primary", onclick: start }, t("Run")));
@@ -34,7 +36,7 @@ export function showSubmit(root, page) {
     if (!file) return;
     if (file.size > MOST) { page.banner(t("The file is larger than 3 MiB")); return; }
     try {
-      text.value = await file.text();
+      text.value = draft = await file.text();
     } catch (error) {
       page.banner(sentence(error));
       return;
@@ -63,6 +65,7 @@ export function showSubmit(root, page) {
     run.disabled = true;
     try {
       const { job } = await post("/api/run", { text: text.value });
+      draft = "";
       page.open(job);
     } catch (error) {
       const wrong = error instanceof ApiError ? error.problems : [];
@@ -93,12 +96,14 @@ export function showSubmit(root, page) {
       if (!denied.run) return;
       run.disabled = true;
       run.title = denied.run;
-      page.banner(denied.run);
+      page.banner(denied.run, "denied");
     }, () => {});
   }
   text.focus();
+  if (draft) check();
   return {
     close: () => clearTimeout(timer),
+    state: () => null,
     /** @param {string} key */
     key(key) {
       if (key !== "Escape") return false;

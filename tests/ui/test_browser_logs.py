@@ -1,0 +1,129 @@
+"""The log on the page with lines that a test sends: filters, bounds, and the position of a reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.ui.conftest import Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+#: `send` passes an event to the newest log that is open; `ends` closes its connection.
+STUB = """(() => {
+  const real = window.fetch;
+  window.fetch = (path, options) => {
+    if (!String(path).includes("/logs?")) return real(path, options);
+    const body = new ReadableStream({ start: controller => { window.connection = controller; } });
+    return Promise.resolve(new Response(body));
+  };
+  const bytes = new TextEncoder();
+  window.send = (event, data) => connection.enqueue(bytes.encode(`event: ${event}\\ndata: ${JSON.stringify(data)}\\n\\n`));
+  window.lines = (first, count, more = "") => {
+    for (let done = 0; done < count; done += 1000)
+      send("lines", Array.from({ length: Math.min(1000, count - done) }, (_, at) => [0, "worker-0", "main", "stdout", `line ${first + done + at} ${more}`]));
+  };
+})()"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jobs(server: Server) -> Iterator[None]:
+    server.run("quiet", "sleep 600")
+    server.wait_for("quiet", "Running")
+    yield
+
+
+@pytest.fixture
+def log(page: Page, server: Server) -> Page:
+    page.add_init_script(STUB)
+    page.reload()
+    page.goto(f"{server.origin}/#/jobs/default/quiet")
+    page.wait_for_function("() => window.connection")
+    return page
+
+
+def expect_count(page: Page, text: str) -> None:
+    page.locator("#panel .row .dim", has_text=re.compile(text)).wait_for()
+
+
+def first_visible(page: Page) -> int:
+    number: Any = page.evaluate(
+        """() => {
+          const top = document.querySelector(".logs").getBoundingClientRect().top;
+          const seen = [...document.querySelectorAll(".logs .line")].find(line => line.getBoundingClientRect().bottom > top + 2);
+          return Number(/line ([0-9]+)/.exec(seen.textContent)[1]);
+        }"""
+    )
+    return int(number)
+
+
+def test_an_expression_that_never_ends_leaves_the_page_alive(log: Page) -> None:
+    log.evaluate("lines(0, 10, 'x'.repeat(60) + '!')")
+    expect_count(log, "^10 lines")
+    log.get_by_role("button", name="Regex").click()
+    log.get_by_label("Filter lines").fill("(x+x+)+y")
+    expect_count(log, "takes too long")
+    log.get_by_label("Filter lines").fill("line [3-5] x+!$")
+    expect_count(log, "^3 lines")
+    log.get_by_label("Filter lines").fill("(")
+    expect_count(log, "not valid")
+    log.get_by_role("button", name="Regex").click()
+    expect_count(log, "^0 lines")
+    log.get_by_label("Filter lines").fill("LINE 7")
+    expect_count(log, "^1 lines")
+
+
+def test_long_lines_are_bounded_by_their_length(log: Page) -> None:
+    log.evaluate("for (let first = 0; first < 2000; first += 500) lines(first, 500, 'x'.repeat(16_000))")
+    expect_count(log, r"^8\d\d lines \(11\d\d older lines were dropped\)")
+
+
+def test_many_lines_are_filtered_in_slices(log: Page) -> None:
+    """What is asked of the page meanwhile does not wait for the last line."""
+    log.evaluate("lines(0, 45_000)")
+    expect_count(log, "^45000 lines")
+    slices = log.evaluate(
+        """() => new Promise(resolve => {
+          let turns = 0;
+          const search = document.querySelector("#panel input");
+          const turn = () => {
+            if (document.querySelector("#panel .row .dim").textContent.startsWith("4500 ")) resolve(turns);
+            else { turns += 1; setTimeout(turn); }
+          };
+          search.value = "0 ";
+          search.dispatchEvent(new Event("input"));
+          turn();
+        })"""
+    )
+    assert slices > 10
+
+
+def test_a_reader_keeps_the_line_when_older_ones_are_dropped(log: Page) -> None:
+    log.evaluate("lines(0, 50_000)")
+    expect_count(log, "^50000 lines")
+    log.locator(".line", has_text="line 49999 ").wait_for()
+    log.get_by_role("log").evaluate("e => { e.scrollTop = 18 * 20_000 }")
+    log.locator(".line", has_text="line 20000 ").wait_for()
+    log.evaluate("lines(50_000, 10)")
+    expect_count(log, "older lines were dropped")
+    assert abs(first_visible(log) - 20_000) <= 1
+    assert log.get_by_role("button", name="Follow").get_attribute("aria-pressed") == "false"
+
+
+def test_a_reader_keeps_the_line_when_the_connection_comes_back(log: Page) -> None:
+    log.evaluate("lines(0, 5000)")
+    log.locator(".line", has_text="line 4999 ").wait_for()
+    log.get_by_role("log").evaluate("e => { e.scrollTop = 18 * 3000 }")
+    log.locator(".line", has_text="line 3000 ").wait_for()
+    log.evaluate("window.before = connection; connection.close()")
+    log.wait_for_function("() => connection !== before")
+    log.evaluate("lines(1000, 5000)")
+    expect_count(log, "^5000 lines")
+    log.locator(".line", has_text="line 3000 ").wait_for()
+    assert abs(first_visible(log) - 3000) <= 1
