@@ -52,7 +52,7 @@ def _pod(rank: int, phase: str) -> dict[str, Any]:
     }
 
 
-def _job(*_: object) -> Iterator[Produced]:
+def _job(*_: object, **__: object) -> Iterator[Produced]:
     job = {
         "namespace": "default", "name": "big", "uid": "1", "phase": "Running", "reason": "", "message": "",
         "created": 1e9, "started": 1e9, "finished": None, "done": False, "restarts": 0, "replicas": RANKS,

@@ -85,6 +85,16 @@ def test_hidden_tabs_hold_no_stream_and_continue_when_they_are_shown(page: Page,
     assert [count() for count in counts[:-1]] == [2, 0, 0]
 
 
+def test_a_stream_that_is_replaced_at_once_is_closed(page: Page, server: Server) -> None:
+    """The tab of the logs opens a stream, and the chosen attempt another one."""
+    count = count_streams(page)
+    page.get_by_role("link", name="talking", exact=True).click()
+    page.get_by_role("tab", name="Attempts").click()
+    page.get_by_role("button", name="Show its logs").click()
+    page.get_by_role("log").locator(".line").first.wait_for()
+    expect_streams(page, count, 1)  # two, and one less for the stream of the list, which began before
+
+
 def shorten(page: Page, name: str, milliseconds: int) -> None:
     """Serve the script of the page's requests with one of its limits set to so many milliseconds."""
     before, after = (STATIC / "api.js").read_text().split(f"const {name} = ")

@@ -118,6 +118,7 @@ export function stream(path, receive, state = () => {}) {
       const leave = () => { if (ended.signal.aborted || hidden()) connection.abort(); };
       document.addEventListener("visibilitychange", leave);
       ended.signal.addEventListener("abort", leave);
+      leave(); // the stream may have ended since the tab was seen to be shown
       /** @type {unknown} */
       let failure = null;
       const used = token;
