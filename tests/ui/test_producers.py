@@ -125,3 +125,14 @@ def test_a_log_that_may_not_be_read_hides_no_other_part_of_the_page(monkeypatch:
     sent = producers.one_job(backend, "default", "a")
     parts = [next(sent) for _ in range(4)]
     assert parts[1:] == [("findings", ["why"]), ("history", []), producers.OVER_SECONDS]
+
+
+def test_a_message_is_bounded_by_its_characters_too() -> None:
+    long, short = (
+        [0, "worker-0", "main", "stdout", "x" * producers.MAX_LINE],
+        [0, "worker-0", "main", "stdout", "x"],
+    )
+    groups = list(producers.messages_of([long] * 200 + [short] * 1500))
+    assert [line for group in groups for line in group] == [long] * 200 + [short] * 1500
+    assert max(sum(len(line[-1]) for line in group) for group in groups) < 2 * producers.MAX_CHARACTERS
+    assert max(len(group) for group in groups) == producers.MAX_LINES

@@ -7,7 +7,7 @@ a thousand ranks gets the ranks that changed and nothing else.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from vcjob.errors import BackendError
@@ -25,8 +25,8 @@ JOB_SECONDS, OVER_SECONDS = 1.0, 5.0
 TROUBLE_SECONDS = 5.0
 #: How long the ranks' use is measured, and the least time between two measurements.
 METER_SECONDS, METER_PAUSE = 0.3, 2.0
-#: Lines in one message, and the longest line that is sent; the download has the whole line.
-MAX_LINES, MAX_LINE = 1000, 16 * 1024
+#: Lines and characters in one message, and the longest line that is sent; the download has the whole line.
+MAX_LINES, MAX_CHARACTERS, MAX_LINE = 1000, 2**20, 16 * 1024
 #: Notes about logs that one stream sends.
 MAX_NOTES = 20
 
@@ -152,11 +152,24 @@ def log_lines(
         if isinstance(step, float):
             yield step
             continue
-        lines = [line for chunk in step for line in lines_of(chunk)]
-        for start in range(0, len(lines), MAX_LINES):
-            yield "lines", lines[start : start + MAX_LINES]
+        for lines in messages_of(line for chunk in step for line in lines_of(chunk)):
+            yield "lines", lines
     yield from news()
     yield "end", {}
+
+
+def messages_of(lines: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
+    """The lines in groups: a page reads and draws each message at once."""
+    group: list[list[Any]] = []
+    characters = 0
+    for line in lines:
+        group.append(line)
+        characters += len(line[-1])
+        if len(group) == MAX_LINES or characters >= MAX_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
 
 
 def lines_of(chunk: Chunk) -> Iterator[list[Any]]:
