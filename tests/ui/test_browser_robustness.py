@@ -24,6 +24,7 @@ printf '\\033]0;owned\\007\\033[31mred\\033[0m text\\n'
 head -c 10000000 /dev/zero | tr '\\0' x
 echo
 echo "{MARKUP}" >&2
+printf '\\033[31mred end\\033[0m\\n' >&2
 echo 'RuntimeError: {MARKUP.replace("'", "")}' >&2
 exit 1
 """
@@ -67,6 +68,8 @@ def test_hostile_output_is_text_and_never_runs(page: Page) -> None:
     lines = page.get_by_role("log")
     lines.get_by_text("RuntimeError: <script>").wait_for()
     page.locator(".panel.bad", has_text="<script>").wait_for()
+    page.locator(".panel.bad pre", has_text="red end").last.wait_for()
+    assert "\x1b" not in page.locator(".panel.bad").inner_text()
     lines.evaluate("e => { e.scrollTop = 0 }")
     lines.get_by_text("red text").wait_for()
     lines.get_by_text("bytes more)").first.wait_for()

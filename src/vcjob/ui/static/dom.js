@@ -5,6 +5,14 @@
  * @typedef {Record<string, any>} Properties
  */
 
+// eslint-disable-next-line no-control-regex
+const CONTROL = /\x1b\[[0-9;?]*[ -\/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
+
+/** A text without the colours and titles that programs write for terminals. @param {string} text */
+export function plain(text) {
+  return text.replace(CONTROL, "");
+}
+
 /**
  * An element. Properties that begin with "on" are listeners, "class" and "aria-..." are attributes.
  * @param {string} tag

@@ -1,6 +1,6 @@
 // The top of a job's page: why it failed, what it waits for, or what stands out while it runs.
 
-import { h } from "./dom.js";
+import { h, plain } from "./dom.js";
 import { t } from "./i18n.js";
 import { kind } from "./phases.js";
 
@@ -21,7 +21,7 @@ export function findingPanels({ job, failure, findings = [], notes = [], missing
         h("h2", null, t(bad ? "Why it failed" : look === "wait" ? "What it waits for" : "What stands out")),
         findings.flatMap(finding),
         findings.length ? null : culprit ? firstFailure(culprit) : h("p", null, h("b", null, job.reason), " ", job.message),
-        culprit?.stderr?.length ? h("details", { open: true }, h("summary", null, `${t("Last lines")}: ${who(culprit)}`), h("pre", { tabindex: "0" }, culprit.stderr.slice(-12).join("\n"))) : null,
+        culprit?.stderr?.length ? h("details", { open: true }, h("summary", null, `${t("Last lines")}: ${who(culprit)}`), h("pre", { tabindex: "0" }, plain(culprit.stderr.slice(-12).join("\n")))) : null,
         failure?.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${some(failure.victims)}`) : null,
       ),
     );
@@ -37,7 +37,7 @@ function finding(each) {
   return [
     h("p", null, h("b", null, each.message), " ", h("span", { class: "chip" }, each.cause)),
     each.hint ? h("p", null, each.hint) : null,
-    evidence.length ? h("details", null, h("summary", null, t("Evidence")), h("pre", { tabindex: "0" }, evidence.join("\n"))) : null,
+    evidence.length ? h("details", null, h("summary", null, t("Evidence")), h("pre", { tabindex: "0" }, plain(evidence.join("\n")))) : null,
   ];
 }
 

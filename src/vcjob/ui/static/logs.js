@@ -1,7 +1,7 @@
 // Live logs: a window of lines over a bounded buffer, so that a job that prints without end costs the same as a quiet one.
 
 import { connectionText, download, jobPath, sentence, stream } from "./api.js";
-import { fill, h, perFrame, whenChanged } from "./dom.js";
+import { fill, h, perFrame, plain, whenChanged } from "./dom.js";
 import { t } from "./i18n.js";
 import { lineBuffer } from "./lines.js";
 import { containing, expressions } from "./matching.js";
@@ -9,8 +9,6 @@ import { name as podName } from "./ranks.js";
 
 const HEIGHT = 18;
 const ERROR = /\b(Traceback|[A-Z]\w*(Error|Exception)\b|FATAL|CUDA error|Segmentation fault|Killed)/;
-// eslint-disable-next-line no-control-regex
-const CONTROL = /\x1b\[[0-9;?]*[ -\/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
 /**
  * @param {HTMLElement} root
@@ -129,7 +127,7 @@ export function showLogs(root, job, page, state) {
     }
     const lines = news.map(([ofRank, pod, container, , text]) => {
       const who = ofRank === null ? `[${pod}]` : `[rank ${ofRank}]`;
-      return { who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, text: text.replace(CONTROL, "") };
+      return { who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, text: plain(text) };
     });
     gone += buffer.add(lines);
     draw();
@@ -146,7 +144,7 @@ export function showLogs(root, job, page, state) {
 
   /** One more note; an empty one removes them all. @param {string} text */
   function note(text) {
-    if (text) notes.append(h("li", {}, text.replace(CONTROL, "")));
+    if (text) notes.append(h("li", {}, plain(text)));
     else notes.replaceChildren();
     notes.hidden = !text;
     draw();
