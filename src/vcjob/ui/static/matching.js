@@ -2,8 +2,8 @@
 
 import { t } from "./i18n.js";
 
-/** How long a regular expression may take for one slice of lines. */
-const LIMIT = 2000;
+/** How long a regular expression may take for one slice of lines, also where the machine is busy. */
+const LIMIT = 5000;
 /** What is matched of one line by a regular expression. */
 const WIDEST = 2000;
 
