@@ -38,7 +38,7 @@ export function showJob(root, which, page) {
   let tab = page.state?.tab ?? "Logs";
   /** Filter and choice of the logs, also while another tab is shown. */
   let kept = page.state?.logs;
-  const title = h("div", { class: "row" });
+  const title = h("div", { class: "row" }, h("h1", null, which.name));
   const refusals = h("p", { class: "dim", id: "refusals", hidden: true });
   const facts = h("p", { class: "dim facts" });
   const why = h("div");
