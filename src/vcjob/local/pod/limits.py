@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vcjob.local.pod.memory_kills import ROOT, MemoryKills, shared_counter
+from vcjob.local.pod.memory_kills import ROOT, MemoryKills, read_kernel_file, shared_counter
 from vcjob.spec import quantity
 
 _PERIOD = 100_000  # microseconds, the kernel's default
@@ -98,10 +98,10 @@ def usable_limits() -> set[str]:
 def _parents() -> dict[str, str]:
     """Our own cgroup per resource: one folder in version 2, one per controller in version 1."""
     found: dict[str, str] = {}
-    for line in _read("/proc/self/cgroup").splitlines():
+    for line in read_kernel_file("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "" and os.path.exists(os.path.join(ROOT, "cgroup.controllers")):
-            enabled = _read(os.path.join(ROOT + path, "cgroup.subtree_control")).split()
+            enabled = read_kernel_file(os.path.join(ROOT + path, "cgroup.subtree_control")).split()
             return {what: ROOT + path for what in ("memory", "cpu") if what in enabled}
         for controller in controllers.split(","):
             if controller in ("memory", "cpu"):
@@ -127,11 +127,3 @@ def _limit(folder: str, what: str, amount: int) -> bool:
                 return False
             return True
     return False
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -73,7 +73,7 @@ class MemoryKills:
 
 def shared_counter() -> str:
     """The file that counts kills in the cgroup of this process; the one of the machine where there is none."""
-    for line in _read("/proc/self/cgroup").splitlines():
+    for line in read_kernel_file("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
@@ -116,7 +116,7 @@ def _where(folder: str) -> str:
 
 
 def _count(path: str, wanted: str) -> int:
-    for line in _read(path).splitlines():
+    for line in read_kernel_file(path).splitlines():
         key, _, count = line.partition(" ")
         if key == wanted:
             return int(count)
@@ -124,13 +124,14 @@ def _count(path: str, wanted: str) -> int:
 
 
 def _number(path: str) -> int:
-    text = _read(path).strip()
+    text = read_kernel_file(path).strip()
     return int(text) if text.isdigit() else 0
 
 
-def _read(path: str) -> str:
+def read_kernel_file(path: str) -> str:
+    """The text of a file of the kernel; empty where there is none. Bytes that are not UTF-8 are escaped."""
     try:
-        with open(path) as file:
+        with open(path, errors="backslashreplace") as file:
             return file.read()
     except OSError:
         return ""
