@@ -78,10 +78,10 @@ storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can
 	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/supervisor/test_kills.py -k storm
 
 cluster-storm: $(VENV)/.dev  ## three hundred Jobs on the testbed while everything fails: VCJOB_STORM_SEED=n for the same again
-	VCJOB_STORM_JOBS=300 $(PYTEST) -q tests/cluster/controller/test_storm.py
+	VCJOB_STORM_JOBS=300 $(PYTEST) -q tests/cluster/controller/faults/test_storm.py
 
 scale: $(VENV)/.dev  ## ten thousand pods on the testbed: bare, in one Job and in two thousand
-	VCJOB_FAKE_PODS=10000 VCJOB_SCALE_PODS=10000 $(PYTEST) -q tests/testbed/tests/test_fake_nodes.py tests/cluster/controller/test_event_cost.py tests/cluster/controller/test_scale.py
+	VCJOB_FAKE_PODS=10000 VCJOB_SCALE_PODS=10000 $(PYTEST) -q tests/testbed/tests/test_fake_nodes.py tests/cluster/controller/load/test_event_cost.py tests/cluster/controller/load/test_scale.py
 
 conformance: $(VENV)/.dev  ## Volcano's own end-to-end specs about Jobs: AGAINST=both|volcano|ours SUITE=all|jobp,... FOCUS=regex
 	@scripts/test-packages

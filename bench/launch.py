@@ -2,15 +2,15 @@
 
 python -m bench.launch [--rounds 7] [--ranks 2 4 8] [--who torchrun bare plain warm kept] [--only times|deaths|memory]
 
-The launcher part of the race (bench/race/launcher.py), without the launchers that must be installed first.
+The launcher part of the race (bench/race/launching/race.py), without the launchers that must be installed first.
 """
 
 from __future__ import annotations
 
 import sys
 
-from bench.race.launcher import main
-from bench.race.table import text
+from bench.race.launching.race import main
+from bench.race.report.table import text
 
 ALONE = ("--who", "torchrun", "bare", "plain", "warm", "kept")
 

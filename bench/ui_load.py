@@ -16,7 +16,7 @@ LIMITS = {"VCJOB_UI_SECONDS": "60", "VCJOB_UI_LONG_TASK_MS": "100", "VCJOB_UI_PA
 
 
 def main() -> int:
-    tests = ["tests/ui/test_browser_paint.py", "tests/ui/test_browser_load.py"]
+    tests = ["tests/ui/browser/test_paint.py", "tests/ui/browser/test_load.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-s", *tests]
     return subprocess.call(command, env={**os.environ, **LIMITS})
 

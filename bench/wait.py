@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from bench.race.table import text
-from bench.race.waiting import main
+from bench.race.launching.waiting import main
+from bench.race.report.table import text
 
 if __name__ == "__main__":
     rows = main()

@@ -14,9 +14,9 @@ import json
 import sys
 from typing import Any
 
-from . import charts
-from .results import FOLDER, ROOT, Row, write_json
-from .table import markdown, text
+from bench.race.report import charts
+from bench.race.report.results import FOLDER, ROOT, Row, write_json
+from bench.race.report.table import markdown, text
 
 #: In this order: first what needs the quietest machine.
 PARTS = {"launcher": "launcher", "waiting": "waiting", "growth": "growth", "controller": "controller_race"}

@@ -22,13 +22,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from bench.race.local_store import fill
+from bench.race.report.results import Round, Row, limit_row, one_round, write
 from bench.render import job as wide_job
 from tests.cluster.controller.harness import KEY, Harness
 from tests.cluster.controller.jobs import job, task
 from vcjob.plan.plan import Plan
-
-from .local_store import fill
-from .results import Round, Row, limit_row, one_round, write
 
 SIZES = (10, 100, 1_000, 10_000)
 MOST = 1.05

@@ -1,10 +1,10 @@
-"""A short run of the fuzzer in `bench/fuzz.py`."""
+"""A short run of the fuzzer in `bench/fuzz/jobs.py`."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench import fuzz
+from bench.fuzz import jobs as fuzz
 
 
 @pytest.mark.parametrize("seed", [1, 20261115])

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.race.audit import AuditMark, by_verb
-from bench.race.judge import summary
-from bench.race.size import FULL
-from bench.race.table import text
+from bench.race.controllers.audit import AuditMark, by_verb
+from bench.race.controllers.size import FULL
+from bench.race.report.goals import summary
+from bench.race.report.table import text
 
 
 def event(user: str, verb: str, resource: str, subresource: str = "") -> str:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.race import charts
 from bench.race.growth import exponent
-from bench.race.launchers import about_the_rank
-from bench.race.results import limit_row, one_round, row
-from bench.race.table import markdown, text
+from bench.race.launching.launchers import about_the_rank
+from bench.race.report import charts
+from bench.race.report.results import limit_row, one_round, row
+from bench.race.report.table import markdown, text
 
 
 @given(st.floats(0.3, 2.5), st.floats(1e-6, 1e3))

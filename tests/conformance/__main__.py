@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.conformance.backends import GROUNDS, ground
+from tests.conformance.backends import GROUNDS, testbed
 from tests.conformance.known import known_differences
 from tests.conformance.running import Outcome, Runner
 from tests.conformance.specs import SUITES, Spec, find_specs
@@ -66,7 +66,7 @@ def _chosen(variable: str, choices: tuple[str, ...], everything: str) -> list[st
 
 def _run(name: str, suites: list[str], focus: re.Pattern[str], limit: float) -> dict[Spec, Outcome]:
     folder = REPORTS / name
-    with ground(name) as cluster:
+    with testbed(name) as cluster:
         specs = find_specs(cluster.kubeconfig, suites, focus)
         if not specs:
             raise SystemExit(f"FOCUS={focus.pattern!r} matches no spec about Jobs")

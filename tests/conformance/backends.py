@@ -17,7 +17,7 @@ GROUNDS = ("volcano", "ours")
 
 
 @contextmanager
-def ground(name: str) -> Iterator[Cluster]:
+def testbed(name: str) -> Iterator[Cluster]:
     with Cluster.start(audit=False) as cluster:
         cluster.start_node("sleeper", *(["vcjob"] if name == "ours" else []), pretended_cpus=PROCESSORS)
         cluster.start_dns()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.controller.conftest import Controller, ControllerCluster, crds, ground, serve
+from tests.cluster.controller.conftest import Controller, ControllerCluster, crds, serve, testbed
 from tests.differential.cluster_runs import run_again_on_cluster, run_on_cluster
 from tests.differential.corpus import Case, corpus
 from tests.differential.known import Known
@@ -18,7 +18,7 @@ from tests.differential.observation import ContainerSeen, JobSeen, PodSeen, diff
 from tests.testbed.parts.node import Node
 from tests.testbed.parts.part import Part
 
-__all__ = ["crds", "ground", "serve"]
+__all__ = ["crds", "serve", "testbed"]
 
 #: VCJOB_DIFFERENTIAL=exit-1,umask compares these Jobs only.
 CHOSEN = [name for name in os.environ.get("VCJOB_DIFFERENTIAL", "").split(",") if name]
@@ -27,12 +27,12 @@ CHOSEN = [name for name in os.environ.get("VCJOB_DIFFERENTIAL", "").split(",") i
 @pytest.mark.cluster
 @pytest.mark.timeout(600)
 def test_jobs_look_the_same_on_this_machine_and_on_a_kubelet(
-    ground: ControllerCluster, serve: Callable[..., Controller], node: Node, dns: Part, tmp_path: Path
+    testbed: ControllerCluster, serve: Callable[..., Controller], node: Node, dns: Part, tmp_path: Path
 ) -> None:
     cases = [case for case in corpus() if not CHOSEN or case.name in CHOSEN]
     serve()
     with ThreadPoolExecutor(1) as pool:
-        on_cluster = pool.submit(run_on_cluster, cases, ground, node)
+        on_cluster = pool.submit(run_on_cluster, cases, testbed, node)
         local = run_locally(cases, tmp_path)
         cluster = on_cluster.result()
     known = Known()
@@ -41,7 +41,7 @@ def test_jobs_look_the_same_on_this_machine_and_on_a_kubelet(
         # may lose the last lines of a container: what differs once only is no difference between the backends.
         again = [case for case in cases if any(line.startswith(f"{case.name}: ") for line in unknown)]
         (tmp_path / "again").mkdir()
-        local, cluster = run_locally(again, tmp_path / "again"), run_again_on_cluster(again, ground, node)
+        local, cluster = run_locally(again, tmp_path / "again"), run_again_on_cluster(again, testbed, node)
         unknown = _unknown(again, local, cluster, known)
     assert not unknown, "\n" + "\n".join(unknown)
     if not CHOSEN:

@@ -30,13 +30,13 @@ class Shell:
     """A user's shell: `shell("status", "job")` is `vcjob status job --on cluster`, in this process, for speed;
     `shell.start` makes a process of it, to be interrupted or read as it writes."""
 
-    def __init__(self, ground: ControllerCluster, folder: Path) -> None:
-        self.ground = ground
+    def __init__(self, testbed: ControllerCluster, folder: Path) -> None:
+        self.testbed = testbed
         self._folder = folder
-        self._environment = {**os.environ, "KUBECONFIG": str(ground.cluster.kubeconfig), "NO_COLOR": "1"}
+        self._environment = {**os.environ, "KUBECONFIG": str(testbed.cluster.kubeconfig), "NO_COLOR": "1"}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        return self.start_exact(*words, "--on", "cluster", "-n", self.ground.namespace)
+        return self.start_exact(*words, "--on", "cluster", "-n", self.testbed.namespace)
 
     def start_exact(self, *words: str) -> subprocess.Popen[str]:
         """The same with the words as they are, for verbs whose last words are a command."""
@@ -51,7 +51,12 @@ class Shell:
 
     def __call__(self, *words: str) -> Result:
         done = verb(
-            *words, "--on", "cluster", "-n", self.ground.namespace, KUBECONFIG=self._environment["KUBECONFIG"]
+            *words,
+            "--on",
+            "cluster",
+            "-n",
+            self.testbed.namespace,
+            KUBECONFIG=self._environment["KUBECONFIG"],
         )
         return Result(done.returncode, done.stdout, done.stderr)
 
@@ -82,7 +87,7 @@ def finish(process: subprocess.Popen[str]) -> Result:
 
 
 @pytest.fixture(scope="module")
-def ground(api_server: Cluster, node: Node, dns: Part, crds: None) -> Iterator[ControllerCluster]:
+def testbed(api_server: Cluster, node: Node, dns: Part, crds: None) -> Iterator[ControllerCluster]:
     """A namespace of the real cluster with a controller of ours that serves it."""
     name = f"verbs-{secrets.token_hex(3)}"
     api_server.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -95,8 +100,8 @@ def ground(api_server: Cluster, node: Node, dns: Part, crds: None) -> Iterator[C
 
 
 @pytest.fixture
-def shell(ground: ControllerCluster, tmp_path: Path) -> Shell:
-    return Shell(ground, tmp_path)
+def shell(testbed: ControllerCluster, tmp_path: Path) -> Shell:
+    return Shell(testbed, tmp_path)
 
 
 def container(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:

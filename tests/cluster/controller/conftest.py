@@ -153,11 +153,11 @@ class Births:
     any time; it is continued where it ended.
     """
 
-    def __init__(self, ground: ControllerCluster) -> None:
-        self._ground = ground
+    def __init__(self, testbed: ControllerCluster) -> None:
+        self._ground = testbed
         self._births: Counter[tuple[str, ...]] = Counter()
         self._seen: set[str] = set()
-        self._version = ground.api.get(f"{ground.core}/pods")["metadata"]["resourceVersion"]
+        self._version = testbed.api.get(f"{testbed.core}/pods")["metadata"]["resourceVersion"]
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
@@ -206,22 +206,22 @@ def _is_established(definition: Object) -> bool:
 
 
 @pytest.fixture
-def ground(api_server: Cluster, namespace: str, crds: None) -> ControllerCluster:
+def testbed(api_server: Cluster, namespace: str, crds: None) -> ControllerCluster:
     return ControllerCluster(api_server, namespace)
 
 
 @pytest.fixture
-def serve(ground: ControllerCluster) -> Iterator[Callable[..., Controller]]:
+def serve(testbed: ControllerCluster) -> Iterator[Callable[..., Controller]]:
     """``serve()`` starts a controller for the test's namespace; it ends with the test."""
     started: list[Controller] = []
 
     def start(kubeconfig: Path | None = None, **options: Any) -> Controller:
-        started.append(Controller(kubeconfig or ground.cluster.kubeconfig, ground.namespace, **options))
+        started.append(Controller(kubeconfig or testbed.cluster.kubeconfig, testbed.namespace, **options))
         return started[-1]
 
     yield start
     try:
-        ground.api.request("DELETE", ground.jobs)
+        testbed.api.request("DELETE", testbed.jobs)
     except ApiError:
         pass
     for controller in started:
@@ -229,7 +229,7 @@ def serve(ground: ControllerCluster) -> Iterator[Callable[..., Controller]]:
 
 
 @pytest.fixture
-def spawn(ground: ControllerCluster, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+def spawn(testbed: ControllerCluster, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     """``spawn()`` starts a controller as a process of its own."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -239,10 +239,10 @@ def spawn(ground: ControllerCluster, tmp_path: Path) -> Iterator[Callable[[], su
                 sys.executable,
                 "-m",
                 "tests.cluster.controller.controller_process",
-                str(ground.cluster.kubeconfig),
+                str(testbed.cluster.kubeconfig),
             ]
             started.append(
-                subprocess.Popen([*command, ground.namespace], stdout=log, stderr=log, env=os.environ)
+                subprocess.Popen([*command, testbed.namespace], stdout=log, stderr=log, env=os.environ)
             )
         return started[-1]
 

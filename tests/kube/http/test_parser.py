@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import fuzz_http
+from bench.fuzz import http as fuzz_http
 from vcjob.kube.http.parser import MAX_OVERHEAD, ProtocolError, ResponseParser
 
 OK = b"HTTP/1.1 200 OK\r\n"

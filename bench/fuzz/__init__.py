@@ -1,0 +1,1 @@
+"""The fuzzers of admission and of the HTTP parser, and the command line that they share."""

@@ -1,0 +1,1 @@
+"""The verbs on a real cluster, as a user calls them."""

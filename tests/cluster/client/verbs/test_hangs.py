@@ -1,0 +1,119 @@
+"""A hang of real ranks on a real node: `vcjob why` and a following `vcjob run` name the rank that is behind.
+
+The ranks run the Python and the torch of this machine, which the node mounts into their pods: the newest torch in an image
+of the testbed has no flight recorder for gloo.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.client.conftest import PATIENCE, Shell, container, finish, job, next_line, task
+from tests.cluster.controller.conftest import ControllerCluster
+from tests.testbed.fixtures import need
+from tests.testbed.images.catalog import GUIDE
+from tests.testbed.parts.node import Node
+
+pytestmark = [pytest.mark.cluster, pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(400)]
+
+SECONDS = "4"
+_PROGRAM = """
+import os, time, torch, torch.distributed as dist
+dist.init_process_group('gloo')
+for _ in range(3):
+    dist.all_reduce(torch.ones(4))
+if os.environ['RANK'] == '2':
+    time.sleep(600)
+dist.all_reduce(torch.ones(4))
+"""
+_LIBRARIES = "/mnt/libraries"
+#: The environment of this Python, the Python itself, and the libraries of this machine that torch needs.
+_FOLDERS = {
+    "environment": (sys.prefix, sys.prefix),
+    "python": (sys.base_prefix, sys.base_prefix),
+    "libraries": (f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", _LIBRARIES),
+}
+
+
+def hanging(name: str, *arguments: str, **metadata: Any) -> dict[str, Any]:
+    """Three ranks; rank 2 never reaches the fourth all_reduce."""
+    env = {"LD_LIBRARY_PATH": _LIBRARIES, "PYTHONPATH": "/mine", "VCJOB_HANG_AFTER": SECONDS}
+    rank = container(
+        "",
+        image=GUIDE,
+        env=[{"name": key, "value": value} for key, value in env.items()],
+        volumeMounts=[{"name": key, "mountPath": at} for key, (_, at) in _FOLDERS.items()],
+    )
+    rank["command"] = [sys.executable, "-c", _PROGRAM]
+    volumes = [{"name": key, "hostPath": {"path": path}} for key, (path, _) in _FOLDERS.items()]
+    tasks = [task("master", rank, volumes=volumes), task("worker", rank, replicas=2, volumes=volumes)]
+    document = job(name, *tasks, plugins={"pytorch": list(arguments)})
+    document["metadata"].update(metadata)
+    return document
+
+
+@pytest.fixture(scope="module")
+def loaded(testbed: ControllerCluster, node: Node) -> Iterator[ControllerCluster]:
+    need("torch is not installed" if importlib.util.find_spec("torch") is None else None)
+    node.load_image("guide")
+    before = os.environ.get("VCJOB_HANG_AFTER")
+    os.environ["VCJOB_HANG_AFTER"] = SECONDS
+    yield testbed
+    os.environ.pop("VCJOB_HANG_AFTER")
+    if before is not None:
+        os.environ["VCJOB_HANG_AFTER"] = before
+
+
+def test_a_following_run_warns_why_names_the_rank_and_on_hang_ends_the_job(
+    shell: Shell, loaded: ControllerCluster
+) -> None:
+    process = shell.start("run", shell.file(hanging("hangs", "--flight-recorder=true")))
+    part = "rank 2 never reached all_reduce #4; all others have waited in it for "
+    lines: list[str] = []
+    try:
+        while not lines or (lines[-1] and part not in lines[-1]):
+            lines.append(next_line(process, errors=True))
+        assert part in lines[-1], lines
+        result = shell("why", "hangs", "-o", "json")
+        assert result.code == 0, result
+        (finding,) = json.loads(result.out)["findings"]
+        assert (finding["cause"], finding["message"].startswith(part)) == ("RankBehind", True), finding
+        assert finding["ranks"] == {"first": ["rank 2"], "victims": ["rank 0", "rank 1"]}
+        assert any(each["text"] == "rank 2 is in <module>, <string>:7" for each in finding["evidence"]), (
+            finding
+        )
+        pod = loaded.api.get(f"/api/v1/namespaces/{loaded.namespace}/pods/hangs-worker-0")
+        env = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+        assert env["PYTHONPATH"].endswith(":/mine") and env["TORCH_FR_BUFFER_SIZE"] == "100"
+        change = {"metadata": {"annotations": {"vcjob.io/on-hang": "fail"}}}
+        loaded.api.patch(f"{loaded.jobs}/hangs", change)
+        ended = finish(process)
+    finally:
+        process.kill()
+    assert loaded.api.get(f"{loaded.jobs}/hangs")["status"]["state"]["phase"] == "Terminated", ended
+    said = "".join([*lines, ended.out, ended.err])
+    assert said.count(part) == 1, said  # it warns once
+    loaded.api.delete(f"{loaded.jobs}/hangs")
+
+
+def test_without_the_argument_one_sentence_says_what_is_missing(
+    shell: Shell, testbed: ControllerCluster
+) -> None:
+    ranks = [task("master", container("sleep 600")), task("worker", container("sleep 600"))]
+    testbed.create(job("plain", *ranks, plugins={"pytorch": []}))
+    testbed.wait_phase("plain", "Running", patience=PATIENCE)
+    result = shell("why", "plain")
+    assert result.code == 0 and "no problem was found" in result.out, result
+    assert (
+        result.err
+        == "note: hangs cannot be detected: add --flight-recorder=true to the arguments of pytorch\n"
+    )
+    testbed.api.delete(f"{testbed.jobs}/plain")

@@ -1,0 +1,1 @@
+"""The controller when requests fail, processes are killed and nodes are lost."""

@@ -1,0 +1,1 @@
+"""What large, many and hostile Jobs cost: time, memory, requests, and the delay of other Jobs."""

@@ -1,0 +1,1 @@
+"""The controller next to Volcano's: its Jobs, its scheduler, its command line."""

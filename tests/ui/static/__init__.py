@@ -1,0 +1,1 @@
+"""The page's scripts as text: their types and their translations."""
