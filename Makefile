@@ -131,7 +131,7 @@ reference: $(VENV)/.run  ## docs/reference, generated from the code
 	$(BIN)/python -m scripts.generate_reference
 
 docs: $(VENV)/.pages  ## the documentation site in dist/site, English and Chinese; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@scripts/build-site $(BIN)/python
 	@echo "Ready: $(BIN)/python -m http.server -d dist/site"
 
 requirements:  ## pin the dependencies with hashes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -46,31 +45,44 @@ def test_every_title_of_the_menu_has_a_chinese_translation() -> None:
     assert [title for title in titles if title not in languages[1]["nav_translations"]] == []
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_warnings_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
+def build(folder: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
+    """As `make docs` does it; the site is in `folder`/site."""
     pytest.importorskip(
         "mkdocs_static_i18n", reason="the packages of requirements/pages.txt are not installed"
     )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "--quiet",
-            "--strict",
-            "--site-dir",
-            str(tmp_path / "site"),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = [ROOT / "scripts/build-site", sys.executable, "--site-dir", folder / "site", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
+    done = build(tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     for name in ("index.html", "quick-start/index.html", "zh/index.html", "zh/pytorch-plugin/index.html"):
         page = (tmp_path / "site" / name).read_text(encoding="utf-8")
         assert re.findall(r"<(?:script|img)[^>]+src=\"(?:https?:)?//[^\"]*", page) == []
         assert re.findall(r"<link[^>]+stylesheet[^>]+href=\"(?:https?:)?//[^\"]*", page) == []
     assert "快速入门" in (tmp_path / "site/zh/index.html").read_text(encoding="utf-8")
+    assert 'id="在集群上检测卡住"' in (tmp_path / "site/zh/diagnosis/index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("anchor", "code"), [("卡住时", 0), ("没有", 1)])
+def test_a_link_to_an_anchor_that_does_not_exist_fails_the_build(
+    tmp_path: Path, anchor: str, code: int
+) -> None:
+    docs = tmp_path / "docs"
+    (docs / "zh").mkdir(parents=True)
+    (docs / "index.md").write_text("# Start\n", encoding="utf-8")
+    (docs / "zh/index.md").write_text(f"# 卡住时\n\n[x](#{anchor})\n", encoding="utf-8")
+    settings = {
+        "INHERIT": str(ROOT / "mkdocs.yml"),
+        "docs_dir": str(docs),
+        "hooks": [str(ROOT / "scripts/site_hooks.py")],
+        "nav": [{"Start": "index.md"}],
+        "not_in_nav": "",
+    }
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    done = build(tmp_path, "--config-file", tmp_path / "mkdocs.yml")
+    assert done.returncode == code, done.stderr
+    assert ("there is no such anchor on this page" in done.stderr) == bool(code)
