@@ -1,4 +1,4 @@
-"""The scripts behind `make test`: what a machine lacks is named and skipped, and is no failure."""
+"""The scripts behind `make`: what tests need and a machine lacks is named and skipped; what vcjob needs is named."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,45 @@ def test_without_a_gpu_torch_is_installed_without_the_compiler_for_gpus(
     subprocess.run([ROOT / "scripts/install-torch", python], env={"PATH": str(tmp_path)}, check=True)
     installed = [line.partition("install -q ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
     assert [line for line in installed if line] == expected
+
+
+@pytest.fixture
+def create_venv(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs scripts/create-venv with a Python whose `venv` makes a bin/python and then does what is given."""
+
+    def run(after: str) -> subprocess.CompletedProcess[str]:
+        python = tmp_path / "python"
+        python.write_text(
+            "#!/bin/sh\n"
+            '[ "$1 $2" = "-m venv" ] || exit 0\n'
+            'for folder do :; done; mkdir -p "$folder/bin"\n'
+            'printf "#!/bin/sh\\n[ -e $folder/pip ]\\n" >"$folder/bin/python"; chmod +x "$folder/bin/python"\n'
+            f"{after}\n"
+        )
+        python.chmod(0o755)
+        command = [ROOT / "scripts/create-venv", python, tmp_path / "venv"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+@pytest.mark.parametrize("after", ["exit 1", "exit 0", 'touch "$folder/pip"; kill -TERM $PPID; exit 1'])
+def test_an_environment_that_was_not_completed_is_removed(
+    create_venv: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path, after: str
+) -> None:
+    done = create_venv(after)
+    assert done.returncode == 1
+    assert not (tmp_path / "venv").exists()
+    if "kill" not in after:
+        assert "On Debian and Ubuntu: apt install python3-venv" in done.stderr
+
+
+def test_an_environment_without_pip_is_replaced_and_one_with_pip_is_kept(
+    create_venv: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "venv/bin/python").chmod(0o755)
+    assert create_venv('touch "$folder/pip"').returncode == 0
+    assert create_venv("exit 1").stdout == ""
+    assert (tmp_path / "venv/pip").exists()
