@@ -8,11 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.race.__main__ import PARTS, TITLES, module_of
 from bench.race.growth import exponent
 from bench.race.launching.launchers import about_the_rank
 from bench.race.report import charts
 from bench.race.report.results import limit_row, one_round, row
 from bench.race.report.table import markdown, text
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_of_the_race_is_a_program_with_help(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = module_of(part)
+    with pytest.raises(SystemExit) as end:
+        module.main(["--help"])
+    assert end.value.code == 0
+    assert f"python -m {module.__name__} " in capsys.readouterr().out
+
+
+def test_every_part_of_the_race_has_a_title() -> None:
+    assert set(PARTS) == set(TITLES)
 
 
 @given(st.floats(0.3, 2.5), st.floats(1e-6, 1e3))
