@@ -167,7 +167,7 @@ def run(count: int, seed: int) -> Counter[str]:
 
 
 def main() -> int:
-    return fuzz_main("fuzz_http", __doc__, run)
+    return fuzz_main("fuzz.http", __doc__, run)
 
 
 if __name__ == "__main__":

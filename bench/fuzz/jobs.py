@@ -181,7 +181,7 @@ def run(count: int, seed: int) -> Counter[str]:
 
 
 def main() -> int:
-    return fuzz_main("fuzz", __doc__, run)
+    return fuzz_main("fuzz.jobs", __doc__, run)
 
 
 if __name__ == "__main__":
