@@ -201,7 +201,7 @@ def test_warnings_go_to_the_error_stream(vcjob: Vcjob, bad: Path) -> None:
         (
             ["--workers", "2"],
             "--workers is for a Python script, and tests/guides/",
-            "change a field of the Job with --set, such as --set spec.tasks[1].replicas=4",
+            "change a field of the Job with --set, such as --set 'spec.tasks[1].replicas=4'",
         ),
         (
             ["--image", "a"],

@@ -104,6 +104,22 @@ def test_the_blocks_that_are_not_run_say_why() -> None:
     assert {name: len(reasons) for name, reasons in marked.items() if reasons} == NOT_RUN
 
 
+def patterns(text: str) -> list[str]:
+    """The words of a command that zsh takes for a pattern of file names, and refuses where no file matches."""
+    return re.findall(r"\S*[\[*?]\S*", re.sub(r"'[^']*'|\"[^\"]*\"|(^|\s)#.*|\$\?", "", text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_command_has_a_pattern_of_file_names_outside_quotes(page: Path) -> None:
+    commands = [command.text for block in blocks(page, "console") for command in block.commands()]
+    assert [text for text in commands if patterns(text)] == []
+
+
+def test_a_pattern_outside_quotes_is_found() -> None:
+    assert patterns("vcjob run job.yaml --set spec.tasks[1].replicas=4") == ["spec.tasks[1].replicas=4"]
+    assert patterns("vcjob run job.yaml --set 'spec.tasks[1].replicas=4'  # [1] is the worker") == []
+
+
 def runs_here(page: Path) -> bool:
     return any(
         parsed_only(command) is None

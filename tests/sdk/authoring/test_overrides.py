@@ -112,6 +112,12 @@ def test_what_cannot_be_set_is_refused_with_the_reason(given: str, message: str)
     assert message in refused.value.message and refused.value.hint
 
 
+def test_the_example_in_a_hint_can_be_typed_into_any_shell() -> None:
+    with pytest.raises(vcjob.UserError) as refused:
+        changed("spec.queue")
+    assert "--set 'spec.tasks[1].replicas=4'" in (refused.value.hint or "")
+
+
 def test_a_list_that_no_job_has_is_answered_with_the_nearest_field() -> None:
     with pytest.raises(vcjob.UserError) as refused:
         changed("spec.task[1].replicas=4")

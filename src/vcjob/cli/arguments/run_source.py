@@ -54,7 +54,7 @@ class RunSource(NamedTuple):
         if not self.is_script and self.script.given():
             raise UserError(
                 f"{self.script.given()[0]} is for a Python script, and {self.target} is a Job file",
-                hint="change a field of the Job with --set, such as --set spec.tasks[1].replicas=4",
+                hint="change a field of the Job with --set, such as --set 'spec.tasks[1].replicas=4'",
             )
         return load(
             self._script_job(on) if self.is_script else stored or path_of(self.target),

@@ -149,7 +149,7 @@ def change_options(function: Function) -> Function:
         "sets",
         metavar="PATH=VALUE",
         multiple=True,
-        help="Change a field of the Job, such as spec.tasks[1].replicas=4.",
+        help="Change a field of the Job, such as 'spec.tasks[1].replicas=4'.",
     )(env(function))
 
 

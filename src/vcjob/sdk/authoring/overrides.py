@@ -21,7 +21,8 @@ _POSITION = re.compile(r"0|[1-9][0-9]{0,8}")
 #: Variables, substitutions, patterns, lists, pipes and redirections.
 _OF_SHELL = re.compile(r"[$`*?~;&|<>()\[\]{}\n#]|^\s*(?:cd|export|exec|set|source|\.)\s|^\s*\w+=")
 _SHELLS = ("sh", "bash", "dash", "zsh")
-_EXAMPLE = "for example --set spec.tasks[1].replicas=4, or by name: --set spec.tasks[worker].replicas=4"
+#: In quotes, because zsh takes brackets for a pattern of file names.
+_EXAMPLE = "for example --set 'spec.tasks[1].replicas=4', or by name: --set 'spec.tasks[worker].replicas=4'"
 
 
 class Overrides(NamedTuple):
