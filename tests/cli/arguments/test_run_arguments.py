@@ -112,7 +112,15 @@ def test_max_restarts_restarts_the_whole_job(vcjob: Vcjob, script: Path) -> None
         (["--nnodes=1:4", "train.py"], "does not change while it runs", "--workers"),
         (["--nnodes=2", "--workers=1", "train.py"], "mean the same", "--workers N-1"),
         (["--standalone", "--workers=1", "train.py"], "means one pod", "leave one out"),
-        (["torchrun", "--nproc-per-node=2", "train.py"], "takes the script", "vcjob run --nproc 4 train.py"),
+        (["torchrun"], "takes the script, and starts torchrun", "`vcjob run --nproc 4 train.py`"),
+        (
+            ["torchrun", "--nnodes", "2", "--nproc_per_node=4", "train.py", "--lr", "1"],
+            "takes the script",
+            "`vcjob run --nnodes 2 --nproc_per_node=4 train.py --lr 1`",
+        ),
+        (["--detach", "python", "-m", "a.b"], "takes the script", "`vcjob run --detach -m a.b`"),
+        (["python3", "-u", "train.py", "x y"], "takes the script", "`vcjob run train.py 'x y'`"),
+        (["accelerate", "launch", "--multi_gpu", "train.py"], "without accelerate", "`vcjob run train.py`"),
         (["--image", "a=b", "train.py"], "runs in one image", "without a command"),
         (["--on", "cluster", "train.py"], "no image is named", "--image IMAGE"),
         (["--set", "spec.tasks[3].replicas=1", "train.py"], "has 1 item", "start with 0"),
@@ -161,7 +169,9 @@ def test_a_job_file_may_follow_two_dashes_too(vcjob: Vcjob) -> None:
 def test_an_option_for_scripts_is_refused_for_a_job_file(vcjob: Vcjob) -> None:
     result = vcjob("run", "--workers", 3, GUIDE)
     assert result.code == 2
-    assert "--workers is for a Python script" in result.err and "--set spec.tasks[1].replicas=4" in result.err
+    assert (
+        "--workers is for a Python script" in result.err and "--set 'spec.tasks[1].replicas=4'" in result.err
+    )
 
 
 def test_a_second_file_is_refused(vcjob: Vcjob) -> None:

@@ -17,7 +17,9 @@ import click
 
 from vcjob.cli.arguments.usage_errors import PROGRAM, Mistake, long_options
 
-_LAUNCHERS = ("torchrun", "python", "python3", "accelerate", "deepspeed")
+#: Those that vcjob starts where they are needed, and those in whose place it starts the ranks.
+_STARTED = ("torchrun", "python", "python3")
+_REPLACED = ("accelerate", "deepspeed")
 
 
 class RunCommand(click.Command):
@@ -41,10 +43,14 @@ class RunCommand(click.Command):
             return super().parse_args(ctx, args)
         rest = list(rest) if isinstance(rest, list | tuple) else []
         own = args[: len(args) - len(rest) - 1]
-        if program in _LAUNCHERS:
+        if program in (*_STARTED, *_REPLACED):
+            starts = (
+                f"{program} where it is needed" if program in _STARTED else f"its ranks without {program}"
+            )
+            line = shlex.join(["vcjob", str(ctx.info_name), *self._without_launcher(ctx, own, rest)])
             raise Mistake(
-                f"`vcjob {ctx.info_name}` takes the script, and starts {program} where it is needed",
-                hint=f"for example `vcjob {ctx.info_name} --nproc 4 train.py`",
+                f"`vcjob {ctx.info_name}` takes the script, and starts {starts}",
+                hint=f"for example `{line}`",
                 ctx=ctx,
             )
         if options.get("module") is True or program.endswith(".py"):
@@ -67,6 +73,20 @@ class RunCommand(click.Command):
             raise _unexpected(ctx, own, program, ctx.params["arguments"])
         ctx.params["arguments"] = tuple(given)
         return left
+
+    def _without_launcher(self, ctx: click.Context, own: Sequence[str], rest: Sequence[str]) -> Sequence[str]:
+        """The words without the launcher between `own` and `rest`, as far as they mean the same here; else an example."""
+        words = [*own, *rest]
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False
+        try:
+            options, _, _ = parser.parse_args(list(words))
+        except click.UsageError:
+            options = {}
+        if options.get("module") is True or str(options.get("target")).endswith(".py"):
+            return words
+        script = next((place for place, word in enumerate(rest) if word.endswith(".py")), None)
+        return ["--nproc", "4", "train.py"] if script is None else [*own, *rest[script:]]
 
     def _note_own_options(self, program: str, words: Sequence[str]) -> None:
         """Say which arguments of the script look like options of vcjob; after `--` they are certainly meant for the script."""
