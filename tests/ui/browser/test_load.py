@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -17,22 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.ui.conftest import PATIENCE
 from vcjob.sdk.backend import open_backend
 from vcjob.ui import producers
 from vcjob.ui.server import serve
 from vcjob.ui.streams import Produced
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 RANKS = 1000
 LINES_PER_SECOND = 200
-#: `python -m bench.ui_load` sets a minute.
-MEASURED_SECONDS = int(os.environ.get("VCJOB_UI_SECONDS", "5"))
+#: Of lines, in all windows together.
+MEASURED_SECONDS = int(os.environ.get("VCJOB_UI_SECONDS", "60"))
 #: Of the page's main thread. It counts CPU time: how long a task takes on a busy machine says nothing about the page.
+#: Other programs lengthen some tasks even so, those of one window or another; a slow page has one in each.
 LONGEST_TASK_MS = 100
+WINDOWS = 3
 #: What the page keeps, and more than that as the first burst.
 KEPT, BURST = 50_000, 70_000
 
@@ -110,8 +112,32 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     assert not thread.is_alive()
 
 
-def main_thread_tasks(trace: bytes) -> list[tuple[float, float]]:
-    """The CPU time and the duration of every task of the page's main thread, in milliseconds."""
+@pytest.fixture
+def page(browser: Browser, url: str) -> Iterator[Page]:
+    """The page of the job. Playwright's own searches walk over all ranks in the page's main thread, so what the tests
+    do and wait for while they measure is short script."""
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
+    page.goto(url)
+    page.get_by_role("heading", name="Jobs").wait_for()
+    page.evaluate("location.hash = '#/jobs/default/big'")
+    yield page
+    page.close()
+
+
+Tasks = list[tuple[float, float]]
+
+
+def traced(page: Page, act: Callable[[Page], None]) -> Tasks:
+    """The CPU time and the duration of every task of the page's main thread while `act` runs, in milliseconds."""
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["toplevel"])
+    act(page)
+    return main_thread_tasks(browser.stop_tracing())
+
+
+def main_thread_tasks(trace: bytes) -> Tasks:
     events = json.loads(trace)["traceEvents"]
     mains = {
         (each["pid"], each["tid"])
@@ -125,57 +151,79 @@ def main_thread_tasks(trace: bytes) -> list[tuple[float, float]]:
     ]
 
 
-def test_a_thousand_ranks_with_200_lines_per_second_cost_a_bounded_amount(url: str, browser: Browser) -> None:
-    page = browser.new_page()
-    browser.start_tracing(page=page, categories=["toplevel"])
-    page.goto(url)
-    page.get_by_role("heading", name="Jobs").wait_for()
-    page.evaluate("location.hash = '#/jobs/default/big'")
-    page.wait_for_function("count => document.querySelectorAll('.ranks button').length === count", arg=RANKS)
-    page.get_by_text("older lines were dropped").wait_for()
-    page.wait_for_function(
-        "() => document.querySelectorAll('.ranks button.run').length > 900", timeout=60_000
-    )
+def least_maximum(windows: list[Tasks], *, on_the_clock: bool = False) -> float:
+    """The longest task of the window where it was the shortest."""
+    return min(max(task[on_the_clock] for task in window) for window in windows)
 
+
+def wait_for(page: Page, condition: str, seconds: float = PATIENCE) -> None:
+    page.wait_for_function(f"() => {condition}", polling=200, timeout=seconds * 1000)
+
+
+DROPPED = "document.querySelector('#panel .row > .dim')?.textContent.includes('older lines were dropped')"
+RUNNING = "document.querySelectorAll('.ranks button.run').length > 900"
+NEWEST = "Number(document.querySelector('.logs .line:last-child')?.textContent.split(' ')[3] ?? 0)"
+
+
+def build(page: Page) -> None:
+    """Everything that is built when the page is opened, and the two longest views a second time."""
+    page.reload()
+    wait_for(page, f"document.querySelectorAll('.ranks button').length === {RANKS} && {RUNNING} && {DROPPED}")
+    page.evaluate("document.querySelectorAll('[role=tab]')[1].click()")
+    wait_for(page, "document.querySelector('tbody tr:nth-child(100)')?.textContent.includes('/1000000')")
+    page.evaluate("document.querySelectorAll('[role=tab]')[0].click()")
+    wait_for(page, DROPPED)
+
+
+def watch(page: Page) -> None:
+    """Until a window's share of the lines has arrived."""
+    seconds = MEASURED_SECONDS / WINDOWS
+    last = int(page.evaluate(NEWEST))
+    wait_for(page, f"{NEWEST} >= {last + LINES_PER_SECOND * seconds}", PATIENCE + 2 * seconds)
+
+
+def heap(page: Page) -> int:
+    """The bytes that the page keeps."""
     tools = page.context.new_cdp_session(page)
+    tools.send("HeapProfiler.collectGarbage")
+    used = int(tools.send("Runtime.getHeapUsage")["usedSize"])
+    tools.detach()
+    return used
 
-    def heap() -> int:
-        tools.send("HeapProfiler.collectGarbage")
-        return int(tools.send("Runtime.getHeapUsage")["usedSize"])
 
-    newest = "document.querySelector('.logs .line:last-child').textContent"
-    arrived = f"first => Number({newest}.split(' ')[3]) >= first"
-
-    def wait_for_lines(seconds: float) -> None:
-        """Until so many seconds' lines have arrived."""
-        last = int(page.evaluate(newest).split()[3])
-        page.wait_for_function(arrived, arg=last + LINES_PER_SECOND * seconds, polling=500, timeout=180_000)
-
-    page.get_by_role("tab", name="Ranks").click()
-    page.wait_for_function(
-        "() => document.querySelector('tbody tr:nth-child(100)')?.textContent.includes('/1000000')"
-    )
-    page.get_by_role("tab", name="Logs").click()
-    page.get_by_text("older lines were dropped").wait_for()
-    wait_for_lines(MEASURED_SECONDS / 3)
-    first = main_thread_tasks(browser.stop_tracing())
-    before = heap()
-    began = time.monotonic()
-    browser.start_tracing(page=page, categories=["toplevel"])
-    wait_for_lines(MEASURED_SECONDS * 2 / 3)
-    tasks = main_thread_tasks(browser.stop_tracing())
-    took = time.monotonic() - began
-    after = heap()
-    kept = int(page.get_by_text("older lines were dropped").inner_text().split()[0])
-    longest_cpu, longest = max(cpu for cpu, _ in first + tasks), max(duration for _, duration in tasks)
+def test_a_thousand_ranks_with_200_lines_per_second_cost_a_bounded_amount(page: Page) -> None:
+    wait_for(page, DROPPED)
+    building = [traced(page, build) for _ in range(WINDOWS)]
+    watching, heaps = [], []
+    for _ in range(WINDOWS):
+        watching.append(traced(page, watch))
+        heaps.append(heap(page))
+    kept = int(page.locator("#panel .row > .dim").inner_text().split()[0])
+    on_the_clock = least_maximum(watching, on_the_clock=True)
     print(
-        f"{took:.1f} s, {len(tasks)} tasks of the main thread, the longest {max(tasks)[0]:.0f} ms of CPU time "
-        f"(at the start {max(first)[0]:.0f} ms; {longest:.0f} ms on the clock), {sum(cpu for cpu, _ in tasks) / took / 10:.0f}% of a core, "
-        f"heap {before >> 10} -> {after >> 10} KiB, {kept} lines kept"
+        f"the longest task of the main thread: {least_maximum(watching):.0f} ms of CPU time "
+        f"({least_maximum(building):.0f} ms while the page is built; {on_the_clock:.0f} ms on the clock), "
+        f"heap {' -> '.join(str(size >> 10) for size in heaps)} KiB, {kept} lines kept"
     )
-    assert longest_cpu <= LONGEST_TASK_MS
-    assert longest <= float(os.environ.get("VCJOB_UI_LONG_TASK_MS", "inf"))
+    assert least_maximum(building) <= LONGEST_TASK_MS
+    assert least_maximum(watching) <= LONGEST_TASK_MS
+    assert on_the_clock <= float(os.environ.get("VCJOB_UI_LONG_TASK_MS", "inf"))
     assert kept <= KEPT
     assert page.locator(".logs .line").count() < 200
-    assert after < 1.2 * before
-    page.close()
+    assert min(heaps[1:]) <= 1.1 * heaps[0]
+
+
+def test_a_task_that_is_too_long_is_found(page: Page) -> None:
+    """The measurement above can fail: a page with a slow task has it in every window."""
+    wait_for(page, DROPPED)
+    page.evaluate(
+        """() => {
+          window.turns = 0;
+          setInterval(() => { const end = performance.now() + 500; while (performance.now() < end); window.turns += 1; }, 1000);
+        }"""
+    )
+
+    def two_turns(page: Page) -> None:
+        wait_for(page, f"window.turns >= {page.evaluate('window.turns') + 2}")
+
+    assert least_maximum([traced(page, two_turns) for _ in range(WINDOWS)]) > LONGEST_TASK_MS

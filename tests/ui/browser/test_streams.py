@@ -149,3 +149,42 @@ def test_a_message_in_many_pieces_is_searched_once(page: Page) -> None:
         }"""
     )
     assert found == [4_000_000, "second", "third"]
+
+
+#: A stream of 200 messages that arrive at once, each of which takes two milliseconds.
+MANY = """(received, ended) => {
+  const real = window.fetch;
+  const text = "event: lines\\ndata: {}\\n\\n".repeat(200) + "event: end\\ndata: {}\\n\\n";
+  const answer = () => Promise.resolve(new Response(text, { headers: { "Content-Type": "text/event-stream" } }));
+  window.fetch = (path, options) => (path === "/many" ? answer() : real(path, options));
+  return import("/static/api.js").then(({ stream }) => stream("/many", (event) => {
+    const until = performance.now() + 2;
+    while (performance.now() < until);
+    (event === "end" ? ended : received)();
+  }));
+}"""
+
+
+def test_messages_that_arrive_together_do_not_block_the_page(page: Page) -> None:
+    turns = page.evaluate(
+        f"""() => new Promise(resolve => {{
+          let turns = 0;
+          const turn = () => {{ turns += 1; setTimeout(turn); }};
+          ({MANY})(() => {{}}, () => resolve(turns)).then(turn);
+        }})"""
+    )
+    assert turns > 10
+
+
+def test_a_stream_that_was_ended_gets_no_more_messages(page: Page) -> None:
+    """Also of those that had arrived."""
+    received = page.evaluate(
+        f"""async () => {{
+          let received = 0;
+          let end = () => {{}};
+          end = await ({MANY})(() => {{ received += 1; end(); }}, () => {{ received = NaN; }});
+          for (let turn = 0; turn < 100; turn++) await new Promise(resolve => setTimeout(resolve));
+          return received;
+        }}"""
+    )
+    assert 1 <= received < 20

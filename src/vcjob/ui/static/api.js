@@ -8,6 +8,8 @@ const RETRY = [500, 1000, 2000, 5000];
 const SILENCE = 40_000;
 /** How long a request waits for the begin of its answer; reading the stacks of many ranks takes a while. */
 const ANSWER = 120_000;
+/** How long messages are handled in one task; then the page answers what else is asked of it. */
+const TURN = 8;
 
 let token = sessionStorage.getItem(KEY) ?? "";
 const tabs = new BroadcastChannel(KEY);
@@ -126,7 +128,7 @@ export function stream(path, receive, state = () => {}) {
         const response = await request(path, { signal: connection.signal }, SILENCE);
         failures = 0;
         state("open");
-        if (await read(/** @type {ReadableStream<Uint8Array>} */ (response.body), receive)) return;
+        if (await read(/** @type {ReadableStream<Uint8Array>} */ (response.body), receive, connection.signal)) return;
       } catch (error) {
         failure = error;
       } finally {
@@ -160,11 +162,17 @@ function next(target, event, ended) {
   });
 }
 
-/** True if the server said that nothing more will come. @param {ReadableStream<Uint8Array>} body @param {(event: string, data: any) => void} receive */
-async function read(body, receive) {
+/**
+ * True if the server said that nothing more will come. Messages that have arrived together are handled in several tasks.
+ * @param {ReadableStream<Uint8Array>} body
+ * @param {(event: string, data: any) => void} receive
+ * @param {AbortSignal} ended
+ */
+async function read(body, receive, ended) {
   const decoder = /** @type {ReadableWritablePair<string, Uint8Array>} */ (/** @type {unknown} */ (new TextDecoderStream()));
   const reader = body.pipeThrough(decoder).getReader();
   const messagesOf = joined();
+  let began = performance.now();
   for (;;) {
     const watchdog = setTimeout(() => reader.cancel(), SILENCE);
     const { done, value } = await reader.read().finally(() => clearTimeout(watchdog));
@@ -175,6 +183,11 @@ async function read(body, receive) {
       if (event === undefined || data === undefined) continue;
       receive(event, JSON.parse(data));
       if (event === "end" || event === "gone") return true;
+      if (performance.now() - began > TURN) {
+        await new Promise((resolve) => setTimeout(resolve));
+        began = performance.now();
+      }
+      if (ended.aborted) return false;
     }
   }
 }
