@@ -61,11 +61,14 @@ class PendingReason:
 class JobState:
     """One Job by namespace and uid: the object, its plan, its status, and trackers for pods, objects and retries."""
 
-    __slots__ = (
-        "admitted_generation", "before_change", "chosen_gang", "commands", "decision_seconds", "deferred", "deleted", "idle_generation", "job", "key", "log_tails", "name",
-        "namespace", "objects", "observed", "orphaned_since", "pending", "plan", "plan_generation", "pods", "recent_events",
-        "recovered", "reported", "resource", "retry", "saved", "start_measured", "status", "uid", "unsaved", "version",
-        "writing",
+    __slots__ = (  # noqa: RUF023 - in the order of __init__
+        "key", "namespace", "uid", "name",
+        "resource", "version", "job", "plan", "plan_generation", "admitted_generation", "before_change",
+        "idle_generation", "chosen_gang",
+        "status", "saved", "unsaved", "writing", "reported", "recovered", "start_measured",
+        "deleted", "orphaned_since",
+        "observed", "deferred", "decision_seconds", "pods", "commands", "objects", "retry", "pending",
+        "log_tails", "recent_events",
     )  # fmt: skip
 
     def __init__(self, key: QueueKey, name: str, schedulers_seen_at: dict[str, float] | None = None) -> None:
