@@ -54,7 +54,7 @@ class ImportedModules:
         self._hidden: list[str | None] = []
         self._checked = 0.0
         self._stale: str | None = None
-        #: ImportedModules libraries whose number of threads can be set.
+        #: Imported libraries whose number of threads can be set.
         self.math: list[str] = []
 
     def import_all(self, names: list[str]) -> None:
