@@ -59,6 +59,12 @@ INVALID_JOB = _define(
     "The Job breaks a rule and is not run. The message lists every problem. "
     "A Job that Volcano started keeps its phase and its pods, and vcjob does nothing with it.",
 )
+INVALID_UPDATE = _define(
+    "InvalidUpdate",
+    f"{_JOB}, {_EVENT}",
+    "A change of the spec is not allowed. The Job keeps its earlier spec; "
+    "after a restart of the controller it is paused until the change is undone.",
+)
 SUPERVISOR_LOST = _define(
     "SupervisorLost",
     f"{_JOB}, {_EVENT}",
@@ -157,11 +163,6 @@ HANG_ENDED = _define(
     "HangEnded", _EVENT, "Local backend: ranks that waited for each other make progress again."
 )
 COMMAND_REJECTED = _define("CommandRefused", _EVENT, "A Command cannot be carried out in the Job's phase.")
-INVALID_UPDATE = _define(
-    "InvalidUpdate",
-    _EVENT,
-    "A change of the spec is not allowed. The Job keeps its earlier spec; after a restart of the controller it is paused until the change is undone.",
-)
 STATUS_UNREADABLE = _define(
     "StatusUnreadable", _EVENT, "The stored status cannot be read. It is rebuilt from the pods."
 )
