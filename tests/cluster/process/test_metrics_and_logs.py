@@ -27,6 +27,16 @@ def test_phases_are_those_of_the_moment_somebody_looks() -> None:
     assert sample(metrics, "vcjob_jobs", phase="Failed") == 0
 
 
+def test_a_replica_that_leads_no_more_reports_no_jobs() -> None:
+    metrics = Metrics()
+    metrics.leads(True)
+    metrics.count_phases(lambda: {"Running": 2})
+    metrics.queue_length(7)
+    metrics.leads(False)
+    assert sample(metrics, "vcjob_jobs", phase="Running") == 0, "the next leader counts the same Jobs"
+    assert sample(metrics, "vcjob_queue_depth") == 0
+
+
 def test_requests_are_counted_by_verb_resource_and_status() -> None:
     metrics = Metrics()
     metrics.requested("create", "pods", 201, 0.01)

@@ -10,7 +10,8 @@ class Telemetry(Protocol):
     """Called on the event loop; must not block or raise."""
 
     def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
-        """Register the function that counts the Jobs in each phase."""
+        """Register the function that counts the Jobs in each phase, until this replica leads no more. It may be called
+        on any thread."""
 
     def leads(self, leading: bool) -> None:
         """Whether this replica holds the Lease."""

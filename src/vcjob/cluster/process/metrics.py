@@ -129,6 +129,9 @@ class Metrics:
 
     def leads(self, leading: bool) -> None:
         self._leads.set(leading)
+        if not leading:  # another replica reports them now, and its counts are newer
+            self._phases.count = dict
+            self._depth.set(0)
 
     def phase_changed(self, phase: str) -> None:
         self._transitions.labels(phase).inc()

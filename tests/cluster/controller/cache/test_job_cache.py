@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -369,3 +369,24 @@ def test_a_job_keeps_its_own_name_although_a_pod_claims_it_under_another(jobs: J
     jobs.pod_changed(pod("Running", metadata={"ownerReferences": [{**OWNER, "name": "other"}]}))
     jobs.job_changed(lean(name="j"))
     assert state_of(jobs).name == "j"
+
+
+class ChangingState:
+    """A Job that changes whenever its status is read: another one is created, and then its own status is gone."""
+
+    def __init__(self, jobs: JobCache) -> None:
+        self._jobs = jobs
+        self._status: Status | None = Status()
+
+    @property
+    def status(self) -> Status | None:
+        self._jobs.job_changed(lean(uid=f"new{len(self._jobs)}"))
+        seen, self._status = self._status, None
+        return seen
+
+
+def test_jobs_are_counted_on_a_thread_while_they_come_and_go(jobs: JobCache) -> None:
+    jobs._states[KEY] = cast(JobState, ChangingState(jobs))
+    jobs.job_changed(lean(uid="other"))
+    assert jobs.phases() == {"Pending": 1}
+    assert len(jobs) == 3, "one Job came while the others were counted"

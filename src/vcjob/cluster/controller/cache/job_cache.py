@@ -73,8 +73,12 @@ class JobCache:
         return self._states.get(key)
 
     def phases(self) -> Counter[str]:
-        """How many Jobs are in which phase, without those that were never reconciled."""
-        return Counter(str(state.status.phase) for state in self._states.values() if state.status)
+        """How many Jobs are in which phase, without those that were never reconciled.
+
+        A scrape calls it on a thread while Jobs come and go: it counts a copy and reads each status once.
+        """
+        found = (state.status for state in list(self._states.values()))
+        return Counter(str(status.phase) for status in found if status)
 
     def named(self, namespace: str, name: str) -> JobState | None:
         return self._by_name.get((namespace, name))
