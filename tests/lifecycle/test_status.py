@@ -113,7 +113,7 @@ def test_a_status_of_kubernetes_form() -> None:
         "state": {
             "phase": "Running",
             "reason": "MinAvailableReached",
-            "message": "3 of 3 pods are up or done",
+            "message": "3 of 3 pods are running or have ended",
             "lastTransitionTime": "2023-11-14T22:13:20Z",
         },
         "minAvailable": 3,
@@ -214,7 +214,7 @@ def test_improvement_18_the_transition_time_changes_only_with_the_phase() -> Non
     world.set_pod("worker", 0, "Running")
     status = world.settle()
     assert (status.state.since, status.running) == (START, 1)
-    assert "1 of the 3 pods needed are up or done; 2 pending" in status.state.message
+    assert "1 of the 3 pods needed are running or have ended; 2 pending" in status.state.message
     world.all("Running")
     assert world.settle().state.since == START + 10
 
@@ -302,7 +302,10 @@ def test_the_pending_message_counts_what_runs_and_what_has_ended() -> None:
     world.settle()
     for index, phase in enumerate(["Running", "Succeeded", "Failed", "Unknown"]):
         world.set_pod("worker", index, phase)
-    assert world.settle().state.message == "3 of the 5 pods needed are up or done; 1 pending; 1 unknown"
+    assert (
+        world.settle().state.message
+        == "3 of the 5 pods needed are running or have ended; 1 pending; 1 unknown"
+    )
 
 
 HOSTILE_TASKS = {

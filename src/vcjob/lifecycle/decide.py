@@ -158,11 +158,11 @@ def _set_pending_reason(context: DecisionContext) -> None:
             parts = [f"starting {coming} {'pod' if coming == 1 else 'pods'}"]
         else:
             parts = [
-                f"{up} of the {rules.min_available} pods needed are up or done",
+                f"{up} of the {rules.min_available} pods needed are running or have ended",
                 f"{status.pending} pending",
             ]
             parts += [f"{coming} being created"] if coming else []
-        parts += [f"{status.terminating} of an earlier run ending"] if status.terminating else []
+        parts += [f"{status.terminating} from an earlier run terminating"] if status.terminating else []
         parts += [f"{status.unknown} unknown"] if status.unknown else []
         parts += [f"{join_names(waiting)} waits for the tasks that it depends on"] if waiting else []
         reason = (

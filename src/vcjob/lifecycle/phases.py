@@ -44,7 +44,9 @@ def _pending(context: DecisionContext) -> None:
         if context.status.running_since is None:
             context.update(running_since=context.now)
         context.enter_phase(
-            Phase.RUNNING, reasons.MIN_AVAILABLE_REACHED, f"{up} of {rules.replicas} pods are up or done"
+            Phase.RUNNING,
+            reasons.MIN_AVAILABLE_REACHED,
+            f"{up} of {rules.replicas} pods are running or have ended",
         )
     else:
         _end_if_stuck(context)
