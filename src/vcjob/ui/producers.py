@@ -29,6 +29,8 @@ METER_SECONDS, METER_PAUSE = 0.3, 2.0
 MAX_LINES, MAX_CHARACTERS, MAX_LINE = 1000, 2**20, 16 * 1024
 #: Notes about logs that one stream sends.
 MAX_NOTES = 20
+#: Earlier lines that are sent when a log is opened, of all containers together, and the least of each.
+MAX_EARLIER, MIN_EARLIER = 50_000, 20
 
 
 def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
@@ -147,7 +149,8 @@ def log_lines(
             notes.setdefault(text, False)
 
     job = backend.find(name, namespace)
-    for step in job.log_chunks(chosen, follow=True, tail=tail, on_note=add, record_progress=not read_only):
+    share = None if tail is None else min(tail, share_of_each(job, chosen))
+    for step in job.log_chunks(chosen, follow=True, tail=share, on_note=add, record_progress=not read_only):
         yield from news()
         if isinstance(step, float):
             yield step
@@ -156,6 +159,18 @@ def log_lines(
             yield "lines", lines
     yield from news()
     yield "end", {}
+
+
+def share_of_each(job: Handle, chosen: LogFilter) -> int:
+    """How many earlier lines each of the chosen containers may send: a page keeps no more than MAX_EARLIER of all."""
+    containers = {
+        (pod.task, pod.index, container.name)
+        for pod in job.pods()
+        if chosen.takes(pod)
+        for container in pod.containers
+        if not chosen.containers or container.name in chosen.containers
+    }
+    return max(MIN_EARLIER, MAX_EARLIER // max(1, len(containers)))
 
 
 def messages_of(lines: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
