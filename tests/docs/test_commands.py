@@ -47,7 +47,7 @@ def parsed_only(command: Command) -> str | None:
         return "needs a cluster"
     if words[0] == "vcjob" and words[1] in ("install", "uninstall") and words[2:4] != ["-o", "yaml"]:
         return "needs a cluster"
-    if words[0] in ("make", "pipx", "uv"):
+    if words[0] in ("make", "pipx", "uv") or words[1:3] == ["-m", "venv"]:
         return "installs or builds"
     if words[:2] == ["vcjob", "ui"] and "--export" not in words:
         return "serves until it is ended"
