@@ -123,8 +123,8 @@ class Schedulers:
         self._coscheduling = False
         self._lease_monitor = LeaseMonitor()
         where = options.volcano_namespace
-        self._scheduler_trust = AccountTrust(client, where, SCHEDULER_RIGHT)
-        self._controller_trust = AccountTrust(client, where, CONTROLLER_RIGHT)
+        self._scheduler_trust = AccountTrust(client, where, SCHEDULER_RIGHT, SCHEDULER_ACCOUNT)
+        self._controller_trust = AccountTrust(client, where, CONTROLLER_RIGHT, CONTROLLER_ACCOUNT)
         # By name: the role grants only these two.
         self._leases = [
             Informer(client, PARTIAL_LEASES, namespace=where, fields=f"metadata.name={name}")
@@ -153,15 +153,16 @@ class Schedulers:
         self._coscheduling = await self._client.discover(group.api_version, group.kind) is not None
 
     async def refresh(self) -> None:
-        """Review the rights of what looks like Volcano. Call it once the informers are synced."""
+        """Review the rights of what looks like Volcano, some accounts in each call. Call it once the informers are synced."""
         for trust, app, lease, account in (
             (self._scheduler_trust, SCHEDULER_APP, SCHEDULER_LEASE, SCHEDULER_ACCOUNT),
             (self._controller_trust, CONTROLLER_APP, CONTROLLER_LEASE, CONTROLLER_ACCOUNT),
         ):
-            accounts = {part.account for part in self._parts if part.app == app}
+            parts = [part for part in self._parts if part.app == app]
+            accounts = {part.account for part in parts if part.ready}
             if self._lease_monitor.alive(lease):
                 accounts.add(account)
-            await trust.refresh(accounts)
+            await trust.refresh(accounts, {part.account for part in parts})
 
     @property
     def serves_coscheduling(self) -> bool:

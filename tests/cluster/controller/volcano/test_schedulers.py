@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from vcjob.cluster.controller.account_trust import REVIEWS_PER_ROUND
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.controller.schedulers import (
     LeaseMonitor,
@@ -70,10 +72,16 @@ class Reviewer:
         self.trusted = trusted
         self.error = error
         self.asked: list[str] = []
+        self.asking = 0
+        self.together = 0
 
     async def create(self, resource: Any, body: dict[str, Any]) -> Any:
         user = body["spec"]["user"]
         self.asked.append(user)
+        self.asking += 1
+        self.together = max(self.together, self.asking)
+        await asyncio.sleep(0)
+        self.asking -= 1
         if self.error is not None:
             raise self.error
         assert "namespace" not in body["spec"]["resourceAttributes"], "in all namespaces"
@@ -91,11 +99,12 @@ def schedulers(reviewer: Reviewer, *parts: VolcanoPart) -> Schedulers:
     return made
 
 
-def ready_part(app: str, account: str) -> VolcanoPart:
+def ready_part(app: str, account: str, name: str = "", ready: str = "True") -> VolcanoPart:
+    name = name or app
     document = {
-        "metadata": {"name": app, "namespace": "volcano-system", "uid": app, "labels": {"app": app}},
+        "metadata": {"name": name, "namespace": "volcano-system", "uid": name, "labels": {"app": app}},
         "spec": {"containers": [], "serviceAccountName": account},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
     }
     return msgspec.convert(document, VolcanoPart)
 
@@ -124,6 +133,59 @@ async def test_volcano_is_recognised_by_the_rights_of_its_accounts() -> None:
 async def test_a_lease_alone_counts_if_volcanos_own_account_has_the_rights() -> None:
     made = schedulers(Reviewer(account("volcano-scheduler")))
     made._lease_monitor.saw(lease(renewed=1.0), renewed=True)
+    await made.refresh()
+    assert made.volcano_schedules
+
+
+def imitations(count: int, ready: str = "True") -> list[VolcanoPart]:
+    return [ready_part("volcano-controller", f"a{n}", f"imitation-{n}", ready) for n in range(count)]
+
+
+async def test_thousands_of_imitations_delay_neither_the_start_of_a_leader_nor_the_guard() -> None:
+    reviewer = Reviewer(account("volcano-controllers"))
+    made = schedulers(reviewer, *imitations(5000), ready_part("volcano-controller", "volcano-controllers"))
+    await made.refresh()
+    assert reviewer.asked[0] == account("volcano-controllers")
+    assert len(reviewer.asked) == reviewer.together == REVIEWS_PER_ROUND
+    with pytest.raises(VolcanoRunning):
+        made.check_job_controller()
+
+
+async def test_an_account_of_any_name_is_asked_about_in_one_of_the_next_rounds() -> None:
+    reviewer = Reviewer(account("z"))
+    made = schedulers(reviewer, *imitations(5 * REVIEWS_PER_ROUND), ready_part("volcano-controller", "z"))
+    for _ in range(6):
+        made.check_job_controller()
+        await made.refresh()
+    with pytest.raises(VolcanoRunning):
+        made.check_job_controller()
+    assert len(reviewer.asked) == len(set(reviewer.asked)) == 5 * REVIEWS_PER_ROUND + 1
+
+
+async def test_only_accounts_of_ready_pods_are_asked_about() -> None:
+    reviewer = Reviewer()
+    await schedulers(reviewer, *imitations(3, ready="False")).refresh()
+    assert not reviewer.asked
+
+
+async def test_an_answer_is_kept_while_its_pod_is_not_ready_and_dropped_with_the_pod() -> None:
+    made = schedulers(Reviewer(account("a0")), *imitations(3))
+    await made.refresh()
+    assert len(made._controller_trust) == 3
+    for part in imitations(3, ready="False"):
+        made._parts._put(part)
+    await made.refresh()
+    assert "a0" in made._controller_trust, "it counts at once when its pod is ready again"
+    made._parts._objects.clear()
+    await made.refresh()
+    assert len(made._controller_trust) == 0
+
+
+async def test_a_review_without_an_answer_is_repeated_in_the_next_round() -> None:
+    reviewer = Reviewer(account("volcano-scheduler"), error=Unreachable("cut off"))
+    made = schedulers(reviewer, ready_part("volcano-scheduler", "volcano-scheduler"))
+    await made.refresh()
+    reviewer.error = None
     await made.refresh()
     assert made.volcano_schedules
 
