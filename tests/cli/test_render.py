@@ -184,7 +184,7 @@ def test_warnings_go_to_the_error_stream(vcjob: Vcjob, bad: Path) -> None:
             None,
         ),
         (["--index", "1"], "--index needs --task", "see `vcjob render --help`"),
-        (["--defaulted", "--task", "worker"], "--defaulted and --task exclude each other", None),
+        (["--defaulted", "--task", "worker"], "--defaulted and --task cannot be used together", None),
         (["--gang", "kueue"], "Invalid value for '--gang'", None),
         (["-o", "table"], "Invalid value for '-o'", None),
         (

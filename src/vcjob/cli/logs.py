@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.option("--grep", metavar="REGEX", help="Only lines that match this regular expression.")
 @click.option("--stderr", is_flag=True, help="On this machine: only standard error.")
 @click.option("--timestamps", is_flag=True, help="Each line with the time at which it was received.")
-@click.option("--no-prefix", is_flag=True, help="Lines without `[rank task-index]` in front.")
+@click.option("--no-prefix", is_flag=True, help="Omit the `[rank task-index]` prefix.")
 @output_option(("table", "json"))
 def command(
     *,
@@ -119,7 +119,7 @@ def _line_filter(grep: str | None) -> Callable[[Chunk], Chunk]:
     try:
         pattern = re.compile(os.fsencode(grep)) if grep is not None else None
     except re.error as error:
-        raise UserError(f"`{grep}` is no regular expression: {error}") from error
+        raise UserError(f"`{grep}` is not a valid regular expression: {error}") from error
 
     def keep(chunk: Chunk) -> Chunk:
         if pattern is None:

@@ -77,7 +77,7 @@ def command(
     if index is not None and task is None:
         raise click.UsageError("--index needs --task")
     if defaulted and task is not None:
-        raise click.UsageError("--defaulted and --task exclude each other")
+        raise click.UsageError("--defaulted and --task cannot be used together")
     from vcjob.sdk.rendering import plans
 
     images = () if image is None else (image,)

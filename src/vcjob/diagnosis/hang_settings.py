@@ -16,7 +16,7 @@ _FIRST_CHECK = 2.0
 
 
 def hang_seconds(env: Mapping[str, str]) -> float | None:
-    """None where hangs are not to be detected; UserError where the value is no number of seconds."""
+    """None where hangs are not to be detected; UserError where the value is not a number of seconds."""
     text = env.get(HANG_AFTER) or str(DEFAULT_SECONDS)
     try:
         seconds = float(text)
@@ -24,7 +24,7 @@ def hang_seconds(env: Mapping[str, str]) -> float | None:
         seconds = 0.0
     if not _SHORTEST <= seconds < float("inf"):
         raise UserError(
-            f"{HANG_AFTER} is {text!r}, which is no number of seconds", hint=f"for example {HANG_AFTER}=60"
+            f"{HANG_AFTER} is {text!r}, which is not a number of seconds", hint=f"for example {HANG_AFTER}=60"
         )
     return None if env.get(HANG_DETECTION) == "off" else seconds
 

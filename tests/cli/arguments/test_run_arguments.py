@@ -133,7 +133,7 @@ def test_max_restarts_restarts_the_whole_job(vcjob: Vcjob, script: Path) -> None
         (["-nproc", "2", "train.py"], "No such option '-nproc'", "did you mean `--nproc`?"),
         (["--workers", "two", "train.py"], "'two' is not a whole number", "vcjob run --help"),
         (["--workers", "-1", "train.py"], "it is -1, and it must be at least 0", "vcjob run --help"),
-        (["2", "train.py"], "'2' is no file", "`vcjob run --workers 2 train.py`"),
+        (["2", "train.py"], "'2' is not a file", "`vcjob run --workers 2 train.py`"),
         (["bash", "train.sh"], "'bash' is a command", "`command: [bash, train.sh]`"),
         (["train.sh", "--lr", "3"], "is a shell script", "`command: [bash, train.sh]`"),
         (["train.sh", "3"], "is a shell script", "`command: [bash, train.sh]`"),

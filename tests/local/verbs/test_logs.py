@@ -44,7 +44,7 @@ def test_logs_are_chosen_by_pattern_and_by_stream(file: Any) -> None:
     verb("run", file(job(task("a", "echo loss 1; echo step 2; echo loss 3 >&2"))))
     assert verb("logs", "job", "--grep", "loss [0-9]").stdout.count("loss") == 2
     assert verb("logs", "job", "--stderr").stdout == "[- a-0] loss 3\n"
-    assert "no regular expression" in verb("logs", "job", "--grep", "(").stderr
+    assert "not a valid regular expression" in verb("logs", "job", "--grep", "(").stderr
 
 
 def test_a_pattern_may_have_any_bytes(file: Any) -> None:

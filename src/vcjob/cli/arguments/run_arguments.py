@@ -123,7 +123,7 @@ def _unexpected(
             return click.NoSuchOption(word, ctx=ctx)
     if program.isdecimal():
         return Mistake(
-            f"{program!r} is no file, and no option takes it",
+            f"{program!r} is not a file, and no option takes it",
             hint=f"for example `{ctx.command_path} --workers {shlex.join([program, *arguments])}`",
             ctx=ctx,
         )

@@ -24,7 +24,7 @@ def label_selector(text: str) -> Selector:
 def _term(text: str) -> Selector:
     match = _TERM.fullmatch(text)
     if match is None or (match["not"] and match["operator"]):
-        raise UserError(f"`{text}` is no label selector", hint="write KEY=VALUE, KEY!=VALUE, KEY or !KEY")
+        raise UserError(f"`{text}` is not a label selector", hint="write KEY=VALUE, KEY!=VALUE, KEY or !KEY")
     key, value = match["key"], match["value"]
     if match["operator"] is None:
         return lambda labels: (key in labels) is not bool(match["not"])

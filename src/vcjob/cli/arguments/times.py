@@ -33,6 +33,6 @@ def moment_of(text: str) -> float:
             return datetime.fromisoformat(text).timestamp()
         except ValueError as error:
             raise UserError(
-                f"`{text}` is no point in time", hint="write 2026-02-03T10:00:00Z, or 10m"
+                f"`{text}` is not a point in time", hint="write 2026-02-03T10:00:00Z, or 10m"
             ) from error
     return time.time() - seconds_of(text)

@@ -98,7 +98,7 @@ def unknown_verb(words: Sequence[str], verbs: Collection[str], context: click.Co
     word = words[0]
     if word.endswith((".py", ".yaml", ".yml", ".json")) or Path(word).is_file():
         return Mistake(
-            f"{word!r} is a file, and no verb is before it",
+            f"a verb is missing before the file {word!r}",
             hint=f"run it with `vcjob run {shlex.quote(word)}`",
             ctx=context,
         )
