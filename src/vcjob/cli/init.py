@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Write a Job file with comments for a Python script, ready to run and to edit.
 
-    With one worker, if --workers does not say otherwise. Without SCRIPT every rank prints its number.
+    It has one worker unless --workers is given. Without SCRIPT every rank prints its number.
     `vcjob run` runs a script without a file too.
     """
     from vcjob.sdk.authoring.job_file import commented_yaml

@@ -35,7 +35,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("vcjob.cli.run", "Start a Job, stream its logs, report the result."),
     "list": ("vcjob.cli.list", "List the jobs of this machine, or of a cluster."),
     "status": ("vcjob.cli.status", "Show the phase of a job, the reason, and its ranks."),
-    "why": ("vcjob.cli.why", "Say why a job is pending, failed or hangs."),
+    "why": ("vcjob.cli.why", "Show why a job is pending, failed or hangs."),
     "wait": ("vcjob.cli.wait", "Wait until a job is over."),
     "logs": ("vcjob.cli.logs", "Show the output of the ranks, each line with its rank."),
     "exec": ("vcjob.cli.exec", "Run a command next to a rank, in its environment."),

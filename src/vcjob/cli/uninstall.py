@@ -28,7 +28,8 @@ def command(
     """Remove the controller from a cluster.
 
     Jobs and the definitions that they need stay unless you request their removal; objects of other programs always
-    stay. The pods of running Jobs continue without a controller. An installation by Helm is left to Helm.
+    stay. The pods of running Jobs continue without a controller. A Helm release is not removed;
+    use `helm uninstall`.
     """
     from vcjob.cli.install import show_change, show_notes, show_progress
     from vcjob.cluster.install.commands import uninstall

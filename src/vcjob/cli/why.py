@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @job_argument
 @output_option(("table", "json", "yaml"))
 def command(name: str, where: Where, output: str) -> None:
-    """Say why a job is pending, failed or hangs: the most likely cause first, with its evidence and what helps.
+    """Show why a job is pending, failed or hangs: the most likely cause first, with its evidence and what helps.
 
     With -o json: {"findings": [{"cause", "message", "ranks", "evidence", "hint", "confidence"}]}. The causes are
     listed in the reference. A job without a problem has no findings.
