@@ -57,7 +57,7 @@ def test_the_guides_job_is_refused_with_the_way_out(
     assert run.returncode == 3
     assert run.stdout == ""
     error, hint = run.stderr.splitlines()[-2:]
-    assert error.startswith("error: ") and f"needs PyTorch, and {bare} has none" in error
+    assert error.startswith("error: ") and f"needs PyTorch, which {bare} does not have" in error
     assert hint.startswith(f"hint: {bare} -m pip install torch")
     assert vcjob.jobs() == []
 

@@ -43,7 +43,8 @@ def test_every_rank_sends_receives_and_says_so() -> None:
     assert [code for code, _, _ in results] == [0, 0, 0], results
     lines = [out for _, out, _ in results]
     assert (
-        lines[0] == "rank 0 of 3 (gloo): sent 16 numbers to each of 2 ranks, all came back as they should\n"
+        lines[0]
+        == "rank 0 of 3 (gloo): sent 16 numbers to each of 2 ranks, all came back with the expected values\n"
     )
     assert lines[2] == "rank 2 of 3 (gloo): received 16 numbers from rank 0, sent them back plus 2\n"
 

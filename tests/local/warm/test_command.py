@@ -42,8 +42,8 @@ def test_a_command_is_taken_apart(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ([], "from its input"),
-        (["-"], "from its input"),
+        ([], "from standard input"),
+        (["-"], "from standard input"),
         (["-c", "1"], "the option -c"),
         (["-uc", "1"], "the option -uc"),
         (["-i", "a.py"], "the option -i"),

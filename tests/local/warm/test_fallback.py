@@ -151,7 +151,7 @@ def test_a_module_that_reads_its_rank_at_import_is_not_imported_beforehand(make:
     (starter.folder / "p.py").write_text("import thing; print(thing.rank)")
     outcomes = [starter.run(PYTHON, "p.py", env=library_env(starter, RANK=str(rank))) for rank in range(2)]
     assert [outcome.out for outcome in outcomes] == ["0\n", "1\n"]
-    assert said == ["not started warm: RANK is not as it was when the imports were done, and acts only then"]
+    assert said == ["not started warm: RANK differs from its value at import time, when it takes effect"]
 
 
 def test_a_file_next_to_the_program_is_not_hidden_by_an_imported_module(make: Make) -> None:

@@ -113,7 +113,7 @@ def test_variables_of_the_job_do_not_matter_unless_they_act_at_start(
     starter = Starter(launcher, tmp_path)
     assert starter.run(PYTHON, "p.py", env=environment(LR="0.1")).out == "True 0.1\n"
     assert starter.run(PYTHON, "p.py", env=environment(LR="0.2", OMP_NUM_THREADS="3")).out == "False 0.2\n"
-    assert said == ["the kept-warm server is not used: its OMP_NUM_THREADS is not that of this run"]
+    assert said == ["the kept-warm server is not used: its OMP_NUM_THREADS differs from the run's"]
 
 
 def test_nothing_of_a_run_is_kept(start: Start, folder: str, tmp_path: Path) -> None:

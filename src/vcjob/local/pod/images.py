@@ -57,7 +57,7 @@ def check_commands(job: Job, images: Mapping[str, list[str]]) -> None:
     if lost:
         raise UserError(
             f"nothing to run for {', '.join(lost)}: no image is run on this machine, and there is no `command`",
-            hint="give the container a `command`, or say what stands for the image: --image IMAGE='python train.py'",
+            hint="give the container a `command`, or map the image to a command: --image IMAGE='python train.py'",
         )
 
 
@@ -72,8 +72,9 @@ def check_torch(job: Job, images: Mapping[str, list[str]]) -> None:
     if not needing or _has_torch():
         return
     raise BackendError(
-        f"the program that stands for {', '.join(sorted(needing))} needs PyTorch, and {sys.executable} has none",
-        hint=f"{sys.executable} -m pip install torch; or let a command of yours stand for the image: "
+        f"the built-in program for image {', '.join(sorted(needing))} needs PyTorch, "
+        f"which {sys.executable} does not have",
+        hint=f"{sys.executable} -m pip install torch; or map the image to your own command: "
         "--image IMAGE='python train.py'",
     )
 

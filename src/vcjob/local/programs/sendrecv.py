@@ -15,7 +15,7 @@ _LENGTH = 16
 def main() -> None:
     with joined() as group:
         if group.world == 1:
-            group.say("alone, there is nobody to send to")
+            group.say("only one rank: nothing to send")
         elif group.rank == 0:
             _ask_all(group)
         else:
@@ -30,7 +30,9 @@ def _ask_all(group: Group) -> None:
         group.dist.recv(answer, src=peer)
         if not bool((answer == _numbers(group, 100 * peer + peer)).all()):
             group.wrong(f"rank {peer} sent back {answer.tolist()}")
-    group.say(f"sent {_LENGTH} numbers to each of {group.world - 1} ranks, all came back as they should")
+    group.say(
+        f"sent {_LENGTH} numbers to each of {group.world - 1} ranks, all came back with the expected values"
+    )
 
 
 def _answer(group: Group) -> None:

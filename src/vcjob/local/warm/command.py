@@ -29,7 +29,7 @@ def understand(argv: list[str], env: dict[str, str], cwd: str) -> PythonCommand 
     if interpreter is None:
         return f"{argv[0]} was not found"
     if any(not os.path.isabs(entry) for entry in env.get("PYTHONPATH", "/").split(os.pathsep)):
-        return "PYTHONPATH has an entry that is no absolute path"
+        return "PYTHONPATH has a relative entry"
     options: list[str] = []
     rest = list(argv[1:])
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -50,7 +50,7 @@ def understand(argv: list[str], env: dict[str, str], cwd: str) -> PythonCommand 
                 return f"the option {word} of Python lacks its value"
             options.append(rest.pop(0))
     if not rest or rest[0] == "-":
-        return "Python is to read its program from its input"
+        return "the program would be read from standard input"
     return PythonCommand(interpreter, tuple(options), "script", rest[0], rest[1:])
 
 

@@ -54,7 +54,7 @@ def check(rank: Rank, imported: ImportedModules, threads: int | None = None) -> 
         differs = VARIABLE if VARIABLE in imported.read else None
         rank.env = {**rank.env, VARIABLE: str(threads)}
     if differs:
-        raise Refusal(f"{differs} is not as it was when the imports were done, and acts only then")
+        raise Refusal(f"{differs} differs from its value at import time, when it takes effect")
     if rank.kind == "module":
         folder = os.getcwd()
     else:
@@ -84,7 +84,7 @@ def _check_settings(rank: Rank, folder: str) -> None:
             del sys.modules[name]  # the program must not find what only we have imported
     if setting:
         file, name = setting
-        raise Refusal(f"{os.path.basename(file)} sets {name}, and that may act only before the imports")
+        raise Refusal(f"{os.path.basename(file)} sets {name}, which may take effect only before the imports")
 
 
 def become(rank: Rank) -> None:

@@ -86,7 +86,7 @@ def _answer(question: dict[str, Any] | None, imported: ImportedModules) -> dict[
     name = imported.other_environment(question["env"]) or inheritance.difference(
         imported.inherited, question["setting"]
     )
-    return {"refused": f"its {name} is not that of this run"} if name else {"fit": True}
+    return {"refused": f"its {name} differs from the run's"} if name else {"fit": True}
 
 
 def _become_rank(
@@ -99,7 +99,7 @@ def _become_rank(
         rank = program.Rank(**request["rank"])
         mismatch = inheritance.difference(imported.inherited, request["setting"], free=_entered(request))
         if mismatch:
-            raise program.Refusal(f"its {mismatch} is not that of this run")
+            raise program.Refusal(f"its {mismatch} differs from the run's")
         null = os.open(os.devnull, os.O_RDONLY)
         for descriptor, number in ((null, 0), (descriptors[0], 1), (descriptors[1], 2)):
             os.dup2(descriptor, number)
