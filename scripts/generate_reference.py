@@ -155,14 +155,14 @@ def _option(meaning: str, text: Text) -> str:
 
 
 def _metrics(text: Text) -> list[str]:
-    metrics = Metrics()
     rows = [
         [
             f"`{family.name}{'_total' * (family.type == 'counter')}`",
             family.type,
+            ", ".join(f"`{label}`" for label in family.samples[0].labels if label != "le"),
             text(f"{family.documentation}."),
         ]
-        for family in metrics.registry.collect()
+        for family in _with_a_sample_of_each().registry.collect()
     ]
     return [
         text(
@@ -170,8 +170,18 @@ def _metrics(text: Text) -> list[str]:
             "namespace or pod, so the number of series does not grow with users."
         ),
         "",
-        *_table(_all(text, "Metric", "Type", "Meaning"), sorted(rows)),
+        *_table(_all(text, "Metric", "Type", "Labels", "Meaning"), sorted(rows)),
     ]
+
+
+def _with_a_sample_of_each() -> Metrics:
+    """Metrics with at least one sample each: the labels can be read from samples only."""
+    metrics = Metrics()
+    metrics.phase_changed("Running")
+    metrics.restarted("Hung")
+    metrics.reviewed("mutate", 200, 0.0)
+    metrics.requested("get", "pods", 200, 0.0)
+    return metrics
 
 
 def _fields(text: Text) -> list[str]:
