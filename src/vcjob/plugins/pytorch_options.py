@@ -40,7 +40,8 @@ FLAGS = (
         "string",
         "",
         ours=True,
-        meaning="Processes that `torchrun` starts in each pod: a number, or `auto`. Sets `PET_*` variables.",
+        meaning="Processes that `torchrun` starts in each pod: a number, `gpu`, `cpu`, or `auto` (GPUs, or cores where there "
+        "are none). Sets `PET_*` variables.",
     ),
     Flag(
         "disable-istio-sidecar",

@@ -117,7 +117,7 @@ def script_options(function: Function) -> Function:
             "--nproc",
             "--nproc-per-node",
             "nproc",
-            metavar="N|gpu|cpu",
+            metavar="N|gpu|cpu|auto",
             help="Script: processes in each pod, started by torchrun.",
         ),
         click.option(

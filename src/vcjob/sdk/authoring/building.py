@@ -57,7 +57,7 @@ def pytorch_job(
     command: what to run instead of a script; a string is split as a shell would. `args` follow either.
     image: the image on a cluster; on this machine no image is used.
     gpus, cpus, memory: the resources of each pod. shared_memory: the size of /dev/shm (a DataLoader needs it).
-    nproc_per_node: processes in each pod, a number or "auto"; torchrun then needs no arguments.
+    nproc_per_node: processes in each pod, a number, "gpu", "cpu" or "auto"; torchrun then needs no arguments.
     wait_for_master: workers wait until the master listens; a number is the timeout in seconds.
     restarts: how often the whole Job starts again after a rank has failed.
     volumes: existing volume claims by the path where they are mounted.
