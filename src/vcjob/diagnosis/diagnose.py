@@ -25,7 +25,7 @@ RULES: Sequence[Rule] = (
     failure.failed_ranks,
     failure.stopped_ranks,
 )
-#: For a backend that watches a running job: they need what several looks show. `RULES` repeats what they found.
+#: For a backend that watches a running job: these rules compare several observations. `RULES` repeats their findings.
 LIVE_RULES: Sequence[Rule] = (
     hang.different_collectives,
     hang.rank_behind,

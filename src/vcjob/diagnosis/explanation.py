@@ -23,7 +23,7 @@ from vcjob.lifecycle.status import Culprit, Status
 
 
 def explained(status: Status, observation: Observation) -> tuple[Status, Finding | None]:
-    """The status with the rank that failed first and what it said, and the first finding; as it was where none is."""
+    """The status with the rank that failed first and what it printed, and the first finding. Without a finding, the status is unchanged."""
     first = next(iter(diagnose(observation)), None)
     known = status.culprit
     if first is None or known is None:

@@ -30,7 +30,7 @@ class Ranks(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`cause` is a stable word from `vcjob.wellknown.causes`; `message` is one sentence for people."""
+    """`cause` is a stable word from `vcjob.wellknown.causes`; `message` is one sentence for users."""
 
     cause: str
     message: str

@@ -35,12 +35,12 @@ _PROGRESS = re.compile(
 )
 _MINOR_RECORD = re.compile(r"\b(?:INFO|DEBUG)\b")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
-#: So many lines exit handlers may print. More of them come from a program that goes on.
+#: Exit handlers may print this many lines and log records. A program that prints more still runs.
 _EXIT_LINES, _EXIT_RECORDS = 5, 1
 
 
 def without_colour(line: str) -> str:
-    """The line without the codes with which Python and rich colour tracebacks if they are told to."""
+    """The line without colour codes: Python and rich colour tracebacks if they are configured to."""
     return _COLOUR.sub("", line) if "\x1b" in line else line
 
 

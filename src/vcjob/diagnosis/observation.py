@@ -185,7 +185,7 @@ class Observation(msgspec.Struct, omit_defaults=True):
     rank_states: list[RankState] = []
     #: Seconds without progress after which a job counts as hung.
     hang_after: float = 20.0
-    #: What the supervisor found while the job ran; it has watched for longer than one look can show.
+    #: What the supervisor found while the job ran: some findings need more than one observation.
     hang_findings: list[Finding] = []
 
     def ranks(self) -> Iterator[PodObservation]:

@@ -144,7 +144,7 @@ class IndexSet:
         return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in self.ranges())
 
     def summary(self, limit: int = 200) -> str:
-        """The text for people: ranges up to about `limit` characters, then how many indexes there are in all."""
+        """The text for users: ranges up to about `limit` characters, then how many indexes there are in all."""
         parts, length = [], 0
         for first, last in self.ranges():
             parts.append(f"{first}-{last}" if last > first else f"{first}")

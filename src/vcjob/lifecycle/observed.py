@@ -189,7 +189,7 @@ class Observed:
 
 
 def _merged(old: PodFact, new: PodFact) -> PodFact:
-    """The new report about a pod, less what contradicts an earlier one and cannot be true."""
+    """The new report about a pod, without the parts that cannot be true after an earlier report."""
     changes: dict[str, Any] = {}
     if (old.task, old.index, old.attempt) != (new.task, new.index, new.attempt):
         changes |= {"task": old.task, "index": old.index, "attempt": old.attempt}
@@ -201,7 +201,7 @@ def _merged(old: PodFact, new: PodFact) -> PodFact:
         # ended it, and the kubelet's last update hides when the deletion was requested.
         changes |= {"phase": old.phase, "failure": old.failure, "evicted": old.evicted}
     if old.restarts > new.restarts:
-        # Restarts only grow; a status without them was written by somebody who lost count.
+        # The number of restarts never falls: a smaller one was written by a component that lost its count.
         changes["restarts"] = old.restarts
     if _replaces_wait_timeout(old, new):
         # The kubelet restarted the wait and may report only that try, which our own request ended.

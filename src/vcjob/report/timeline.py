@@ -14,7 +14,7 @@ import msgspec
 from vcjob.plugins.wait import CONTAINER_NAME
 from vcjob.report.podstate import ContainerState, PodState
 
-#: The kinds of spans, in the order of a pod's life, each with its name for people.
+#: The kinds of spans, in the order of a pod's life, each with its name for users.
 LABELS = {
     (WAITING := "Waiting"): "waiting to be created",
     (SCHEDULING := "Scheduling"): "waiting for a node",

@@ -61,7 +61,7 @@ class Backend(Protocol):
         """Raise the reason why every request would fail, such as a missing kubeconfig; sends no request."""
 
     def check_local_options(self, given: Mapping[str, object]) -> None:
-        """Reject options of this machine, by the names that the caller's user knows, where they mean nothing."""
+        """Reject options that only work on this machine. The keys of `given` are the names that the user typed."""
 
     def prestart(self, *, warm: bool = False) -> AbstractContextManager[object]:
         """Start in advance what the next `start` needs; leaving the context ends it if it was not used."""

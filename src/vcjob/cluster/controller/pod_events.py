@@ -40,7 +40,7 @@ PARTIAL_EVENTS = EVENTS.read_as(PartialEvent)
 
 
 async def fetch_start_failure(client: Client, state: JobState, now: float) -> float | None:
-    """Fetch the events of the slowest-starting pod. In how many seconds to fetch again; None: no pod is slow."""
+    """Fetch the events of the slowest-starting pod. Returns the seconds until the next fetch; None if no pod is slow."""
     slow = state.pods.causes.slow_starter(now)
     if slow is None:
         state.pending.start_failure = None

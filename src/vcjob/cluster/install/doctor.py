@@ -30,7 +30,7 @@ _INSTALL = "`vcjob install`"
 async def examine(
     client: Client, namespace: str, controller_namespace: str | None = None
 ) -> AsyncIterator[Check]:
-    """One check after the other; `namespace` is where Jobs shall run. Raises only where no cluster answers."""
+    """Yield one check after the other, for Jobs in `namespace`. Raises only if no cluster answers."""
     yield _version(await client.version(), client.config.server)
     yield await _rights(client, namespace)
     settings = await installed_settings(client, controller_namespace)

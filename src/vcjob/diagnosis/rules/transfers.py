@@ -19,7 +19,7 @@ _HINT = "every send needs a receive of the other rank, in the same order"
 
 
 class Wait(NamedTuple):
-    """One rank waits in `name` (`send`, `recv`) for the rank `peer`, since a moment; `peer` None: for any rank."""
+    """A rank has waited in `name` (`send`, `recv`) for the rank `peer` since the time `since`; `peer` None: for any rank."""
 
     name: str
     peer: int | None

@@ -24,7 +24,7 @@ _TIMEOUT = re.compile(
 _RAN_FOR = re.compile(r"ran for (\d{1,18}) milliseconds")
 _GROUP = re.compile(r"\[PG ID \d{1,9} PG GUID (\S{1,100}) Rank \d{1,9}\]")
 _LAST = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,18})")
-#: Since these words the other ranks have waited for nothing.
+#: Printed by a rank whose watchdog is stuck: the other ranks wait for it in vain.
 _STUCK = re.compile(
     r"ProcessGroupNCCL's watchdog got stuck|ProcessGroupNCCL watchdog hang|Heartbeat monitor timed out"
 )

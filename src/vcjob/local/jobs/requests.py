@@ -1,7 +1,7 @@
 """Requests to a job's supervisor: a file in the run's folder or, where none can be written, a signal.
 
-The local handle's verbs call this. A disk that is full must not keep anybody from ending a job, so `stop` needs no
-room on it; other actions raise StoreError there, with the reason.
+The local handle's verbs call this. `stop` also works when the disk is full; other actions then
+raise StoreError with the reason.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def request(run: RunDir, action: str, by: str = "") -> None:
             os.kill(supervisor, number)
         elif number is None or process.marked(process.MARK_RUN, run.uid):
             raise
-        # Else nothing is left to stop: the full disk has ended the supervisor too.
+        # Otherwise there is nothing left to stop: the full disk has ended the supervisor too.
 
 
 def supervisor_of(run: RunDir) -> int | None:
-    """The oldest process of that name: a shim bears the name too until it has set its own."""
+    """The oldest process with the supervisor's name: a new shim also has that name until it sets its own."""
     found = [pid for pid in process.marked(process.MARK_RUN, run.uid) if process.name_of(pid) == PROCESS_NAME]
     return min(found, key=lambda pid: process.start_time(pid) or 0, default=None)

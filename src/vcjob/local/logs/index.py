@@ -1,4 +1,4 @@
-"""The time index of a log: when which part of it was received.
+"""The time index of a log: at what time each part of it was received.
 
 A log file holds the bytes of one stream and nothing else; `LOG.times` next to it holds pairs of (time, size of the
 log at that time). The process that writes a container's logs keeps the indexes of both streams (`ContainerIndex`);

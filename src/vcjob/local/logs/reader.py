@@ -131,9 +131,8 @@ def tail_offset(descriptor: int, size: int, lines: int) -> int:
     while position > 0:
         begin = max(0, position - 65536)
         if next_data(descriptor, begin)[0] >= position:
-            position = os.lseek(
-                descriptor, 0, os.SEEK_HOLE
-            )  # nothing but a hole before here: go on before it
+            # Only a hole lies between `begin` and `position`: continue with the data before it.
+            position = os.lseek(descriptor, 0, os.SEEK_HOLE)
             continue
         piece = os.pread(descriptor, position - begin, begin)
         if position == size and not piece.endswith(b"\n"):

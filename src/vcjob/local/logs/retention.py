@@ -79,7 +79,7 @@ class LogRetention:
                     f"the logs of this job take more than {VARIABLE}, and old lines cannot be dropped on this file system"
                 )
                 return
-            if freed <= 0:  # its room is behind its end, where file systems such as XFS reserve some
+            if freed <= 0:  # the file system (XFS) reserves blocks behind the end of the file
                 candidates.remove(path)
                 continue
             used[path] -= freed

@@ -21,9 +21,9 @@ PRIVATE_FILE = 0o600
 
 
 def write_atomic(path: str, data: bytes, *, durable: bool = True) -> None:
-    """Put `data` at `path`: the old content or the new one is there at any moment.
+    """Replace the content of `path`. At any moment a reader finds the old content or the new one, never a part of it.
 
-    With `durable` that holds after a power cut too; without, only what can be worked out again belongs there.
+    With `durable` this also holds after a power failure. Without it, write only what can be computed again.
     """
     temporary = f"{path}.{os.getpid()}.tmp"
     try:

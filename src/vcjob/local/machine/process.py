@@ -49,8 +49,8 @@ def is_same(pid: int, started: int | None) -> bool:
     return fields is not None and fields[0] != "Z" and (started is None or int(fields[19]) == started)
 
 
-def children(parent: int, meant: Callable[[int], bool] = lambda _pid: True) -> list[int]:
-    """The direct children that have not ended, including adopted orphans, for which `meant` is true.
+def children(parent: int, predicate: Callable[[int], bool] = lambda _pid: True) -> list[int]:
+    """The direct children that have not ended, including adopted orphans, for which `predicate` is true.
 
     A child that ends between the listing and the check passes its own children on to us at that time: if no child
     is found, the list must be the same a second time before the result is used.
@@ -58,7 +58,7 @@ def children(parent: int, meant: Callable[[int], bool] = lambda _pid: True) -> l
     before: list[int] | None = None
     while True:
         pids = _listed_children(parent)
-        alive = [pid for pid in pids if (stat_fields(pid) or ["Z"])[0] != "Z" and meant(pid)]
+        alive = [pid for pid in pids if (stat_fields(pid) or ["Z"])[0] != "Z" and predicate(pid)]
         if alive or pids == before:
             return alive
         before = pids

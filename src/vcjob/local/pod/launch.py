@@ -232,8 +232,10 @@ def _agent(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_on_path(command: str, env: Mapping[str, str]) -> bool:
-    """Whether the command is anywhere on its PATH. A folder there that may not be read is no reason to say that the
-    command may not be run."""
+    """Whether a folder of PATH has the command.
+
+    A command that no folder has gets "permission denied" too if a folder of PATH cannot be read.
+    """
     return os.sep in command or any(
         os.path.lexists(os.path.join(folder, command)) for folder in os.get_exec_path(env)
     )

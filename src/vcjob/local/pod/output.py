@@ -1,10 +1,10 @@
 """The output of one container instance: two pipes, and the log files that their bytes go to.
 
 A container gets pipes and not the log files themselves, as on a cluster: `>/dev/stderr` opens file descriptor 2
-again, and with a file there it would truncate the log. The pod's shim reads the pipes. It sends the reading ends to
-the supervisor too, which does not read them, but holds them: when the shim is killed, the supervisor saves what the
-pipes still contain (`save_output`). Only when both are killed within the same moment is output lost, at most
-what fits into the pipes (PIPE_SIZE for each stream).
+again, and with a file there it would truncate the log. The pod's shim reads the pipes. It also sends
+the reading ends to the supervisor, which keeps them open without reading: if the shim is killed, the supervisor saves
+what the pipes still contain (`save_output`). Output is lost only if both are killed at the same moment, and then at
+most what fits into the pipes (PIPE_SIZE for each stream).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def joined() -> Iterator[Group]:
 
     The last barrier holds every rank until all have printed their results: a policy may complete the job, and stop
     the other ranks, as soon as the first one ends. From there a rank only has to exit, so it ignores SIGTERM: it
-    ends with exit code 0 a moment later, and not as if it had been stopped at work.
+    ends with exit code 0 instead of being reported as terminated by a signal.
     """
     missing = [
         name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ

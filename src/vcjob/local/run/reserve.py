@@ -22,7 +22,7 @@ class Reserve:
         self._path = path
 
     def take(self) -> None:
-        """Allocate the room; StoreError if the disk has not got it."""
+        """Allocate the room; StoreError if the disk is full."""
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, files.PRIVATE_FILE)
             try:

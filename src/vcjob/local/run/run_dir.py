@@ -255,7 +255,7 @@ class RunDir:
         found = []
         for name in names:
             if name.endswith(".json"):
-                with contextlib.suppress(RunDamaged):  # it can never be obeyed, and must not block the others
+                with contextlib.suppress(RunDamaged):  # it cannot be carried out, and must not block the others
                     found.append(files.read_json(self.path("commands", name), Command))
         return sorted((command for command in found if command), key=lambda c: (c.at, c.uid))
 

@@ -13,5 +13,5 @@ from vcjob.local.run.run_dir import RunDir
 
 
 def explain(run: RunDir, status: Status) -> tuple[Status, Finding | None]:
-    """The status with the rank that failed first, and the first finding; both as they were where none is found."""
+    """The status with the rank that failed first, and the first finding. Without a finding, the status is unchanged."""
     return explained(status, collect(run, status, run.pods()))

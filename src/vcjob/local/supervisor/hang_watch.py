@@ -60,7 +60,7 @@ class HangMonitor:
             self._check(status, newest_attempts(pods))
         except StoreError:
             pass
-        except Exception:  # the job runs on, whatever its ranks have reported
+        except Exception:  # unexpected data of a rank must not end the job
             traceback.print_exc()
             self.off = True
         hangs = [finding.message for finding in self._found if finding.cause in HANGS]

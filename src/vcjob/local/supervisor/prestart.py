@@ -73,8 +73,8 @@ class PrestartedSupervisor:
     def close(self) -> None:
         if self._socket.fileno() >= 0:
             self._socket.close()
-            with suppress(ChildProcessError):  # a caller that ignores SIGCHLD: the kernel has collected it
-                os.waitpid(self._pid, 0)  # it has left a fork behind, first thing, and ended
+            with suppress(ChildProcessError):  # the caller ignores SIGCHLD, so the kernel has reaped it
+                os.waitpid(self._pid, 0)  # it forks the supervisor first of all, and exits
 
 
 def start_supervisor(run: RunDir, lock: int, prestarted: PrestartedSupervisor | None = None) -> None:
@@ -102,7 +102,7 @@ def wait_for_run() -> str | None:
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number in (1, 2):
         os.dup2(log, number)
-    os.close(log)  # it is none of these two: they were open all the time
+    os.close(log)  # it is neither of these two, which were open already
     return os.fsdecode(folder)
 
 

@@ -1,7 +1,7 @@
-"""Stacks of ranks that have no agent, for the supervisor's watch for hangs: read with py-spy by another process.
+"""Reads the stacks of ranks that have no agent: a subprocess runs py-spy. Used by the supervisor's `HangWatch`.
 
 py-spy stops a rank for milliseconds, so stacks are read only when every rank has been idle for a while. Where py-spy is
-missing or may not attach there are no stacks, and nothing is said.
+missing or may not attach, there are no stacks and no message.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class WarmLauncher:
         return self._fallback.launch(request)
 
     def with_fallback(self, fallback: Launcher, say: Callable[[str], None]) -> WarmLauncher:
-        """The same zygotes, for a child process with a plain launcher and a voice of its own."""
+        """A copy that uses the same zygotes but another launcher and another way to print notes. For a forked child process."""
         other = copy.copy(self)
         other._fallback, other._say, other._said = fallback, say, set(self._said)
         return other
@@ -142,7 +142,7 @@ class WarmLauncher:
         self._zygotes.clear()
 
     def end(self) -> None:
-        """The run is over: the zygotes go at once, and ranks that still run go with them."""
+        """Called when the run is over: kill the zygotes, and with them the ranks that still run."""
         for zygote in self._zygotes.values():
             if isinstance(zygote, spawn.ZygoteHandle):
                 zygote.end()

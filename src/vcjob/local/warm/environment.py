@@ -25,7 +25,7 @@ def acts_at_start(name: str) -> bool:
 
 
 def lasting(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment less what is a run's or a terminal's own: what one kept-warm server stands for."""
+    """The variables that identify a kept-warm server: all except those of a single run or of the terminal."""
     return {
         name: env[name]
         for name in sorted(env)

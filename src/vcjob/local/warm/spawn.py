@@ -40,7 +40,7 @@ class ZygoteHandle:
         self.pid = pid
         self._control = control
         self._log = log
-        self._end = os.pidfd_open(pid)  # a pid alone may be another process's, once this one was collected
+        self._end = os.pidfd_open(pid)  # a pid may be reused once the process has been reaped; a pidfd is not
 
     def connect(self) -> socket.socket:
         """A connection for one rank. It can be used at once; answers come when the imports are done."""
@@ -71,7 +71,7 @@ class ZygoteHandle:
         os.close(self._end)
 
     def end(self) -> None:
-        """Kill it, and with it whatever it still serves. Returns when it is about to go.
+        """Kill the zygote and the ranks that it still serves. Returns once the kernel has begun to end it.
 
         The kernel needs a while to free its half gigabyte of memory; there is no need to wait for that.
         """
@@ -84,7 +84,7 @@ class ZygoteHandle:
 
 
 def _has_memory(pid: int) -> bool:
-    """Of a process that was killed and not collected: is it more than an entry in the list of processes?"""
+    """Whether a killed process still holds memory, or is only an entry in the process table until it is reaped."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             return file.read().split()[0] != "0"

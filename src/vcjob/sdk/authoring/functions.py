@@ -1,8 +1,8 @@
-"""A Python function as the program of a Job: its source, and the source of what it uses, as one readable text.
+"""Turns a Python function into the program of a Job: one readable text with its source and the source of what it uses.
 
 `building.pytorch_job` calls it. The text is part of the Job, so it can be read with `render` and needs neither pickle
-nor vcjob in the image. Shipped are the function, functions and classes of the same file or notebook, plain values, and
-imports of everything else. What cannot be shipped that way, or a text of more than 64 KiB, is a UserError.
+nor vcjob in the image. It contains the function, the functions and classes of the same file or notebook that
+it uses, plain values, and imports of everything else. UserError for anything else, or a text of more than 64 KiB.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class RetryState:
         self.retry_at = 0.0
 
     def record(self, refusal: Blocked | None, conflict: Blocked | None) -> float | None:
-        """Keep the result of a try. The seconds until the next one; None: nothing was refused."""
+        """Record the result of an attempt. Returns the seconds until the next one; None if nothing was refused."""
         self.refusal, self.conflict = refusal, conflict
         if refusal is None and conflict is None:
             self.retry_at, self.count = 0.0, 0

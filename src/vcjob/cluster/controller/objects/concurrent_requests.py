@@ -1,5 +1,8 @@
-"""Several requests of one Job at the same time, and a bounded number of them in one reconcile. None outlives the reconcile that made it, because the Job's next
-reconcile must not run at the same time."""
+"""Sends several requests of one Job concurrently, and bounds their number in one reconcile.
+
+Used by the modules of the controller that send requests. All requests end before the reconcile that sent them, also when one fails,
+because the requests of the Job's next reconcile must not overlap with them. The first error is raised.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ async def gather_all(requests: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[object]], limit: int) -> int:
-    """Act on up to `limit` of them. How many that were; `limit` means that there may be more."""
+    """Call `act` for up to `limit` items. Returns their number; if it is `limit`, there may be more items."""
     chosen = list(islice(items, limit))
     left = iter(chosen)  # one iterator: the workers below share it
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-#: Maps in which a key too many changes the meaning.
+#: Maps in which an additional key changes the meaning, so `owned_patch` removes it.
 EXACT = frozenset({"selector", "matchLabels", "minTaskMember", "minResources"})
 
 
 def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The least merge patch from `old` to `new`; empty where they are equal."""
+    """The smallest merge patch from `old` to `new`; empty if they are equal."""
     patch: dict[str, Any] = {key: None for key, value in old.items() if key not in new and value is not None}
     for key, value in new.items():
         before = old.get(key)
@@ -23,7 +23,7 @@ def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def owned_patch(actual: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes `actual` say what `wanted` says; what only others say is left alone."""
+    """The merge patch that sets in `actual` every field of `wanted`. Fields that only `actual` has are kept."""
     patch: dict[str, Any] = {}
     for key, value in wanted.items():
         before = actual.get(key)
@@ -31,19 +31,19 @@ def owned_patch(actual: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any
             inner = (merge_patch if key in EXACT else owned_patch)(before, value)
             if inner:
                 patch[key] = inner
-        elif not _says(before, value):
+        elif not _contains(before, value):
             patch[key] = value
     return patch
 
 
-def _says(actual: Any, wanted: Any) -> bool:
-    """Whether a value holds all that is wanted of it; defaults that the API server adds do not matter."""
+def _contains(actual: Any, wanted: Any) -> bool:
+    """Whether `actual` has every field of `wanted` with the same value; defaults that the API server adds are ignored."""
     if isinstance(wanted, dict):
         return isinstance(actual, dict) and not owned_patch(actual, wanted)
     if isinstance(wanted, list):
         return (
             isinstance(actual, list)
             and len(actual) == len(wanted)
-            and all(_says(one, other) for one, other in zip(actual, wanted, strict=True))
+            and all(_contains(one, other) for one, other in zip(actual, wanted, strict=True))
         )
     return bool(actual == wanted)

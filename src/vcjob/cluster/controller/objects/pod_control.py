@@ -45,7 +45,7 @@ class PodControl:
     async def create(
         self, state: JobState, steps: Iterable[CreatePods], limit: int
     ) -> tuple[int, Blocked | None]:
-        """Create up to `limit` of these pods. How many exist now, and the refusal that stopped it, if any."""
+        """Create up to `limit` of these pods. Returns how many of them exist now, and the refusal that ended the loop, if any."""
         steps = list(steps)
         pods = _pods(steps, limit)  # one iterator: the workers below share it
         created = 0
@@ -136,7 +136,7 @@ class PodControl:
     # Deletion
 
     async def kill(self, state: JobState, step: KillPods, limit: int) -> int:
-        """Delete up to `limit` of these pods. How many requests that took."""
+        """Delete up to `limit` of these pods. Returns the number of requests."""
 
         async def kill_one(fact: PodFact) -> None:
             await self._delete_pod(state, _name(state, fact.task, fact.index), fact.uid)
@@ -198,9 +198,10 @@ class PodControl:
             pass  # another pod has the name (ours is gone), or it changed
 
     async def fail(self, state: JobState, step: FailPods, limit: int) -> int:
-        """Fail up to `limit` of these pods. How many requests that took.
+        """Fail up to `limit` of these pods. Returns the number of requests.
 
-        A pod gets a deadline of one second: the kubelet ends it as Failed and keeps its logs."""
+        A pod gets a deadline of one second: the kubelet ends it as Failed and keeps its logs.
+        """
 
         async def fail_one(fact: PodFact) -> None:
             patch = {"metadata": {"uid": fact.uid}, "spec": {"activeDeadlineSeconds": 1}}

@@ -70,7 +70,7 @@ def _names_set(source: bytes) -> Iterator[str]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return  # the plain way reports it, as Python does
+        return  # the normal start prints Python's own error
     aliases = {"environ", "environb"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and _is_environ(node.value, aliases):

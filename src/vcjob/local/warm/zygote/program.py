@@ -59,7 +59,7 @@ def check(rank: Rank, imported: ImportedModules, threads: int | None = None) -> 
         folder = os.getcwd()
     else:
         if not os.path.exists(rank.target) or rank.target.endswith(".pyc"):
-            raise Refusal("")  # the plain way says what is wrong, as Python does
+            raise Refusal("")  # the normal start prints Python's own error
         folder = os.path.dirname(os.path.realpath(rank.target))
     hidden = imported.hidden(folder)
     if hidden:
@@ -128,7 +128,7 @@ def prepare(rank: Rank) -> tuple[Callable[..., object], Callable[[], tuple[Any, 
 
         return runpy._run_module_as_main, lambda: (rank.target,), _nothing  # type: ignore[attr-defined]  # what the interpreter calls
     sys.argv[:] = [rank.target, *rank.args]
-    # Absolute, and not tidied up any further, as Python does it.
+    # Absolute but not normalized, as Python does it.
     path = os.getcwd() if rank.target == "." else os.path.join(os.getcwd(), rank.target)
     if pkgutil.get_importer(path) is not None:  # a folder or an archive with a __main__ in it
         sys.path.insert(0, path)

@@ -127,12 +127,12 @@ def _become_rank(
 
 
 def _report(descriptor: int, why: str) -> None:
-    os.write(descriptor, f"{why} ".encode())  # never nothing at all: that would mean that all is well
+    os.write(descriptor, f"{why} ".encode())  # the space: an empty report would mean success
     os._exit(127)
 
 
 def _entered(request: dict[str, Any]) -> tuple[str, ...]:
-    """What may differ because the rank is put elsewhere anyway."""
+    """The settings that need not match, because the rank sets them itself."""
     return ("control group",) if request["cgroups"] else ()
 
 

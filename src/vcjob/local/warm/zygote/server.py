@@ -64,7 +64,7 @@ def serve(text: str, baseline: frozenset[str]) -> Rank:
 
 
 def _close_others(ours: set[int]) -> None:
-    """What a careless shell has left open must not live on in the ranks."""
+    """Close file descriptors that the shell left open, so that the ranks do not inherit them."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) not in ours:
             with contextlib.suppress(OSError):
@@ -132,7 +132,7 @@ class _Zygote:
         if stale:
             refused = f"{stale} has changed since the imports were done"
             if self._config.listening:
-                self._end()  # it will not get better; the next start has a server that is not stale
+                self._end()  # it stays stale; the next run starts a new server
         if refused:
             with contextlib.suppress(OSError):
                 protocol.send(connection, {"refused": refused})
@@ -190,13 +190,13 @@ class _Zygote:
                 break
             self._rank_parents.discard(pid)
             self._busy_at = time.monotonic()
-        for orphan in rank_parent.children():  # of a rank parent that was killed: nobody else would end it
+        for orphan in rank_parent.children():  # its rank parent was killed, so nothing else would end it
             if orphan not in self._rank_parents:
                 with contextlib.suppress(OSError):
                     os.kill(orphan, signal.SIGKILL)
 
     def _end(self) -> None:
-        """Take no more clients; those that are served are served to their end."""
+        """Accept no more clients; the ranks of the current ones run to their end."""
         self._ending = True
         self._open.clear()
         if self._config.listening:
