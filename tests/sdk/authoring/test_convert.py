@@ -135,8 +135,15 @@ def test_the_port_and_restart_policies_are_kept() -> None:
     master, worker = job["spec"]["tasks"]
     assert master["template"]["spec"]["restartPolicy"] == "OnFailure"
     assert worker["template"]["spec"]["restartPolicy"] == "Never"
-    assert {"exitCode": 137, "action": "RestartPod"} in worker["policies"]
     assert list(notes) == ["spec.pytorchReplicaSpecs.Worker.restartPolicy"]
+
+
+def test_a_pod_is_restarted_after_the_exit_codes_of_kubeflow_and_the_rest_is_reported() -> None:
+    job, notes = converted(pytorchjob(pytorchReplicaSpecs={"Master": replica(restart="ExitCode")}))
+    policies = job["spec"]["tasks"][0]["policies"]
+    restarted = {each["exitCode"] for each in policies if each["action"] == "RestartPod"}
+    assert restarted == {*range(128, 144), 255}
+    assert "after 144 to 254 too" in notes["spec.pytorchReplicaSpecs.Master.restartPolicy"]
 
 
 def trainjob() -> dict[str, Any]:

@@ -11,8 +11,9 @@ from vcjob.spec.job import API_VERSION, KIND
 
 _PORT_NAME = "pytorchjob-port"
 _DEFAULT_PORT = 23456
-#: Exit codes after which Kubeflow's `restartPolicy: ExitCode` is documented to start a pod again: signals from outside.
-_RETRYABLE = (130, 137, 138, 143)
+#: Kubeflow's `restartPolicy: ExitCode` starts a pod again after the exit codes 128 to 255. A policy has one exit code, so
+#: that only those that occur get one: the signals up to SIGTERM, and 255, which is `sys.exit(-1)`.
+_RETRYABLE = (*range(128, 144), 255)
 
 
 def convert_pytorchjob(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
@@ -88,7 +89,8 @@ def _task(name: str, replica: Fields, limit: int | None) -> dict[str, Any]:
     if restart == "ExitCode":
         replica.note(
             "restartPolicy",
-            f"`ExitCode` became restartPolicy Never, and RestartPod after exit codes {', '.join(map(str, _RETRYABLE))}",
+            "`ExitCode` became restartPolicy Never, and RestartPod after exit codes 128 to 143 and 255; "
+            "Kubeflow restarts the pod after 144 to 254 too",
         )
         restart = "Never"
         task["policies"] = [{"exitCode": code, "action": "RestartPod"} for code in _RETRYABLE]
