@@ -10,6 +10,7 @@
     │   └── JobExists              a job of that name is running
     ├── JobFailed                  1: the job ran and did not complete
     ├── BackendError               3: the backend (this machine, the cluster) is not usable
+    │   ├── Denied                 the user lacks the right to do this
     │   └── StoreError             the job store cannot be read or written
     │       └── RunDamaged         a file of one run cannot be understood; other runs are not affected
     ├── WaitTimeout                124: `wait --timeout` ran out
@@ -108,6 +109,10 @@ class BackendError(VcjobError):
     """The backend cannot be used: no cluster, no permission, or a machine that lacks something."""
 
     exit_code = exit_codes.BACKEND
+
+
+class Denied(BackendError):
+    """The user lacks the right to do this on the cluster."""
 
 
 class StoreError(BackendError):

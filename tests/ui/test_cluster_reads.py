@@ -14,6 +14,7 @@ from tests.kube.fake_api import FakeApi
 from vcjob.report.logs import LogFilter
 from vcjob.sdk.cluster_backend import ClusterBackend
 from vcjob.ui import producers
+from vcjob.ui.log_stream import log_lines
 from vcjob.ui.streams import Produced
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/a"
@@ -84,7 +85,7 @@ async def test_a_read_only_page_writes_no_progress_into_the_job(
     await add_job(api)
 
     def follow(*, read_only: bool) -> dict[str, Any]:
-        lines = producers.log_lines(backend, "default", "a", LogFilter(), tail=9, read_only=read_only)
+        lines = log_lines(backend, "default", "a", LogFilter(), tail=9, read_only=read_only)
         return parts(lines)
 
     def watch(*, read_only: bool) -> Any:
@@ -95,7 +96,7 @@ async def test_a_read_only_page_writes_no_progress_into_the_job(
         return history
 
     async with asyncio.timeout(60):
-        assert (await asyncio.to_thread(follow, read_only=True))["lines"][0][-1] == "step 3/9 loss 0.5"
+        assert (await asyncio.to_thread(follow, read_only=True))["lines"][0][4] == "step 3/9 loss 0.5"
         assert (await asyncio.to_thread(watch, read_only=True))[0][1:] == (3, 0.5)
         assert api.count("PATCH", JOB) == 0
         await asyncio.to_thread(follow, read_only=False)

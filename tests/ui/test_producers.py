@@ -14,10 +14,10 @@ import pytest
 from vcjob.errors import BackendError
 from vcjob.local.jobs.store import Store
 from vcjob.local.run.run_dir import RunConfig, RunDir
-from vcjob.report.logs import Chunk, LogFilter, LogOrigin
+from vcjob.report.logs import Chunk, LogOrigin
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.local_backend import LocalBackend
-from vcjob.ui import jobs, producers
+from vcjob.ui import jobs, producers, streams
 
 
 def test_a_cluster_that_does_not_answer_is_asked_again_and_the_page_is_kept_informed() -> None:
@@ -25,7 +25,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again_and_the_page_is_kept_info
     backend.list.side_effect = [BackendError("no answer", hint="wait"), []]
     sent = producers.job_list(backend, None)
     assert next(sent) == ("trouble", {"message": "no answer", "hint": "wait"})
-    assert next(sent) == producers.TROUBLE_SECONDS
+    assert next(sent) == streams.TROUBLE_SECONDS
     assert next(sent) == ("jobs", [])
     assert next(sent) == ("trouble", None)
     assert next(sent) == producers.LIST_SECONDS
@@ -95,22 +95,6 @@ def test_a_job_that_is_started_again_begins_a_new_history(monkeypatch: pytest.Mo
     assert first.log_chunks.return_value.gi_frame is None, "it is closed"
 
 
-def test_what_is_known_about_logs_that_are_not_shown_is_sent_once_and_bounded() -> None:
-    def chunks(*_: object, on_note: Any, **__: object) -> Iterator[Any]:
-        on_note("only 500 logs are followed")
-        on_note("only 500 logs are followed")
-        yield 0.5
-        for number in range(1000):
-            on_note(f"the log of rank {number} cannot be read")
-
-    backend = Mock()
-    backend.find.return_value.log_chunks.side_effect = chunks
-    first, pause, *others = producers.log_lines(backend, "default", "a", LogFilter(), tail=None)
-    assert first == ("note", {"message": "only 500 logs are followed"}) and pause == 0.5
-    assert others[0] == ("note", {"message": "the log of rank 0 cannot be read"})
-    assert others[-1] == ("end", {}) and len(others) == producers.MAX_NOTES
-
-
 def test_a_log_that_may_not_be_read_hides_no_other_part_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """The charts come from the log of rank 0; a user without that right still sees the cause."""
     monkeypatch.setattr(jobs, "detail", lambda *_: {"pods": [{"uid": "p", "rank": 0}], "findings": ["why"]})
@@ -125,14 +109,3 @@ def test_a_log_that_may_not_be_read_hides_no_other_part_of_the_page(monkeypatch:
     sent = producers.one_job(backend, "default", "a")
     parts = [next(sent) for _ in range(4)]
     assert parts[1:] == [("findings", ["why"]), ("history", []), producers.OVER_SECONDS]
-
-
-def test_a_message_is_bounded_by_its_characters_too() -> None:
-    long, short = (
-        [0, "worker-0", "main", "stdout", "x" * producers.MAX_LINE],
-        [0, "worker-0", "main", "stdout", "x"],
-    )
-    groups = list(producers.messages_of([long] * 200 + [short] * 1500))
-    assert [line for group in groups for line in group] == [long] * 200 + [short] * 1500
-    assert max(sum(len(line[-1]) for line in group) for group in groups) < 2 * producers.MAX_CHARACTERS
-    assert max(len(group) for group in groups) == producers.MAX_LINES

@@ -147,3 +147,9 @@ async def test_a_name_in_the_path_never_leads_to_a_file_outside_the_store(
         status, text = await page.get(path)
         assert status == 404 and "private key" not in text, path
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("part", ["since=yesterday", "since=9999-99-99T00:00:00Z", "tail=x", "index=x"])
+async def test_a_part_of_a_log_that_makes_no_sense_is_refused(page: Page, part: str) -> None:
+    status, text = await page.get(f"/api/jobs/default/a/logs?{part}")
+    assert status == 400 and "number" in text

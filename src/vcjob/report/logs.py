@@ -35,6 +35,8 @@ class Chunk(NamedTuple):
     data: bytes
     #: When the lines were received (epoch seconds), where that is known.
     received: float | None = None
+    #: Where the last of the lines ends in its log file, in bytes; not known on a cluster.
+    end: int | None = None
 
 
 class _Pod(Protocol):

@@ -23,6 +23,7 @@ from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import load, validate
 from vcjob.ui import jobs, manifests, producers
 from vcjob.ui.downloads import send_log
+from vcjob.ui.log_stream import log_lines, moment_of
 from vcjob.ui.security import Handler
 from vcjob.ui.streams import INTERNAL_ERROR, Streams
 
@@ -31,7 +32,8 @@ T = TypeVar("T")
 
 ACTIONS = frozenset({"suspend", "resume", "restart", "complete", "stop", "delete"})
 MAX_BODY = 3 * 1024 * 1024
-MAX_TAIL = 20_000
+#: Earlier lines of each container.
+DEFAULT_TAIL, MAX_TAIL = 2000, 20_000
 THREADS = 16
 _JOB = "/api/jobs/{namespace}/{name}"
 #: Method, path and the method of `Api` that answers. Whatever acts is a POST, which a read-only server rejects.
@@ -136,18 +138,19 @@ class Api:
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         namespace, name = _job_of(request)
-        chosen, tail = _log_choice(request)
+        chosen = _log_choice(request)
+        tail, since = _log_part(request)
         return await self.streams.serve(
             request,
-            lambda: producers.log_lines(
-                self._backend, namespace, name, chosen, tail=tail, read_only=self._read_only
+            lambda: log_lines(
+                self._backend, namespace, name, chosen, tail=tail, since=since, read_only=self._read_only
             ),
         )
 
     async def download(self, request: web.Request) -> web.StreamResponse:
         """The whole log as text, sent as it is read."""
         namespace, name = _job_of(request)
-        chosen, _ = _log_choice(request)
+        chosen = _log_choice(request)
         job = await self._call(lambda: self._backend.find(name, namespace))
         return await send_log(request, job, chosen, self._call)
 
@@ -198,26 +201,33 @@ def _part(request: web.Request, key: str) -> str:
     return value
 
 
-def _log_choice(request: web.Request) -> tuple[LogFilter, int]:
+def _log_choice(request: web.Request) -> LogFilter:
     query = request.query
     try:
         ranks = tuple(int(rank) for rank in query.getall("rank", []))
         attempt = int(query["attempt"]) if "attempt" in query else None
         index = int(query["index"]) if "index" in query else None
-        tail = min(int(query.get("tail", "2000")), MAX_TAIL)
     except ValueError as error:
-        raise web.HTTPBadRequest(text="rank, index, attempt and tail are numbers") from error
-    return (
-        LogFilter(
-            ranks,
-            tuple(query.getall("task", [])),
-            tuple(query.getall("container", [])),
-            attempt,
-            "previous" in query,
-            pod_index=index,
-        ),
-        tail,
+        raise web.HTTPBadRequest(text="rank, index and attempt are numbers") from error
+    return LogFilter(
+        ranks,
+        tuple(query.getall("task", [])),
+        tuple(query.getall("container", [])),
+        attempt,
+        "previous" in query,
+        pod_index=index,
     )
+
+
+def _log_part(request: web.Request) -> tuple[int, float | None]:
+    """The number of earlier lines of each container, and the position after which a page continues."""
+    query = request.query
+    since = query.get("since")
+    try:
+        tail = min(int(query.get("tail", MAX_TAIL if since else DEFAULT_TAIL)), MAX_TAIL)
+        return tail, moment_of(since) if since else None
+    except (ValueError, OverflowError) as error:
+        raise web.HTTPBadRequest(text="tail is a number, and since is the id of an event") from error
 
 
 async def _text(request: web.Request) -> str:

@@ -23,7 +23,7 @@ from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
 from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
-from vcjob.ui.producers import lines_of
+from vcjob.ui.log_stream import lines_of
 
 #: Log lines of each rank in the file, and of all ranks together; with many ranks each has fewer.
 TAIL, MAX_LINES, MIN_TAIL = 2000, 50_000, 20
@@ -174,7 +174,7 @@ def _log(job: Handle, tail: int, pods: int) -> str:
 
 
 def _lines(chunk: Chunk) -> Iterable[str]:
-    return (f"{chunk.origin.prefix} {text}" for *_, text in lines_of(chunk))
+    return (f"{chunk.origin.prefix} {line[4]}" for line in lines_of(chunk))
 
 
 def _plain(text: str) -> str:

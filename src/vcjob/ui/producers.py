@@ -1,4 +1,4 @@
-"""What streams send: changes of the job list, changes of one job, and log lines.
+"""What streams send: changes of the job list and changes of one job; `log_stream` has the log lines.
 
 Each is a generator that runs in a thread of its own (see `streams`) and keeps what it sent last, so that a page of
 a thousand ranks gets the ranks that changed and nothing else.
@@ -7,30 +7,22 @@ a thousand ranks gets the ranks that changed and nothing else.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from vcjob.errors import BackendError
-from vcjob.report.logs import Chunk, LogFilter
 from vcjob.sdk.backend import Backend
 from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
 from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
-from vcjob.ui.streams import Produced
+from vcjob.ui.streams import TROUBLE_SECONDS, Produced
 
 LIST_SECONDS = 2.0
 #: Of a job that is over only its name may change hands: another run may begin.
 JOB_SECONDS, OVER_SECONDS = 1.0, 5.0
-TROUBLE_SECONDS = 5.0
 #: How long the ranks' use is measured, and the least time between two measurements.
 METER_SECONDS, METER_PAUSE = 0.3, 2.0
-#: Lines and characters in one message, and the longest line that is sent; the download has the whole line.
-MAX_LINES, MAX_CHARACTERS, MAX_LINE = 1000, 2**20, 16 * 1024
-#: Notes about logs that one stream sends.
-MAX_NOTES = 20
-#: Earlier lines that are sent when a log is opened, of all containers together, and the least of each.
-MAX_EARLIER, MIN_EARLIER = 50_000, 20
 
 
 def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
@@ -125,73 +117,3 @@ def _repeated(read: Callable[[], Iterator[Produced]], pause: Callable[[], float]
             failed = False
             yield "trouble", None
         yield pause()
-
-
-def log_lines(
-    backend: Backend,
-    namespace: str,
-    name: str,
-    chosen: LogFilter,
-    *,
-    tail: int | None,
-    read_only: bool = False,
-) -> Iterator[Produced]:
-    """New lines, and as "note" what the user should know about logs that are not shown, each sentence once."""
-    notes: dict[str, bool] = {}  # whether it was sent
-
-    def news() -> Iterator[Produced]:
-        for text in [text for text, sent in notes.items() if not sent]:
-            notes[text] = True
-            yield "note", {"message": text}
-
-    def add(text: str) -> None:
-        if len(notes) < MAX_NOTES:
-            notes.setdefault(text, False)
-
-    job = backend.find(name, namespace)
-    share = None if tail is None else min(tail, share_of_each(job, chosen))
-    for step in job.log_chunks(chosen, follow=True, tail=share, on_note=add, record_progress=not read_only):
-        yield from news()
-        if isinstance(step, float):
-            yield step
-            continue
-        for lines in messages_of(line for chunk in step for line in lines_of(chunk)):
-            yield "lines", lines
-    yield from news()
-    yield "end", {}
-
-
-def share_of_each(job: Handle, chosen: LogFilter) -> int:
-    """How many earlier lines each of the chosen containers may send: a page keeps no more than MAX_EARLIER of all."""
-    containers = {
-        (pod.task, pod.index, container.name)
-        for pod in job.pods()
-        if chosen.takes(pod)
-        for container in pod.containers
-        if not chosen.containers or container.name in chosen.containers
-    }
-    return max(MIN_EARLIER, MAX_EARLIER // max(1, len(containers)))
-
-
-def messages_of(lines: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
-    """The lines in groups: a page reads and draws each message at once."""
-    group: list[list[Any]] = []
-    characters = 0
-    for line in lines:
-        group.append(line)
-        characters += len(line[-1])
-        if len(group) == MAX_LINES or characters >= MAX_CHARACTERS:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
-
-
-def lines_of(chunk: Chunk) -> Iterator[list[Any]]:
-    """[prefix, stream, text]; a progress bar is its last segment, a very long line is cut."""
-    of = chunk.origin
-    for raw in chunk.data.split(b"\n")[:-1]:
-        text = raw.rstrip(b"\r").rsplit(b"\r", 1)[-1]
-        cut = text[:MAX_LINE].decode(errors="replace")
-        more = f" … ({len(text) - MAX_LINE} bytes more)" if len(text) > MAX_LINE else ""
-        yield [of.rank, f"{of.task}-{of.index}", of.container, of.stream, cut + more]

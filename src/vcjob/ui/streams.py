@@ -20,13 +20,15 @@ from aiohttp import web
 from vcjob.errors import VcjobError
 
 log = logging.getLogger(__name__)
-#: (event, data), or the seconds to wait before the producer is asked again.
-Produced: TypeAlias = tuple[str, Any] | float
+#: (event, data), perhaps with an id, or the seconds to wait before the producer is asked again.
+Produced: TypeAlias = tuple[str, Any] | tuple[str, Any, str] | float
 Producer: TypeAlias = Callable[[], Iterator[Produced]]
 
 MAX_STREAMS = 64
 QUEUED = 16
 HEARTBEAT_SECONDS = 15.0
+#: How long a producer waits after a backend did not answer.
+TROUBLE_SECONDS = 5.0
 INTERNAL_ERROR = "vcjob itself failed; its terminal shows the traceback"
 
 
@@ -126,5 +128,7 @@ def _produce(
         put(None)
 
 
-def encode(event: str, data: object) -> bytes:
-    return b"event: " + event.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+def encode(event: str, data: object, position: str = "") -> bytes:
+    """One event; `position` is its id, from which the client can continue."""
+    begin = b"id: " + position.encode() + b"\n" if position else b""
+    return begin + b"event: " + event.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

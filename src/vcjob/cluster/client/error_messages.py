@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vcjob.cluster.resources import COMMANDS, JOBS
-from vcjob.errors import BackendError, UserError
+from vcjob.errors import BackendError, Denied, UserError
 from vcjob.kube.config.config import ClusterConfig
 from vcjob.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, Unauthorized
 
@@ -41,7 +41,7 @@ def translate(
         return UserError(f"the cluster refuses to {doing}: {said}")
     if isinstance(error, Forbidden):
         where = f" in the namespace {namespace!r}" if namespace else ""
-        return BackendError(
+        return Denied(
             f"you may not {doing}{where}: {said}",
             hint="request that right from an administrator of the cluster; `kubectl auth can-i --list` shows yours",
         )

@@ -71,6 +71,11 @@ class Lines:
         self._cut = True
         return self.finish()
 
+    @property
+    def waiting(self) -> int:
+        """The length of the unfinished line."""
+        return self._length
+
     def finish(self) -> bytes:
         """The unfinished line, with a line break; empty where there is none."""
         rest = b"".join(self._parts)
@@ -132,7 +137,8 @@ class LogMerger:
                     cursor.offset = after
                     if whole := cursor.lines.add(data):
                         known = 0 <= segment.moment < _END_OF_TIME  # else the index is damaged
-                        yield Chunk(cursor.file, whole, segment.moment if known else None)
+                        moment = segment.moment if known else None
+                        yield Chunk(cursor.file, whole, moment, cursor.offset - cursor.lines.waiting)
         finally:
             open_files.close()
 
@@ -140,7 +146,7 @@ class LogMerger:
         """The unfinished last lines of the chosen files."""
         for cursor in self.cursors:
             if chosen(cursor) and (rest := cursor.lines.finish()):
-                yield Chunk(cursor.file, rest)
+                yield Chunk(cursor.file, rest, end=cursor.offset)
 
     def drop_finished(self) -> Iterator[Chunk]:
         """Forget the files that are final and were read to their end; returns their unfinished last lines."""

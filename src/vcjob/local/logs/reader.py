@@ -102,11 +102,16 @@ def last_lines_of_containers(chunks: Iterable[Chunk], count: int) -> Iterator[Ch
     for chunk in chunks:
         origin = chunk.origin
         last = kept.setdefault((origin.task, origin.index, origin.container), deque(maxlen=count))
-        last.extend(
-            (next(numbers), chunk._replace(data=line + b"\n")) for line in chunk.data.split(b"\n")[:-1]
-        )
+        last.extend((next(numbers), line) for line in _single_lines(chunk))
     for _, line in heapq.merge(*kept.values(), key=lambda item: item[0]):
         yield line
+
+
+def _single_lines(chunk: Chunk) -> Iterator[Chunk]:
+    end = None if chunk.end is None else chunk.end - len(chunk.data)
+    for line in chunk.data.split(b"\n")[:-1]:
+        end = None if end is None else end + len(line) + 1
+        yield chunk._replace(data=line + b"\n", end=end)
 
 
 def line_start(descriptor: int, offset: int) -> int:
