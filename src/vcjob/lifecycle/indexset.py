@@ -16,9 +16,6 @@ _BYTES_WITH_ONES = re.compile(rb"[^\0]+")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
-#: Ranges up to which a set is made from them one by one, and not from a text of zeros and ones, which takes eight times
-#: the memory of the set: a status may have a thousand sets of one high index each.
-_FEW = 16
 #: Every index is below this: a Job has at most as many pods.
 INDEX_LIMIT = MAX_REPLICAS
 #: Attempts and versions read from outside are below this.
@@ -31,6 +28,18 @@ def parse_index(text: str, limit: int = INDEX_LIMIT) -> int | None:
         return None
     number = int(text)
     return number if number < limit else None
+
+
+def _fill(content: bytearray, first: int, last: int) -> None:
+    """Set the bits from `first` to `last`."""
+    low, high = first // 8, last // 8
+    head, tail = 0xFF << first % 8 & 0xFF, 0xFF >> 7 - last % 8
+    if low == high:
+        content[low] |= head & tail
+    else:
+        content[low] |= head
+        content[low + 1 : high] = b"\xff" * (high - low - 1)
+        content[high] |= tail
 
 
 class IndexSet:
@@ -61,25 +70,24 @@ class IndexSet:
         """The set that `text` writes. Parts that are no range are ignored, and so are indexes from `limit` on:
         a stored status may have been edited by anyone. Never raises."""
         found = (_RANGE.fullmatch(part) for part in text.split(","))
-        ranges = sorted((int(match[1]), int(match[2] or match[1])) for match in found if match)
-        if len(ranges) > _FEW:
-            return cls.of_ranges(ranges, limit)
-        mask = 0
-        for first, last in ranges:
-            mask |= cls.span(first, min(last + 1, limit)).mask
-        return cls(mask)
+        return cls.of_ranges(
+            sorted((int(match[1]), int(match[2] or match[1])) for match in found if match), limit
+        )
 
     @classmethod
     def of_ranges(cls, ranges: Iterable[tuple[int, int]], limit: int = INDEX_LIMIT) -> IndexSet:
-        """The indexes below `limit` in ascending ranges (first, last), which may overlap. Linear in the ranges and indexes."""
-        pieces: list[str] = []
+        """The indexes below `limit` in ascending ranges (first, last), which may overlap. Linear in the ranges and in the
+        bytes of the set."""
+        ranges = list(ranges)
+        stop = min(max((last for _, last in ranges), default=-1) + 1, limit)
+        content = bytearray((stop + 7) // 8)
         end = 0
         for first, last in ranges:
-            first, stop = max(first, end), min(last + 1, limit)
-            if first < stop:
-                pieces += "0" * (first - end), "1" * (stop - first)
-                end = stop
-        return cls(int("".join(pieces)[::-1], 2)) if pieces else cls()
+            first, last = max(first, end), min(last, limit - 1)
+            if first <= last:
+                _fill(content, first, last)
+                end = last + 1
+        return cls(int.from_bytes(content, "little"))
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """The runs of neighbouring indexes, ascending, as (first, last)."""

@@ -18,7 +18,8 @@ T = TypeVar("T")
 #: A Job is large if its spec has this many bytes, or if it has this many pods, tasks, or labels and annotations. Below,
 #: admission, planning and one decision take a few milliseconds each, and at most 40 for the most expensive Jobs.
 LARGE_SPEC_BYTES, LARGE_PODS, LARGE_TASKS, LARGE_METADATA = 16 * 1024, 5_000, 100, 1_000
-LARGE_STATUS_BYTES = 256 * 1024
+#: A status that is read may hold thousands of sets of high indexes in few bytes each.
+LARGE_READ_STATUS_BYTES, LARGE_WRITTEN_STATUS_BYTES = 16 * 1024, 256 * 1024
 #: A decision reads the whole status, the groups of pods of one attempt and the evictions of every task, and compares
 #: pods with policies.
 LARGE_DECIDED_STATUS_BYTES, LARGE_GROUPS, LARGE_PODS_AND_POLICIES = 64 * 1024, 200, 100_000

@@ -21,8 +21,8 @@ from vcjob.cluster.controller.objects import concurrent_requests
 from vcjob.cluster.controller.objects.owned_objects import OwnedObjects
 from vcjob.cluster.controller.objects.pod_control import PodControl
 from vcjob.cluster.controller.offload import (
+    LARGE_READ_STATUS_BYTES,
     LARGE_SPEC_BYTES,
-    LARGE_STATUS_BYTES,
     Offload,
     occupies_worker,
 )
@@ -217,7 +217,7 @@ class Reconciler:
     async def _read_status(self, state: JobState) -> Status:
         resource = state.resource
         assert resource is not None
-        large = len(resource.status) >= LARGE_STATUS_BYTES
+        large = len(resource.status) >= LARGE_READ_STATUS_BYTES
         document = await self._offload.run(large, status_document, resource)
         try:
             status = await self._offload.run(large, Status.from_kube, document)

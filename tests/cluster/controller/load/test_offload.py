@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -21,9 +23,10 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.controller.lease import Election, LeaseSettings
 from vcjob.kube.errors import NotFound
 from vcjob.lifecycle.decide import decide
-from vcjob.lifecycle.indexset import IndexSet
+from vcjob.lifecycle.indexset import INDEX_LIMIT, IndexSet
 from vcjob.lifecycle.pod import PodFact
-from vcjob.lifecycle.status import Eviction
+from vcjob.lifecycle.status import Eviction, Status
+from vcjob.wellknown.annotations import LIFECYCLE
 
 
 async def test_the_loop_stays_free_while_a_large_job_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +191,25 @@ async def test_what_a_decision_reads_tells_that_it_may_take_long(enlarge: Callab
     assert not offload.is_expensive(harness.state)
     enlarge(harness.state)
     assert offload.is_expensive(harness.state)
+
+
+async def test_a_status_of_thousands_of_sets_in_few_bytes_each_is_read_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness, threads = Harness(job("j", task("a", 2))), list[int]()
+    await harness.reconcile()
+
+    def read(document: Any) -> Status:
+        threads.append(threading.get_ident())
+        return Status.from_kube(document)
+
+    monkeypatch.setattr("vcjob.cluster.controller.reconcile.Status", SimpleNamespace(from_kube=read))
+    text = ",".join(map(str, [*range(0, 34, 2), INDEX_LIMIT - 1]))
+    tasks = {f"t{number}": {"attempts": dict.fromkeys(map(str, range(1, 17)), text)} for number in range(15)}
+    harness.stored["controlledResources"][LIFECYCLE] = json.dumps({"tasks": tasks})
+    harness.take_over()
+    await harness.reconcile()
+    assert threads and threading.get_ident() not in threads
 
 
 async def test_many_pods_under_many_policies_are_decided_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from vcjob.cluster.controller.cache.job_state import (
     status_document,
 )
 from vcjob.cluster.controller.objects.merge_patch import merge_patch
-from vcjob.cluster.controller.offload import LARGE_STATUS_BYTES, Offload
+from vcjob.cluster.controller.offload import LARGE_WRITTEN_STATUS_BYTES, Offload
 from vcjob.cluster.controller.status.changes import (
     is_urgent,
     new_history,
@@ -115,7 +115,7 @@ class StatusWriter:
     async def _patch(self, state: JobState, status: Status) -> None:
         assert state.resource is not None
         meta = state.resource.metadata
-        large = len(state.resource.status) >= LARGE_STATUS_BYTES
+        large = len(state.resource.status) >= LARGE_WRITTEN_STATUS_BYTES
         patch = await self._offload.run(large, _changes, state.resource, status)
         if not patch:
             state.status = state.saved = status
