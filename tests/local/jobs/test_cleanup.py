@@ -76,3 +76,11 @@ def test_a_suspended_run_keeps_its_environment(run: RunDir) -> None:
     run.write_status(Status(state=State(Phase.ABORTED)))
     settle(run)
     assert _contains_secret(run) and run.config().env == {"TOKEN": SECRET}
+
+
+def test_the_environment_of_a_run_of_an_earlier_version_is_read_and_removed(run: RunDir) -> None:
+    os.rename(run.path("config.json"), run.path("setting.json"))
+    assert run.has_environment() and run.config().env == {"TOKEN": SECRET}
+    run.write_status(Status(state=State(Phase.COMPLETED, "Succeeded"), succeeded=1, finished=1.0))
+    settle(run)
+    assert not _contains_secret(run) and run.config() == RunConfig()

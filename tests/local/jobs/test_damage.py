@@ -19,7 +19,7 @@ from vcjob.sdk.local.handle import LocalHandle
 from vcjob.sdk.local_backend import LocalBackend
 from vcjob.ui import jobs
 
-FILES = ("job.json", "status.json", "pods.json", "events", "setting.json")
+FILES = ("job.json", "status.json", "pods.json", "events", "config.json")
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _data: b"",
@@ -175,7 +175,7 @@ def test_a_damaged_command_does_not_block_the_others(start: Start) -> None:
 def test_a_status_that_is_damaged_while_the_job_runs_is_written_again(start: Start, tmp_path: Path) -> None:
     handle = start(job(task("a", "while [ ! -e go ]; do sleep 0.02; done")))
     eventually(lambda: handle.phase == "Running")
-    for name in ("status.json", "pods.json", "setting.json"):
+    for name in ("status.json", "pods.json", "config.json"):
         Path(handle.folder, name).write_bytes(b"")
     assert handle.phase == "Running"
     (tmp_path / "go").touch()

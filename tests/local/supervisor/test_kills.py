@@ -252,7 +252,7 @@ class Reader:
 
     def _read(self) -> None:
         while not self._stop.wait(0.02):
-            for name in ("job.json", "status.json", "pods.json", "setting.json"):
+            for name in ("job.json", "status.json", "pods.json", "config.json"):
                 try:
                     msgspec.json.decode((self._folder / name).read_bytes())
                 except FileNotFoundError:

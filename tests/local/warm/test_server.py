@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.local.warm.conftest import PYTHON, Running, Starter, environment
 from vcjob.errors import BackendError, UserError
+from vcjob.local.machine import files
 from vcjob.local.warm import server
 from vcjob.local.warm.client import WarmChild, WarmLauncher
 from vcjob.local.warm.command import canonical
@@ -239,6 +241,22 @@ def test_a_stale_server_says_so_and_ends(start: Start, folder: str, tmp_path: Pa
     assert "thing.py has changed" in said[0]
     wait_gone(info.pid)
     assert start(imports=("thing",), PYTHONPATH=str(library)).pid != info.pid
+
+
+def test_a_server_of_another_protocol_is_replaced(start: Start, folder: str) -> None:
+    old = start()
+    files.write_json(os.path.join(folder, f"{old.key}.json"), msgspec.structs.replace(old, protocol=0))
+    new = start()
+    assert new.pid != old.pid and [info.pid for info in server.servers(folder)] == [new.pid]
+    wait_gone(old.pid)
+
+
+def test_a_question_of_another_protocol_gets_no_answer_and_does_no_harm(start: Start, folder: str) -> None:
+    info = start()
+    path = os.path.join(folder, f"{info.key}.sock")
+    question = {"env": server.server_env(environment()), "unknown": []}
+    assert server.ask(path, {"ask": question}) is None
+    assert server.ask(path, {"ask": None}) == {"fit": True}
 
 
 def test_a_server_that_could_not_be_used_is_not_kept(start: Start, folder: str, tmp_path: Path) -> None:

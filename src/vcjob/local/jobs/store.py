@@ -20,7 +20,7 @@ from vcjob.lifecycle.status import Phase, Status
 from vcjob.local.jobs.recovery import settle, sweep
 from vcjob.local.machine import files
 from vcjob.local.run import home, locks
-from vcjob.local.run.run_dir import RunConfig, RunDir
+from vcjob.local.run.run_dir import CONFIG_NAMES, RunConfig, RunDir
 
 #: A removed run is renamed with this suffix before its files are removed: other processes see all of it or nothing.
 _REMOVED = ".removed"
@@ -78,7 +78,7 @@ class Store:
     def _write(self, run: RunDir, doc: dict[str, Any], config: RunConfig, given: str) -> int:
         files.make_folder(run.folder)
         files.write_atomic(run.path("given.yaml"), given.encode())
-        files.write_json(run.path("setting.json"), config)
+        files.write_json(run.path(CONFIG_NAMES[0]), config)
         run.take_reserve()
         lock = run.lock()
         if lock is None:

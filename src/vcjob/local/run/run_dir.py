@@ -5,7 +5,7 @@
     UID/
     ├── job.json        the Job as admitted, with its uid and creation time
     ├── given.yaml      the file as the user wrote it
-    ├── setting.json    what the run needs of the caller: environment, folder, bundle, image map; removed at its end
+    ├── config.json     what the run needs of the caller: environment, folder, bundle, image map; removed at its end
     ├── status.json     the Job's status, written before any step that follows from it
     ├── pods.json       every pod of every attempt, as last seen
     ├── events          one JSON line per event
@@ -46,6 +46,8 @@ T = TypeVar("T")
 
 #: The descriptor on which a starter hands the run's lock to the supervisor.
 LOCK_DESCRIPTOR = 3
+#: The file with the RunConfig, and its name in runs that an earlier version started.
+CONFIG_NAMES = ("config.json", "setting.json")
 _TROUBLE_ROOM = 4096
 
 
@@ -154,15 +156,20 @@ class RunDir:
             return None
 
     def config(self) -> RunConfig:
-        return self._read("setting.json", RunConfig) or RunConfig()
+        for name in CONFIG_NAMES:
+            found = self._read(name, RunConfig)
+            if found is not None:
+                return found
+        return RunConfig()
 
     def forget_environment(self) -> None:
         """Remove the caller's environment and the Secrets of the bundle from the store: the last step of a run's end."""
-        _unlink(self.path("setting.json"))
+        for name in CONFIG_NAMES:
+            _unlink(self.path(name))
 
     def has_environment(self) -> bool:
         """Whether it is still in the store. If the run is over, the cleanup at its end was interrupted."""
-        return os.path.exists(self.path("setting.json"))
+        return any(os.path.exists(self.path(name)) for name in CONFIG_NAMES)
 
     def status(self) -> Status | None:
         document = self._read("status.json", dict[str, Any])
@@ -255,7 +262,9 @@ class RunDir:
         found = []
         for name in names:
             if name.endswith(".json"):
-                with contextlib.suppress(RunDamaged):  # it cannot be carried out, and must not block the others
+                with contextlib.suppress(
+                    RunDamaged
+                ):  # it cannot be carried out, and must not block the others
                     found.append(files.read_json(self.path("commands", name), Command))
         return sorted((command for command in found if command), key=lambda c: (c.at, c.uid))
 

@@ -163,7 +163,7 @@ class WarmLauncher:
         path = kept.socket_path(
             self._folder, canonical(command.interpreter), _options(command, env), self._env
         )
-        answer = kept.ask(path, {"ask": {"env": env, "setting": inheritance.inherited()}})
+        answer = kept.ask(path, {"ask": {"env": env, "inherited": inheritance.inherited()}})
         if answer is None:
             return None
         if "refused" in answer:
@@ -244,7 +244,7 @@ def _message(command: PythonCommand, request: LaunchRequest) -> dict[str, Any]:
         "threads": request.threads,
         "start_delay": min(request.start_delay, rank_delay.WARM_DELAY),
         "limits": inheritance.limits(),
-        "setting": inheritance.inherited(),
+        "inherited": inheritance.inherited(),
     }
 
 

@@ -48,10 +48,16 @@ class ServerInfo(msgspec.Struct):
     started_at: float
     import_seconds: float
     idle_seconds: float
+    #: The version of the protocol that it speaks; 0: of a vcjob that did not record it.
+    protocol: int = 0
 
     @property
     def alive(self) -> bool:
         return process.is_same(self.pid, self.pid_start)
+
+    def serves(self, recipe: spawn.Recipe) -> bool:
+        missing = set(recipe.imports) - set(spawn.DEFAULT_IMPORTS) - set(self.modules)
+        return self.protocol == protocol.VERSION and not missing
 
     @property
     def memory_mib(self) -> float:
@@ -83,7 +89,7 @@ def start(folder: str, recipe: spawn.Recipe, *, idle: float = IDLE_SECONDS) -> S
     lock = locks.hold(os.path.join(folder, "lock"), math.inf)  # imports take as long as they take
     try:
         found = next((info for info in servers(folder) if info.key == key), None)
-        if found and set(recipe.imports) - set(spawn.DEFAULT_IMPORTS) <= set(found.modules):
+        if found and found.serves(recipe):
             answer = ask(os.path.join(folder, f"{key}.sock"), {"ask": None})
             if answer is not None and "refused" not in answer:
                 return found
@@ -125,6 +131,7 @@ def _start(folder: str, key: str, recipe: spawn.Recipe, idle: float) -> ServerIn
         started_at=time.time(),
         import_seconds=ready.get("seconds", 0.0),
         idle_seconds=idle,
+        protocol=protocol.VERSION,
     )
     handle.close()
     if trouble:

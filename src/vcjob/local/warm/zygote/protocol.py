@@ -11,6 +11,8 @@ import socket
 import struct
 from typing import Any
 
+#: Changes with the fields of a request: a kept-warm server with another version is replaced.
+VERSION = 1
 _LENGTH = struct.Struct("!Q")
 LONGEST = 64 << 20
 

@@ -84,7 +84,7 @@ def _answer(question: dict[str, Any] | None, imported: ImportedModules) -> dict[
     if question is None:
         return {"fit": True}
     name = imported.other_environment(question["env"]) or inheritance.difference(
-        imported.inherited, question["setting"]
+        imported.inherited, question["inherited"]
     )
     return {"refused": f"its {name} differs from the run's"} if name else {"fit": True}
 
@@ -97,7 +97,7 @@ def _become_rank(
         os.setsid()
         time.sleep(request["start_delay"])  # before anything that would take a core from rank 0
         rank = program.Rank(**request["rank"])
-        mismatch = inheritance.difference(imported.inherited, request["setting"], free=_entered(request))
+        mismatch = inheritance.difference(imported.inherited, request["inherited"], free=_entered(request))
         if mismatch:
             raise program.Refusal(f"its {mismatch} differs from the run's")
         null = os.open(os.devnull, os.O_RDONLY)
