@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,15 @@ def test_every_json_toml_and_python_block_can_be_read() -> None:
     }
     for block in (block for page in PAGES for block in blocks(page)):
         readers.get(block.kind, str)(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_name_of_the_sdk_in_a_page_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r"(?<![\w/.-])vcjob\.(?!yaml\b)([A-Za-z]\w*)(?!\w*[/-])", text)
+    methods = re.findall(r"\bhandle\.(\w+)\(", text)
+    assert [name for name in names if name not in vcjob.__all__ and not find_spec(f"vcjob.{name}")] == []
+    assert [name for name in methods if not hasattr(vcjob.Handle, name)] == []
 
 
 def test_no_page_names_a_folder_of_the_machine_that_wrote_it() -> None:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vcjob.diagnosis.finding import Finding
     from vcjob.lifecycle.status import Phase, Status
     from vcjob.report.failure import Culprit, FailureReport
     from vcjob.report.logs import LogFilter
@@ -33,6 +34,7 @@ __all__ = [
     "Culprit",
     "FailureReport",
     "FieldDoc",
+    "Finding",
     "Handle",
     "Job",
     "Loaded",
@@ -79,6 +81,7 @@ _MODULES = {
     "as_completed_async": "vcjob.sdk.waiting",
     "as_completed": "vcjob.sdk.waiting",
     "FieldDoc": "vcjob.spec.field_docs",
+    "Finding": "vcjob.diagnosis.finding",
     "Handle": "vcjob.sdk.handle",
     "Job": "vcjob.spec.job",
     "Loaded": "vcjob.sdk.loading",
