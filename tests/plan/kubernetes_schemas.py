@@ -10,8 +10,9 @@ from typing import Any
 
 import jsonschema_rs
 
-#: The newest and the oldest Kubernetes that this project supports (the newest four minors).
-NEWEST, OLDEST = "1.37", "1.34"
+from vcjob.cluster.install.settings import SUPPORTED_KUBERNETES
+
+OLDEST, *_, NEWEST = SUPPORTED_KUBERNETES
 
 
 def problems(obj: dict[str, Any], version: str) -> list[str]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.testbed.programs.families import KUBERNETES_VERSIONS
 from vcjob.cluster.install import doctor
 from vcjob.cluster.install.objects.manifests import manifests
-from vcjob.cluster.install.settings import Settings
+from vcjob.cluster.install.settings import SUPPORTED_KUBERNETES, Settings
 from vcjob.kube.api.resources import CLUSTER_ROLE_BINDINGS, DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 from vcjob.kube.errors import ApiError, Forbidden, NotFound
 
@@ -49,6 +50,26 @@ class Cluster:
         assert dry_run
         if self._review is not None:
             raise self._review
+
+
+@pytest.mark.parametrize(
+    ("version", "standing", "text"),
+    [
+        ("v1.32.9", "note", "is Kubernetes v1.32.9; versions before 1.33 are not tested"),
+        ("v1.33.0", "ok", "is Kubernetes v1.33.0"),
+        ("v1.36.3-gke.1", "ok", "is Kubernetes v1.36.3-gke.1"),
+        ("unknown", "note", "has an unknown version: unknown"),
+    ],
+)
+def test_a_kubernetes_that_is_older_than_those_of_the_tests_is_noted(
+    version: str, standing: str, text: str
+) -> None:
+    check = doctor._version(version, "https://here")
+    assert (check.standing, check.message) == (standing, f"https://here {text}")
+
+
+def test_the_supported_kubernetes_minors_are_those_that_the_testbed_can_run() -> None:
+    assert tuple(KUBERNETES_VERSIONS) == SUPPORTED_KUBERNETES
 
 
 @pytest.mark.parametrize(

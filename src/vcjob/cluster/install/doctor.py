@@ -13,7 +13,14 @@ from vcjob.cluster.install.objects.workload import settings_of
 from vcjob.cluster.install.ownership import find, installed_namespace
 from vcjob.cluster.install.probe import REMEDY, webhook_answers
 from vcjob.cluster.install.rollout import is_rolled_out
-from vcjob.cluster.install.settings import CONFIGURATION, LEASE, NAME, NAMESPACE, Settings
+from vcjob.cluster.install.settings import (
+    CONFIGURATION,
+    LEASE,
+    NAME,
+    NAMESPACE,
+    SUPPORTED_KUBERNETES,
+    Settings,
+)
 from vcjob.cluster.install.volcano import find_volcano, foreign_webhooks, warnings_about_webhooks
 from vcjob.cluster.resources import JOBS
 from vcjob.diagnosis.check import Check, missing, note, ok
@@ -22,8 +29,6 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.resources import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS
 from vcjob.kube.errors import Forbidden, KubeError
 
-#: The oldest supported Kubernetes: the newest four minors when this was released.
-OLDEST = (1, 32)
 _INSTALL = "`vcjob install`"
 
 
@@ -63,13 +68,17 @@ async def installed_settings(client: Client, controller_namespace: str | None) -
 
 def _version(version: str, server: str) -> Check:
     try:
-        found = tuple(int(part) for part in version.lstrip("v").split(".")[:2])
+        found = _minor(version)
     except ValueError:
         return note("cluster", f"{server} has an unknown version: {version}")
-    if found < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
+    oldest = SUPPORTED_KUBERNETES[0]
+    if found < _minor(oldest):
         return note("cluster", f"{server} is Kubernetes {version}; versions before {oldest} are not tested")
     return ok("cluster", f"{server} is Kubernetes {version}")
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.lstrip("v").split(".")[:2])
 
 
 async def _rights(client: Client, namespace: str) -> Check:

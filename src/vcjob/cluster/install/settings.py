@@ -11,6 +11,9 @@ from vcjob.cluster.controller.options import ControllerOptions, GangChoice
 
 FailurePolicy: TypeAlias = Literal["Ignore", "Fail"]
 
+#: The minors of Kubernetes that this release supports: the newest four when it was made.
+SUPPORTED_KUBERNETES = ("1.33", "1.34", "1.35", "1.36")
+
 NAME = "vcjob-controller"
 IMAGE = f"vcjob:{__version__}"
 _DEFAULTS = ControllerOptions()
