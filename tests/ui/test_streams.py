@@ -6,16 +6,18 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from tests.ui.test_security import Page, page  # noqa: F401 - a fixture
 from vcjob.ui import server, streams
-from vcjob.ui.streams import Produced, Streams
+from vcjob.ui.streams import Produced, Producer, Streams
 
 BIG = "x" * 200_000
 
@@ -36,9 +38,9 @@ class Counting:
             self.ended.set()
 
 
-@pytest_asyncio.fixture
-async def counting() -> AsyncIterator[tuple[Counting, str]]:
-    producer, served = Counting(), Streams()
+@asynccontextmanager
+async def _serving(served: Streams, producer: Producer) -> AsyncIterator[URL]:
+    """The address of a server whose only stream is what the producer yields."""
     app = web.Application()
 
     async def stream(request: web.Request) -> web.StreamResponse:
@@ -46,9 +48,16 @@ async def counting() -> AsyncIterator[tuple[Counting, str]]:
 
     app.router.add_get("/", stream)
     async with TestServer(app, handler_cancellation=True) as running:
-        yield producer, str(running.make_url("/"))
+        yield running.make_url("/")
         served.close()
-        await asyncio.to_thread(producer.ended.wait, 30)
+
+
+@pytest_asyncio.fixture
+async def counting() -> AsyncIterator[tuple[Counting, str]]:
+    producer = Counting()
+    async with _serving(Streams(), producer) as url:
+        yield producer, str(url)
+    await asyncio.to_thread(producer.ended.wait, 30)
 
 
 async def test_a_slow_client_gets_every_message_once_and_holds_up_only_its_own_producer(
@@ -71,6 +80,38 @@ async def test_a_producer_ends_when_its_client_leaves(counting: tuple[Counting, 
     assert await asyncio.to_thread(producer.ended.wait, 30)
 
 
+async def test_a_client_that_takes_nothing_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection stays open, and heartbeats do not reach it either."""
+    monkeypatch.setattr(streams, "WRITE_SECONDS", 0.3)
+    producer = Counting()
+    async with _serving(Streams(), producer) as url:
+        _, writer = await asyncio.open_connection(url.host, url.port, limit=64)
+        writer.write(f"GET / HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
+        assert await asyncio.to_thread(producer.ended.wait, 30)
+        writer.close()
+
+
+async def test_a_stream_that_has_lasted_long_enough_tells_its_page_to_open_another() -> None:
+    """Also while messages arrive without a pause; a proxy is told to pass them on at once."""
+
+    def busy() -> Iterator[Produced]:
+        while True:
+            yield "message", 1
+
+    def idle() -> Iterator[Produced]:
+        while True:
+            yield 0.05
+
+    for producer in (busy, idle):
+        async with (
+            _serving(Streams(seconds=0.3), producer) as url,
+            aiohttp.ClientSession() as session,
+            session.get(url) as response,
+        ):
+            assert response.headers["X-Accel-Buffering"] == "no"
+            assert (await response.text()).endswith("event: again\ndata: {}\n\n")
+
+
 async def test_a_producer_that_fails_ends_its_own_stream_and_frees_its_place(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -78,22 +119,14 @@ async def test_a_producer_that_fails_ends_its_own_stream_and_frees_its_place(
         yield "message", 1
         raise ValueError("unexpected")
 
-    served = Streams(limit=1)
-    app = web.Application()
-
-    async def stream(request: web.Request) -> web.StreamResponse:
-        return await served.serve(request, fail)
-
-    app.router.add_get("/", stream)
-    async with TestServer(app) as running, aiohttp.ClientSession() as session:
+    async with _serving(Streams(limit=1), fail) as url, aiohttp.ClientSession() as session:
         for _ in range(3):
-            async with session.get(running.make_url("/")) as response:
+            async with session.get(url) as response:
                 assert response.status == 200
                 text = await response.text()
                 assert text.startswith("event: message\n") and "event: gone\n" in text
                 assert "unexpected" not in text
     assert caplog.text.count("ValueError: unexpected") == 3
-    served.close()
 
 
 async def _open(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:

@@ -3,6 +3,7 @@
 The producer waits while the client is slow (a bounded queue), and ends when the client has gone. The number of streams
 is limited, because each holds a thread; one client more is answered with 503. A comment is sent when nothing
 happens, so that a connection that died is noticed. A producer that fails ends its own stream with the event "gone".
+A client that takes nothing for a while is disconnected, because it holds a place that others may need.
 """
 
 from __future__ import annotations
@@ -29,11 +30,18 @@ QUEUED = 16
 HEARTBEAT_SECONDS = 15.0
 #: How long a producer waits after a backend did not answer.
 TROUBLE_SECONDS = 5.0
+#: How long a client may take for one message.
+WRITE_SECONDS = 60.0
+#: A proxy such as nginx would else keep events back until it has many.
+HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
 INTERNAL_ERROR = "vcjob itself failed; its terminal shows the traceback"
 
 
 class Streams:
-    """All streams of one server. After `seconds` a stream ends and its page opens another, which is checked again."""
+    """All streams of one server.
+
+    After `seconds` a stream ends with the event "again": its page opens another at once, which is checked again.
+    """
 
     def __init__(self, limit: int = MAX_STREAMS, *, seconds: float | None = None) -> None:
         self._limit = limit
@@ -52,13 +60,15 @@ class Streams:
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._pool, _produce, producer, queue, loop, stop)
         self._running[stop] = queue
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        response = web.StreamResponse(headers=HEADERS)
         try:
             await response.prepare(request)
-            async with asyncio.timeout(self._seconds):
-                await self._send(response, queue)
-        except (ConnectionError, asyncio.CancelledError, TimeoutError):
-            pass  # the page was closed, or has to ask again
+            await self._send(response, queue)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the page was closed
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()  # its buffer is full, so it cannot be closed in an orderly way
         finally:
             stop.set()
             _clear(queue)  # lets a waiting producer see the stop
@@ -69,15 +79,18 @@ class Streams:
         return response
 
     async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes | None]) -> None:
-        while True:
+        """Send what is produced, until the end or for `seconds`. TimeoutError: the client takes nothing."""
+        loop = asyncio.get_running_loop()
+        end = float("inf") if self._seconds is None else loop.time() + self._seconds
+        while (left := end - loop.time()) > 0:
             try:
-                message = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
+                message = await asyncio.wait_for(queue.get(), min(left, HEARTBEAT_SECONDS))
             except TimeoutError:
-                await response.write(b": still here\n\n")
-                continue
+                message = b": still here\n\n"
             if message is None:
                 return
-            await response.write(message)
+            await _write(response, message)
+        await _write(response, encode("again", {}))
 
     def close(self) -> None:
         """End every stream; its client sees the end of the response."""
@@ -86,6 +99,11 @@ class Streams:
             _clear(queue)
             queue.put_nowait(None)
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _write(response: web.StreamResponse, message: bytes) -> None:
+    async with asyncio.timeout(WRITE_SECONDS):
+        await response.write(message)
 
 
 def _clear(queue: asyncio.Queue[bytes | None]) -> None:
