@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from vcjob import to_yaml
 from vcjob.diagnosis.diagnose import HANGS
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.local.handle import LocalHandle
+
+from .watching import a_line_of_every_rank, finding_of
 
 pytestmark = pytest.mark.slow
 
@@ -100,11 +103,11 @@ _WATCHED = 2.0 + 3 * _SHORT
 
 
 def nothing_is_found(handle: LocalHandle) -> None:
-    """Watch a job for so long that a hang would be found."""
+    """Watch a job for so long that a hang would be found; not all the time: a look takes time from its ranks."""
     deadline = time.monotonic() + _WATCHED
     while time.monotonic() < deadline:
         assert handle.why() == []
-        time.sleep(0.1)
+        time.sleep(0.3)
     assert handle.phase == "Running"
     assert [event for event in handle.events() if event["reason"] in HANGS] == []
 
@@ -120,8 +123,7 @@ def test_a_job_that_completes_has_no_finding(name: str, finish: Start) -> None:
 @pytest.mark.parametrize("name", list(RUNNING))
 def test_a_job_that_runs_has_no_finding(name: str, start: Start) -> None:
     handle = start(RUNNING[name], env={**os.environ, "VCJOB_HANG_AFTER": str(_SHORT)})
-    pods = handle.replicas
-    eventually(lambda: len({line.rank for line in handle.logs()}) == pods, what="a line of every rank")
+    a_line_of_every_rank(handle, handle.replicas)
     eventually(lambda: handle.phase == "Running")
     nothing_is_found(handle)
     handle.stop(now=True)
@@ -165,12 +167,13 @@ def test_a_rank_that_never_connects_is_named(workers: int, start: Start) -> None
     server = _SERVER.replace("range(2)", f"range({workers - 1})")
     document = job(*ranks(python(program + server), workers=workers))
     handle = start(document, env={**os.environ, "VCJOB_HANG_AFTER": "4"})
-    eventually(lambda: len({line.rank for line in handle.logs()}) == workers + 1, what="a line of every rank")
-    eventually(lambda: handle.phase == "Running")
-    assert handle.why() == []  # a slow start looks the same at first
-    (finding,) = eventually(handle.why, what="the finding")
-    assert (finding.cause, finding.ranks.first) == ("RankNotConnected", (f"rank {workers}",))
+    a_line_of_every_rank(handle, workers + 1)
+    finding = finding_of(handle, "RankNotConnected", first=(f"rank {workers}",))
     assert finding.ranks.victims == tuple(f"rank {rank}" for rank in range(workers))
+    up = max(line.time or 0.0 for line in handle.logs())
+    event = next(event for event in handle.events() if event["reason"] == "RankNotConnected")
+    # A slow start looks the same at first.
+    assert datetime.fromisoformat(event["firstTimestamp"]).timestamp() - up > 2
     handle.stop(now=True)
 
 
@@ -178,17 +181,14 @@ def test_a_rank_that_works_before_it_connects_is_no_hang(start: Start) -> None:
     program = "import os\nwhile os.environ['RANK'] == '2': print('loading', sum(range(99999)), flush=True)\n"
     document = job(*ranks(python(program + _SERVER.replace("range(2)", "range(1)"))))
     handle = start(document, env={**os.environ, "VCJOB_HANG_AFTER": "1"})
-    eventually(lambda: len({line.rank for line in handle.logs()}) == 3, what="a line of every rank")
+    a_line_of_every_rank(handle)
     eventually(lambda: handle.phase == "Running")
-    deadline = time.monotonic() + 4.0
-    while time.monotonic() < deadline:
-        assert handle.why() == []
-        time.sleep(0.1)
+    nothing_is_found(handle)
     handle.stop(now=True)
 
 
 def test_workers_that_waited_long_for_a_late_master_do_not_hang(start: Start) -> None:
-    """They try again every second, as torch does: at a moment at which the master listens they are not connected yet."""
+    """They try again every second, as torch does: when the master begins to listen they are not connected yet."""
     program = """
 import os, socket, time
 address = ('127.0.0.1', int(os.environ['MASTER_PORT']))
