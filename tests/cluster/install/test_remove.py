@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from tests.kube.conftest import config_for
 from tests.kube.fake_api import FakeApi, refuse, served
+from vcjob.cluster.install import remove
 from vcjob.cluster.install.remove import uninstall
-from vcjob.cluster.install.settings import OURS
+from vcjob.cluster.install.settings import LEASE, OURS
+from vcjob.errors import BackendError
 from vcjob.kube.api import discovery
 from vcjob.kube.api.client import Client
 from vcjob.kube.http.transport import Transport
@@ -109,3 +112,35 @@ async def test_a_kind_whose_definition_was_just_deleted_has_no_objects(api: Fake
     api.on_next("GET", "/apis/example.io/v1", refuse(404, "NotFound", "the server could not find it"))
     changes, _ = await removed(api)
     assert changes[-1] == f"Namespace {HOME}: removed"
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remove, "_WAIT_SECONDS", 0.0)
+
+
+@pytest.mark.asyncio
+@pytest.mark.usefixtures("no_patience")
+async def test_the_lease_stays_while_pods_of_the_controller_have_not_ended(api: FakeApi) -> None:
+    await api.put("pods", "controller-1", HOME, metadata={"labels": OURS})
+    await api.put("leases", LEASE, HOME)
+    with pytest.raises(BackendError, match="have not ended after 0 s: controller-1") as raised:
+        await removed(api)
+    assert "run `vcjob uninstall` again" in (raised.value.hint or "")
+    assert ("leases", HOME, LEASE) in api.objects
+    await api.drop("pods", "controller-1", HOME)
+    changes, _ = await removed(api)
+    assert ("leases", HOME, LEASE) not in api.objects
+    assert changes == [f"Namespace {HOME}: removed"], "the second call completes the first"
+
+
+@pytest.mark.asyncio
+@pytest.mark.usefixtures("no_patience")
+async def test_a_namespace_that_a_finalizer_holds_is_not_reported_as_removed(api: FakeApi) -> None:
+    async def hold(request: web.Request) -> web.StreamResponse | None:
+        return web.json_response({}) if request.path == f"/api/v1/namespaces/{HOME}" else None
+
+    api.on_next("DELETE", HOME, hold, times=10)
+    with pytest.raises(BackendError, match=f"the Namespace {HOME} is still terminating") as raised:
+        await removed(api)
+    assert f"`kubectl get namespaces {HOME} -o yaml`" in (raised.value.hint or "")

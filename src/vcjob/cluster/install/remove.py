@@ -1,7 +1,7 @@
 """Removes an installation. What belongs to somebody else stays, and Jobs stay unless their deletion is requested.
 
 The verb `vcjob uninstall` calls `uninstall`. Raises `BackendError` before anything is removed where Helm manages the
-installation or it is in another namespace.
+installation or it is in another namespace, and where something that was deleted is still there after a minute.
 """
 
 from __future__ import annotations
@@ -96,11 +96,19 @@ async def _delete_jobs(client: Client, progress: Progress) -> int:
 
 async def _wait_for_pods(client: Client, namespace: str, progress: Progress) -> None:
     """Until the controller's pods have ended: then nothing of ours writes any more."""
+    left: list[Document] = []
 
     async def are_gone() -> bool:
-        return not await client.list(PODS, namespace, labels=SELECTOR)
+        left[:] = await client.list(PODS, namespace, labels=SELECTOR)
+        return not left
 
-    await wait_until(are_gone, "the controller's pods to end", _WAIT_SECONDS, progress)
+    if not await wait_until(are_gone, "the controller's pods to end", _WAIT_SECONDS, progress):
+        names = ", ".join(pod["metadata"]["name"] for pod in left)
+        raise BackendError(
+            f"pods of the controller in namespace {namespace} have not ended after {_WAIT_SECONDS:.0f} s: {names}",
+            hint="the Lease and the definitions were not removed, because these pods may still write; once they have "
+            "ended, or after `kubectl delete pod --force` where their node is lost, run `vcjob uninstall` again",
+        )
 
 
 async def _definition(
@@ -175,4 +183,9 @@ async def _wait_gone(client: Client, kind: Resource[Document], name: str, progre
     async def is_gone() -> bool:
         return await find(client, kind, name) is None
 
-    await wait_until(is_gone, f"the {kind.kind} {name} to be deleted", _WAIT_SECONDS, progress)
+    if not await wait_until(is_gone, f"the {kind.kind} {name} to be deleted", _WAIT_SECONDS, progress):
+        raise BackendError(
+            f"the {kind.kind} {name} is still terminating after {_WAIT_SECONDS:.0f} s",
+            hint=f"`kubectl get {kind.plural} {name} -o yaml` shows in its conditions and finalizers what it waits for; "
+            "then run `vcjob uninstall` again",
+        )
