@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["train.py"], ["train.py", "--epochs", "3"], ["--workers", "0", "train.py"], ["--max-restarts=2", "train.py"],
+    [[], ["train.py"], ["train.py", "--epochs", "3"], ["--workers", "2", "train.py"], ["--max-restarts=2", "train.py"],
      ["--gpus", "2", "--name", "other", "train.py"], ["-m", "package.train"], ["train.py", "two\nlines: # of\n text"]],
     ids=" ".join,
 )  # fmt: skip
@@ -33,8 +33,8 @@ def test_the_file_is_valid_and_is_the_job_that_run_would_start(
     assert [problem for problem in sdk.validate("job.yaml") if problem.severity == "error"] == []
     assert text.count("# ") > 6
     if words:
-        flags = [] if "--workers" in words else ["--workers", "1"]
-        assert yaml.safe_load(vcjob("run", "--dry-run", *flags, *words).out) == yaml.safe_load(text)
+        assert yaml.safe_load(vcjob("run", "--dry-run", *words).out) == yaml.safe_load(text)
+    assert ("add a task `worker`" in text) == ("name: worker" not in text)
 
 
 @pytest.mark.parametrize("file", ["job.yaml", "a.yaml", "the-job-of-this-experiment.yaml"])

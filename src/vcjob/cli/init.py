@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """Write a Job file with comments for a Python script, ready to run and to edit.
 
-    It has one worker unless --workers is given. Without SCRIPT every rank prints its number.
-    `vcjob run` runs a script without a file too.
+    It is the Job that `vcjob run` starts for the same script: a master, and workers with --workers. Without SCRIPT
+    it has one worker, and every rank prints its number.
     """
     from vcjob.sdk.authoring.job_file import commented_yaml
 
@@ -59,8 +59,6 @@ def _job(
     from vcjob.sdk.authoring.building import pytorch_job
     from vcjob.sdk.authoring.scripting import script_job
 
-    if script.workers is None:
-        script = script._replace(workers=1)
     if target is None:
         if script.module or script.nproc or script.gpus:
             raise UserError("name the script or module", hint="for example `vcjob init --gpus 2 train.py`")
@@ -68,7 +66,7 @@ def _job(
             script.name or "hello",
             command=["python", "-c", _HELLO],
             image=image,
-            workers=script.workers or 0,
+            workers=1 if script.workers is None else script.workers,
             restarts=script.restarts or 0,
         )
     if not script.module and not target.endswith(".py"):

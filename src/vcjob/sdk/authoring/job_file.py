@@ -41,6 +41,11 @@ _OFFERS: tuple[tuple[Path, Path, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        ("spec", "tasks", 1),
+        ("spec", "tasks"),
+        ("For more pods add a task `worker`, as `vcjob init --workers N` writes it.",),
+    ),
+    (
         (*_CONTAINER, "resources"),
         (*_CONTAINER, "command"),
         ("GPUs of each pod (write it in the worker too):", "resources: {limits: {nvidia.com/gpu: 1}}"),
