@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
+from aiohttp import web
 
-from tests.kube.fake_api import FakeApi
+from tests.kube.fake_api import FakeApi, refuse
 from vcjob.report.logs import LogFilter
 from vcjob.sdk.cluster_backend import ClusterBackend
-from vcjob.ui import producers
+from vcjob.ui import pacing, producers
 from vcjob.ui.log_stream import log_lines
 from vcjob.ui.streams import Produced
 
@@ -116,16 +118,18 @@ def reads(api: FakeApi) -> list[str]:
     return sorted(found)
 
 
-async def test_a_page_reads_a_job_its_pods_and_its_events_once_in_a_round(
-    api: FakeApi, backend: ClusterBackend
+async def test_a_page_reads_a_job_and_its_pods_once_in_a_round_and_its_events_now_and_then(
+    api: FakeApi, backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The events are those of the whole namespace."""
+    monkeypatch.setattr(pacing, "EVENT_SECONDS", 3600.0)
     await add_job(api)
     stream = producers.one_job(backend, "default", "a")
     found = await asyncio.to_thread(parts, stream)
     assert set(found) >= {"pods", "job", "events", "findings", "notes"}
     assert reads(api) == ["a", "events", "pods"]
     await asyncio.to_thread(parts, stream, rounds=2)
-    assert reads(api) == ["a", "a", "events", "events", "pods", "pods"]
+    assert reads(api) == ["a", "a", "pods", "pods"]
     watched = {path.rpartition("/")[2] for _, path, query in api.requests if "watch" in query}
     assert "events" not in watched, "the chart needs no events"
 
@@ -138,7 +142,47 @@ async def test_the_list_reads_no_job_a_second_time(api: FakeApi, backend: Cluste
     assert reads(api) == ["jobs"]
 
 
-async def test_a_job_that_is_over_is_read_less_often(api: FakeApi, backend: ClusterBackend) -> None:
+async def test_events_that_may_not_be_read_are_requested_now_and_then_too(
+    api: FakeApi, backend: ClusterBackend
+) -> None:
+    await add_job(api)
+    api.on_next("GET", "/events", refuse(403, "Forbidden"), times=9)
+    stream = producers.one_job(backend, "default", "a")
+    found = await asyncio.to_thread(parts, stream, rounds=3)
+    assert len(found["missing"]) == 1 and "you may not list events" in found["missing"][0]
+    assert reads(api).count("events") == 1
+
+
+async def test_events_are_read_again_after_a_while(
+    api: FakeApi, backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "EVENT_SECONDS", 0.0)
+    await add_job(api)
+    await asyncio.to_thread(parts, producers.one_job(backend, "default", "a"), rounds=3)
+    assert reads(api).count("events") == 3
+
+
+@pytest.mark.parametrize("view", ["job", "list"])
+async def test_a_cluster_that_answers_slowly_is_asked_less_often(
+    api: FakeApi, backend: ClusterBackend, view: str
+) -> None:
+    await add_job(api)
+    stream = producers.job_list(backend, None)
+    if view == "job":
+        stream = producers.one_job(backend, "default", "a")
+
+    async def slowly(_: web.Request) -> None:
+        await asyncio.sleep(0.3)
+
+    api.on_next("GET", "/jobs", slowly)
+    pause = await asyncio.to_thread(lambda: next(each for each in stream if isinstance(each, float)))
+    assert pacing.SHARE * 0.3 <= pause <= pacing.LONGEST_PAUSE
+
+
+async def test_a_job_that_is_over_is_read_less_often(
+    api: FakeApi, backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "SHARE", 0)
     await add_job(api, "over")
     await add_job(api, "running", phase="Running")
 

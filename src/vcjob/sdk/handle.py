@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from vcjob.errors import JobFailed, UserError, VcjobError
+from vcjob.errors import BackendError, JobFailed, UserError, VcjobError
 from vcjob.lifecycle.status import Phase, Status
 from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
@@ -199,8 +199,13 @@ class Handle(ABC):
         """While this is entered, the job is not removed because its ttlSecondsAfterFinished is over."""
         return nullcontext()
 
-    def one_read(self) -> AbstractContextManager[None]:
-        """While this is entered, the job, its pods and its events are read once each, on a cluster."""
+    def one_read(
+        self, events: list[dict[str, Any]] | BackendError | None = None
+    ) -> AbstractContextManager[None]:
+        """While this is entered, the job, its pods and its events are read once each, on a cluster.
+
+        events: what an earlier read of them returned or raised; they are then not read at all.
+        """
         return nullcontext()
 
     def earlier_runs(self) -> list[Handle]:

@@ -16,6 +16,7 @@ from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
 from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
+from vcjob.ui.pacing import KeptEvents, pause_after
 from vcjob.ui.streams import TROUBLE_SECONDS, Produced
 
 LIST_SECONDS = 2.0
@@ -27,15 +28,19 @@ METER_SECONDS, METER_PAUSE = 0.3, 2.0
 
 def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
     sent: list[dict[str, Any]] | None = None
+    pause = LIST_SECONDS
 
     def read() -> Iterator[Produced]:
         nonlocal sent
+        nonlocal pause
+        began = time.monotonic()
         found = jobs.summaries(backend, namespace)
+        pause = pause_after(time.monotonic() - began, LIST_SECONDS, backend.name)
         if found != sent:
             sent = found
             yield "jobs", found
 
-    return _repeated(read, lambda: LIST_SECONDS)
+    return _repeated(read, lambda: pause)
 
 
 def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = False) -> Iterator[Produced]:
@@ -46,21 +51,24 @@ def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = Fa
     sent: dict[str, Any] = {}
     pods: dict[str, dict[str, Any]] = {}
     history, meter, uid = History(read_only=read_only), Meter(), ""
-    diagnosis, pause = Diagnosis(hangs=not read_only), JOB_SECONDS
+    diagnosis, events, pause = Diagnosis(hangs=not read_only), KeptEvents(), JOB_SECONDS
 
     def read() -> Iterator[Produced]:
-        nonlocal history, uid, diagnosis
+        nonlocal history, uid, diagnosis, events
+        began = time.monotonic()
         job = backend.find(name, namespace)
         if job.uid != uid:
             history.close()
             history, uid = History(read_only=read_only), job.uid
-            diagnosis = Diagnosis(hangs=not read_only)
-        with job.one_read():
-            yield from changes(job)
+            diagnosis, events = Diagnosis(hangs=not read_only), KeptEvents()
+        with job.one_read(events.kept()):
+            yield from changes(job, began)
 
-    def changes(job: Handle) -> Iterator[Produced]:
+    def changes(job: Handle, began: float) -> Iterator[Produced]:
         nonlocal pods, pause
+        events.keep(job)
         found = jobs.detail(job, diagnosis)
+        spent = time.monotonic() - began
         now = {pod["uid"]: pod for pod in found.pop("pods")}
         changed = [pod for uid, pod in now.items() if pods.get(uid) != pod]
         gone = [uid for uid in pods if uid not in now]
@@ -74,7 +82,7 @@ def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = Fa
                 sent[part] = value
                 yield part, value
         done = job.done
-        pause = OVER_SECONDS if done else JOB_SECONDS
+        pause = pause_after(spent, OVER_SECONDS if done else JOB_SECONDS, job.backend)
         usage = None if done else meter.read(job)
         if usage is not None:
             yield "usage", usage

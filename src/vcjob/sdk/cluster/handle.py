@@ -17,7 +17,7 @@ from vcjob.cluster.client.job_follower import JobFollower
 from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.log_reader import LogReader
 from vcjob.cluster.client.log_source import Sink, moment_of
-from vcjob.errors import JobFailed, NoSuchJob, UserError, WaitTimeout
+from vcjob.errors import BackendError, JobFailed, NoSuchJob, UserError, WaitTimeout
 from vcjob.lifecycle.status import Phase, Status, phase_named
 from vcjob.report.logs import LogFilter
 from vcjob.report.podstate import PodState
@@ -100,11 +100,11 @@ class ClusterHandle(Handle):
         return self._job
 
     @contextmanager
-    def one_read(self) -> Iterator[None]:
+    def one_read(self, events: list[dict[str, Any]] | BackendError | None = None) -> Iterator[None]:
         if self._once is not None:
             yield
             return
-        self._once = {}
+        self._once = {} if events is None else {"events": events}
         try:
             yield
         finally:
@@ -133,13 +133,18 @@ class ClusterHandle(Handle):
         return [{"apiVersion": "v1", "kind": "Event", **event} for event in found]
 
     def _read_once(self, part: str, read: Callable[[], T]) -> T:
-        """What was read before in the same `one_read`."""
+        """What was read before in the same `one_read`; what failed there fails again."""
         once = self._once
         if once is None:
             return read()
         if part not in once:
-            once[part] = read()
-        found: T = once[part]
+            try:
+                once[part] = read()
+            except BackendError as error:
+                once[part] = error
+        found: T | BackendError = once[part]
+        if isinstance(found, BackendError):
+            raise found
         return found
 
     def notes(self) -> list[str]:
