@@ -89,13 +89,13 @@ class Simulation:
         self.wake_at = decision.wake_at
         return decision
 
-    def persist(self, decision: Decision) -> None:
+    def store(self, decision: Decision) -> None:
         self.stored = json.dumps(decision.status.to_kube())
 
     def tick(self) -> Decision:
         """One decision, written down, and its steps done."""
         decision = self.decide()
-        self.persist(decision)
+        self.store(decision)
         for step in decision.steps:
             self.do(step)
         return decision

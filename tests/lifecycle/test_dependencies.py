@@ -158,7 +158,7 @@ def test_a_ready_task_without_a_pod_yet_is_waited_for_although_its_dependency_ha
     world = Simulation(job(*tasks, minAvailable=1))
     world.settle()
     world.set_pod("a", 0, "Running")
-    world.persist(world.decide())  # b is ready; a quota keeps its pod from being created
+    world.store(world.decide())  # b is ready; a quota keeps its pod from being created
     world.set_pod("a", 0, "Failed", 1)
     decision = world.decide()
     assert decision.status.phase is Phase.RUNNING

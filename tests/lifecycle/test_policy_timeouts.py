@@ -125,7 +125,7 @@ def test_a_pod_that_is_to_be_deleted_does_not_fire_its_policy_again() -> None:
     world.settle()
     world.now += 60
     for _ in range(3):  # cut off before the first step, each time
-        world.persist(world.decide())
+        world.store(world.decide())
     assert world.status.retry_count == 1
     assert world.status.phase is Phase.RUNNING
 

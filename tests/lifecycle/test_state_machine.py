@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.lifecycle.random_jobs import SELDOM, jobs
 from tests.lifecycle.simulation import Simulation
 from vcjob.lifecycle.decide import decide
-from vcjob.lifecycle.decision_context import ACTIVE
+from vcjob.lifecycle.decision_context import ACTIVE, HISTORY_KEPT
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.observed import Blocked, Observed
 from vcjob.lifecycle.pod import Failure, PodFact
@@ -64,7 +64,7 @@ class Life(RuleBasedStateMachine):
         decision = world.decide()
         self.check(before, decision)
         if not conflict:
-            world.persist(decision)
+            world.store(decision)
             self.follow(before, decision.status)
             for step in decision.steps[:limit]:
                 self.do(step, decision.status)
@@ -291,8 +291,11 @@ class Life(RuleBasedStateMachine):
         if quiet or (Phase.COMPLETING in self.path[-len(steps) - 1 :] and after.phase is Phase.COMPLETED):
             pods = self.world.observed.pods.values()
             assert not steps or all(pod.done and not pod.terminating for pod in pods), steps
-        if steps.count(Phase.RESTARTING) == 1 and len(after.history) == len(before.history) + 1:
-            run = after.history[-1]
+        new = after.history[len(before.history) :] if len(after.history) < HISTORY_KEPT else ()
+        runs = [entry for entry in new if entry.action != "ReplacePod"]
+        if steps.count(Phase.RESTARTING) == 1:
+            assert len({entry.retry for entry in runs}) <= 1, "one restart counts as one retry"
+        for run in runs if steps.count(Phase.RESTARTING) == 1 else ():
             for entry in self.world.job.tasks:
                 if run.action == "RestartJob":
                     hit = set(range(entry.replicas))

@@ -236,7 +236,7 @@ def test_improvement_20_a_rejected_creation_is_the_pending_reason_and_is_retried
     world.observed.blocked = Blocked("QuotaExceeded", "exceeded quota: gpus, used 8 of 8")
     for _ in range(20):
         decision = world.decide()
-        world.persist(decision)
+        world.store(decision)
         world.now += 60
         assert (decision.status.phase, decision.status.state.reason) == (Phase.PENDING, "QuotaExceeded")
         assert decision.status.state.message == "exceeded quota: gpus, used 8 of 8"

@@ -77,10 +77,10 @@ def test_a_command_is_recorded_before_it_is_deleted_and_executed_once() -> None:
     decision = world.decide()
     assert decision.status.commands == ("c-1",)
     assert decision.steps[0] == DeleteCommand("c-1")
-    world.persist(decision)
+    world.store(decision)
     for _ in range(3):  # the deletion is cut off each time
         again = world.decide()
-        world.persist(again)
+        world.store(again)
         assert (again.status.retry_count, again.steps[0]) == (1, DeleteCommand("c-1"))
     world.settle()
     assert world.observed.commands == {}
@@ -116,7 +116,7 @@ def test_the_record_of_commands_is_bounded_but_keeps_those_that_still_exist() ->
     world = Simulation(job(task("worker", 1))).running()
     world.command("ResumeJob", "first")
     decision = world.decide()
-    world.persist(decision)  # never deleted
+    world.store(decision)  # never deleted
     for _ in range(40):
         world.command("ResumeJob")
         kept = world.observed.commands["first"]
@@ -207,7 +207,7 @@ def test_commands_wait_where_the_backend_cannot_delete_those_that_were_executed(
     for number in range(1500):
         world.command("Dance", f"c-{number}")
     for _ in range(30):
-        world.persist(world.decide())
+        world.store(world.decide())
     assert len(world.status.commands) == 1000
     assert world.wake_at is None
     world.settle()
