@@ -183,12 +183,13 @@ class PartialOwned(msgspec.Struct, gc=False):
 
 
 class PartialSpecced(PartialOwned, gc=False):
-    """An object whose spec is small enough to keep, so that a change of it is seen without a request."""
+    """An object whose spec is kept if a Job controls it, so that a change of it is seen without a request. The specs of
+    all others in the cluster (Services, NetworkPolicies) could be of any number and size."""
 
     spec: msgspec.Raw = _NOTHING
 
     def __post_init__(self) -> None:
-        self.spec = self.spec.copy()
+        self.spec = self.spec.copy() if controller_of(self.metadata.owner_references) else _NOTHING
 
 
 class GroupCondition(msgspec.Struct, gc=False):

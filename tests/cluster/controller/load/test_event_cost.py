@@ -165,13 +165,27 @@ def _as_sent(index: int, phase: str) -> bytes:
 @pytest.mark.parametrize("kind", [PartialJob, PartialSpecced, PartialGroup])
 def test_decoded_parts_do_not_keep_the_whole_message_alive(kind: type) -> None:
     fields: dict[str, Any] = {f"f:{number}": {} for number in range(1000)}
-    message = msgspec.json.encode(
-        {"metadata": {"name": "j", "managedFields": [fields]}, "spec": {"a": 1}, "status": {"phase": "x"}}
-    )
+    meta = {"name": "j", "managedFields": [fields], "ownerReferences": [OWNER]}
+    message = msgspec.json.encode({"metadata": meta, "spec": {"a": 1}, "status": {"phase": "x"}})
     before = sys.getrefcount(message)
     found: Any = msgspec.json.decode(message, type=kind)
     assert sys.getrefcount(message) == before
     assert bytes(found.spec) == b'{"a":1}'
+
+
+@pytest.mark.parametrize("kind", [PartialSpecced, PartialGroup])
+@pytest.mark.parametrize(
+    "owners", [[], [{**OWNER, "apiVersion": "batch/v1"}], [{**OWNER, "controller": False}]]
+)
+def test_the_spec_of_an_object_that_no_job_controls_is_not_kept(
+    kind: type, owners: list[dict[str, Any]]
+) -> None:
+    spec = {"ports": "x" * 500_000}
+    message = msgspec.json.encode({"metadata": {"name": "s", "ownerReferences": owners}, "spec": spec})
+    before = sys.getrefcount(message)
+    found: Any = msgspec.json.decode(message, type=kind)
+    assert len(found.spec) < 10
+    assert sys.getrefcount(message) == before
 
 
 async def test_pod_templates_are_dropped_after_creation_and_rendered_again_when_needed() -> None:
