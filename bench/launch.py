@@ -1,4 +1,4 @@
-"""Beside torchrun: how soon all ranks have talked to each other, how soon a death is noticed, how much memory.
+"""Compared with torchrun: how soon all ranks have talked to each other, how soon a death is noticed, how much memory.
 
 python -m bench.launch [--rounds 7] [--ranks 2 4 8] [--who torchrun bare plain warm kept] [--only times|deaths|memory]
 

@@ -22,11 +22,11 @@ SECONDS = 6
 #: Every 10 ms so many lines as the rate asks for, one write per line as an unbuffered rank would.
 PROGRAM = f"""
 import os, sys, time
-each, begin, told = {RATE} / {RANKS}, time.monotonic(), 0
+each, begin, written = {RATE} / {RANKS}, time.monotonic(), 0
 while (passed := time.monotonic() - begin) < {SECONDS}:
-    while told < each * passed:
-        os.write(1, b'step %d loss 0.123456 lr 0.0001 tokens per second 123456\\n' % told)
-        told += 1
+    while written < each * passed:
+        os.write(1, b'step %d loss 0.123456 lr 0.0001 tokens per second 123456\\n' % written)
+        written += 1
     time.sleep(0.01)
 """
 

@@ -1,8 +1,8 @@
 """Cuts the part of Kubernetes' schema that a Job needs and adds the API server's own rules to it.
 
 Kubernetes' published schema knows the fields and their types. What the API server checks in code (which
-words a field takes, the form of a name, the range of a number) is added here, each rule with words for
-people. Run it after a new Kubernetes minor:
+words a field takes, the form of a name, the range of a number) is added here, each rule with a message for
+users. Run it after a new Kubernetes minor:
 
     .venv/bin/python scripts/cut_schema.py 1.37
 """

@@ -1,6 +1,6 @@
-"""A rank of the launch benchmark: joins, adds up once, writes when it was done, waits for the word to end.
+"""A rank of the launch benchmark: joins, adds up once, writes when it was done, waits until it is ended.
 
-first_collective.py FOLDER [die]: with `die`, rank 1 then dies and the others would wait for ever.
+first_collective.py FOLDER [die]: with `die`, rank 1 then dies and the others would wait without end.
 """
 
 import os

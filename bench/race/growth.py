@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> list[Row]:
         costs = {size: _cost(prepare, size) for size in (1, *sizes)}
         rounds += [one_round(name, "vcjob", 1, {"pods": size, "cpu_seconds": costs[size]}) for size in costs]
         slope = exponent([(size, costs[size] - costs[1]) for size in sizes])
-        told = ", ".join(f"{size} pods {1000 * costs[size]:.2f} ms" for size in costs)
-        print(f"{name}: {told}; exponent {slope:.3f}", flush=True)
+        shown = ", ".join(f"{size} pods {1000 * costs[size]:.2f} ms" for size in costs)
+        print(f"{name}: {shown}; exponent {slope:.3f}", flush=True)
         rows.append(limit_row(f"growth of {name}: exponent up to {sizes[-1]:,} pods", "", slope, MOST))
     write("growth-quick" if given.quick else "growth", rounds, rows, {})
     return rows
@@ -99,7 +99,7 @@ def _render(size: int) -> Iterator[Work]:
 
 @contextlib.contextmanager
 def _reconcile(size: int) -> Iterator[Work]:
-    """A Job's life in the controller: every pod is seen, runs and ends in no order, and each event is looked at.
+    """A Job's life in the controller: every pod is seen, runs and ends in no order, and each event is handled.
 
     Only what the controller does is timed, not how the pretended API server makes the events.
     """

@@ -1,4 +1,4 @@
-"""Follows the metrics of its rank until it is told to end; then reads the rest."""
+"""Follows the metrics of its rank until SIGTERM; then reads the rest."""
 
 import os
 import signal

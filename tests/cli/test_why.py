@@ -1,4 +1,4 @@
-"""`vcjob why`: the causes of a failed job, for people and as JSON."""
+"""`vcjob why`: the causes of a failed job, as text and as JSON."""
 
 from __future__ import annotations
 

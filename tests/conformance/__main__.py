@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.conformance.backends import GROUNDS, testbed
+from tests.conformance.backends import BACKENDS, testbed
 from tests.conformance.known import known_differences
 from tests.conformance.running import Outcome, Runner
 from tests.conformance.specs import SUITES, Spec, find_specs
@@ -33,7 +33,7 @@ def main() -> int:
     problem = support.node_problem()
     if problem:
         raise SystemExit(f"no conformance run here: {problem}")
-    against = _chosen("AGAINST", GROUNDS, "both")
+    against = _chosen("AGAINST", BACKENDS, "both")
     suites = _chosen("SUITE", SUITES, "all")
     try:
         limit = float(os.environ.get("SPEC_LIMIT") or LIMIT)

@@ -1,4 +1,4 @@
-"""The two clusters: Volcano in full, and ours beside Volcano's scheduler. Both have the same real node."""
+"""The two clusters: Volcano in full, and ours with Volcano's scheduler. Both have the same real node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.testbed.images.catalog import VCJOB
 
 # Some specs ask for more than the two processors that a small machine has.
 PROCESSORS = 4
-GROUNDS = ("volcano", "ours")
+BACKENDS = ("volcano", "ours")
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def timeout(
 
 
 def dumped(number: int, last: int) -> str:
-    """What a rank prints that another one has told of its timeout."""
+    """What a rank prints after another one has reported its timeout to it."""
     return (
         f"[rank{number}]:[E1118 20:38:02.795150948 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank "
         f"{number}] Received a dump signal due to a collective timeout from  rank 0 and we will try our best to dump "
@@ -132,20 +132,20 @@ def test_a_finding_that_was_recorded_as_nobodys_fault_is_repeated_as_such() -> N
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         f"RuntimeError: [Rank 0]: Rank 2 failed to pass monitoredBarrier in 4000 ms\n Original exception: \n{TIMED_OUT}",
         "RuntimeError: [Rank 0]: Ranks 2 failed to pass monitoredBarrier in 4000 ms",
     ],
     ids=["first rank", "all ranks"],
 )
-def test_the_rank_that_a_monitored_barrier_names_is_the_cause(told: str) -> None:
+def test_the_rank_that_a_monitored_barrier_names_is_the_cause(reported: str) -> None:
     reached = (
         "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
         f"rank 0. Please check rank 0 logs for faulty rank.\n Original exception: \n{CLOSED}"
     )
     finding = only(
-        failed(0, told, at=10.1, function="monitored_barrier"),
+        failed(0, reported, at=10.1, function="monitored_barrier"),
         failed(1, reached, at=10.0, function="monitored_barrier"),
         rank(2, code=143, signal=15, stopped=True),
     )

@@ -1,4 +1,4 @@
-"""Help texts, messages and pages are in plain English: none of the listed phrases appears in them."""
+"""Help texts, messages, pages, docstrings and comments are in plain English: none of the listed phrases appears."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.docs.prose import prose
 from tests.source_files import MODULES, SOURCES, read
 from vcjob.cli.main import VERBS, cli
 
@@ -51,14 +52,30 @@ PHRASES = {
     "for people": "for users",
     "of old": "earlier",
     "as ever": "as usual",
+    "for ever(?! every)": "without end",
+    "said about": "reported, the message about",
+    "up or done": "running or done",
+    "is no (regular expression|label selector|point in time|number)": "is not a ...",
 }
 BANNED = re.compile(r"\b(?:" + "|".join(PHRASES).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
+#: The folders whose docstrings and comments are checked, and the files in them: `scripts` has some without a suffix.
+SOURCE_FOLDERS = ("src", "bench", "scripts", "tests", "examples")
+SUFFIXES = {".py", ".js", ".sh", ".go", ".yaml", ".css", ".html", ""}
 #: A name that users type. The text of code blocks and code spans is checked, so that messages in them are, too.
 NAMES = re.compile(r"--beside-volcano")
 
 
 def banned(text: str) -> list[str]:
     return [match[0] for match in BANNED.finditer(NAMES.sub("", text))]
+
+
+def sources(folder: str) -> list[Path]:
+    """The files of a folder that hold text. This file has the phrases themselves."""
+    return [
+        path
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in SUFFIXES and path.is_file() and path != Path(__file__)
+    ]
 
 
 def helps(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
@@ -92,6 +109,17 @@ def test_no_message_has_one_of_the_phrases() -> None:
         f"{source.relative_to(SOURCES)}:{line}": phrases
         for source in MODULES
         for line, text in read(source).strings
+        if (phrases := banned(text))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("folder", SOURCE_FOLDERS)
+def test_no_docstring_or_comment_has_one_of_the_phrases(folder: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)}:{line}": phrases
+        for path in sources(folder)
+        for line, text in prose(path)
         if (phrases := banned(text))
     }
     assert found == {}

@@ -167,7 +167,7 @@ PY
     job hang 2 0 "$PYTHON" "$work/failing.py" hang; run hang --on-hang fail | tail -15
     expect "a hang with nccl ends with the rank that is behind" "rank 1 never reached all_reduce #2; rank 0 has waited" "$work/hang.out"
 
-    step "Two ranks without GPUs on gloo, beside it"
+    step "Two ranks without GPUs on gloo, on the same machine"
     job gloo 2 0 "${allreduce[@]}"; run gloo --warm
     expect "gloo, two ranks" "rank 1 of 2 \(gloo\): sum 3 in each" "$work/gloo.out"
     step "Two ranks share the cores, plain and warm"

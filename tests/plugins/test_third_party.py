@@ -35,7 +35,7 @@ class Packages:
     """The packages that are installed during a test."""
 
     def ask(self, plugins: dict[str, list[str]], **pod: Any) -> dict[str, Any]:
-        """What is said about a Job of one task `a` with these plugins, and what comes of it."""
+        """The problems of a Job of one task `a` with these plugins, and its objects."""
         job = job_with(plugins, **pod)
         found = list(registry.check_plugins(job))
         said: dict[str, Any] = {"problems": [[p.severity, p.path, p.message, p.hint] for p in found]}

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parents[2] / "scripts/run-tests"
-#: Fails as often as told, then passes; each attempt is a line in a file.
+#: Fails as often as its argument says, then passes; each attempt is a line in a file.
 FAILS = """
 import pathlib
 def test_{name}():

@@ -98,7 +98,7 @@ def up() -> int:
             cluster.start_dns()
             _say("node and DNS", began)
         if int(fakes):
-            # Beside a real node they keep off whatever does not ask for them, for nothing runs there.
+            # Next to a real node their taint keeps other pods away: nothing runs on them.
             cluster.fakes(int(fakes), taint=node == "real")
             _say(f"{fakes} fake nodes", began)
         if volcano != "off":

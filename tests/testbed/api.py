@@ -55,7 +55,7 @@ class Api:
         )
 
     def request(self, method: str, path: str, body: object = None, content: str = "application/json") -> Any:
-        """The decoded answer; an ApiError for a refusal. A dropped idle connection is opened anew, once."""
+        """The decoded answer; an ApiError for a refusal. A dropped idle connection is opened again, once."""
         payload = None if body is None else json.dumps(body)
         for fresh in (False, True):
             connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)

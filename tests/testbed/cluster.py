@@ -85,7 +85,7 @@ class Cluster:
         return Node(self.cell, self.control_plane)
 
     def start_node(self, *images: str, pretended_cpus: int = 0) -> Node:
-        """A real node, with the images (of tests/testbed/images/catalog.py) that the test needs beside the usual two."""
+        """A real node, with the images (of tests/testbed/images/catalog.py) that the test needs in addition to the usual two."""
         if "kubelet" not in self.parts():
             self.node.start(pretended_cpus=pretended_cpus)
         for name in images:

@@ -84,7 +84,7 @@ def comparable(pod: Pod) -> Pod:
 
 
 def flat(value: object, path: str = "") -> dict[str, object]:
-    """Every leaf by its path; items of a list that have a name are told apart by it, for their order means nothing."""
+    """Every leaf by its path; items of a list that have a name are compared by it, because their order means nothing."""
     if isinstance(value, dict) and value:
         pairs = [(f"{path}.{key}" if path else key, item) for key, item in value.items()]
     elif isinstance(value, list) and value:

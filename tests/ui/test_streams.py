@@ -92,7 +92,7 @@ async def test_a_client_that_takes_nothing_loses_its_place(monkeypatch: pytest.M
 
 
 async def test_a_stream_that_has_lasted_long_enough_tells_its_page_to_open_another() -> None:
-    """Also while messages arrive without a pause; a proxy is told to pass them on at once."""
+    """Also while messages arrive without a pause; a header asks proxies to pass them on at once."""
 
     def busy() -> Iterator[Produced]:
         while True:

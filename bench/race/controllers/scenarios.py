@@ -157,7 +157,7 @@ async def steady_stream(cluster: RaceCluster, who: Contestant, size: Size) -> Fi
 
 
 async def restart(cluster: RaceCluster, who: Contestant, size: Size) -> Figures:
-    """(d) RestartJob of a Job of 1,000 running pods: to all pods made anew, to all Running."""
+    """(d) RestartJob of a Job of 1,000 running pods: to all pods recreated, to all Running."""
     await _ready(cluster, who)
     seen = cluster.seen
     made = await cluster.client.create(JOBS, pytorch_job("large", size.pods - 1, life=None), NAMESPACE)
@@ -182,13 +182,13 @@ async def restart(cluster: RaceCluster, who: Contestant, size: Size) -> Figures:
     await cluster.client.create(
         COMMANDS, {"apiVersion": COMMANDS.api_version, "kind": "Command", **order}, NAMESPACE
     )
-    anew = await seen.until(lambda: seen.created - before >= size.pods, _PATIENCE, "all pods made anew")
+    recreated = await seen.until(lambda: seen.created - before >= size.pods, _PATIENCE, "all pods recreated")
     running = await seen.until(
         lambda: seen.phases["Running"] >= size.pods and seen.jobs.get("large") == "Running",
         _PATIENCE,
         "all Running again",
     )
-    return {"all_pods": anew - began, "all_running": running - began, **await meter.read()}
+    return {"all_pods": recreated - began, "all_running": running - began, **await meter.read()}
 
 
 async def delete(cluster: RaceCluster, who: Contestant, size: Size) -> Figures:

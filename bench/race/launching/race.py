@@ -1,5 +1,5 @@
-"""Beside torchrun, TorchX and accelerate: how soon all ranks have talked to each other, how soon a death is
-noticed and what is said about it, how much memory it takes.
+"""Compared with torchrun, TorchX and accelerate: how soon all ranks have talked to each other, how soon a death
+is noticed and how it is reported, how much memory it takes.
 
     python -m bench.race.launching.race [--quick] [--rounds 7] [--ranks 2 4 8] [--who NAME...] [--only times|deaths|memory] [--keep]
 

@@ -2,7 +2,7 @@
 
     python -m bench.race.launching.waiting [--quick] [--waits 40] [--seconds 60] [--seed N]
 
-Beside it, in the same run and image, a peer that waits as Volcano's own script does: `nc -z`, else `/dev/tcp`,
+In the same run and image there is a peer that waits as Volcano's own script does: `nc -z`, else `/dev/tcp`,
 then a sleep of 2 s, and only the sleeps counted.
 """
 

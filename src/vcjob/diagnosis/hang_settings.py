@@ -1,6 +1,6 @@
 """After how long a job counts as hung, from the environment of the shell that started it.
 
-`vcjob run` reads it to reject a value that is no number; the supervisor reads it for its watch.
+`vcjob run` reads it to reject a value that is not a number; the supervisor reads it for its watch.
 """
 
 from __future__ import annotations

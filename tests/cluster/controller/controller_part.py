@@ -12,7 +12,7 @@ HEALTH_PORT = 8080
 
 
 def start_controller(cluster: Cluster, user: str, *flags: str) -> Part:
-    """Without a webhook, as `user` for the audit log, with its Lease in kube-system unless told otherwise."""
+    """Without a webhook, as `user` for the audit log, with its Lease in kube-system unless a flag says otherwise."""
     return run_controller(cluster, cluster.identity(user, "system:masters", inner=True), *flags)
 
 

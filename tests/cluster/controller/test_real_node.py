@@ -44,7 +44,7 @@ def test_the_guides_file_runs_unmodified(
 def test_a_wait_for_the_master_that_times_out_fails_the_job(
     testbed: ControllerCluster, serve: Serve, node: Node, dns: Part
 ) -> None:
-    """Under OnFailure the kubelet would start the wait anew for ever."""
+    """Under OnFailure the kubelet would start the wait again and again."""
     serve()
     arguments = ["--wait-master-enabled=true", "--wait-master-timeout=2"]
     spec = {"restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 0}

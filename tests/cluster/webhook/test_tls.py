@@ -112,18 +112,18 @@ def test_a_damaged_state_is_replaced(part: str, broken: bytes) -> None:
     }
     parts[part] = broken
     damaged = TlsState(parts["bundle"], parts["authority_key"], Pair(parts["certificate"], parts["key"]))
-    mended = next_state(damaged, NAMES, NOW)
-    assert mended is not None
-    assert belong_together(mended.server)
-    assert is_from(mended.server.certificate, mended.authorities[0])
-    assert next_state(mended, NAMES, NOW) is None
+    repaired = next_state(damaged, NAMES, NOW)
+    assert repaired is not None
+    assert belong_together(repaired.server)
+    assert is_from(repaired.server.certificate, repaired.authorities[0])
+    assert next_state(repaired, NAMES, NOW) is None
 
 
 def test_certificates_of_a_clock_that_was_far_ahead_are_replaced() -> None:
     state = fresh(NOW + timedelta(days=3000))
-    mended = next_state(state, NAMES, NOW)
-    assert mended is not None
-    assert next_state(mended, NAMES, NOW + TRUSTED_FIRST) is None
+    repaired = next_state(state, NAMES, NOW)
+    assert repaired is not None
+    assert next_state(repaired, NAMES, NOW + TRUSTED_FIRST) is None
 
 
 @pytest_asyncio.fixture
@@ -323,7 +323,7 @@ async def settled(tls: WebhookTls) -> None:
 
 
 async def is_denied(client: Client, namespace: str, name: str, *, at_once: bool) -> None:
-    """The API server takes a changed configuration up a moment after it is written: the very first call may
+    """The API server uses a changed configuration shortly after it is written: the very first call may
     fail until then, and that of the new CA too, which is trusted here for less than its hour."""
     async with asyncio.timeout(20):
         while True:

@@ -78,7 +78,7 @@ def test_a_reason_on_stdout_is_found_although_stderr_has_a_warning(finish: Start
     assert handle.why()[0].message.endswith("ended with exit code 3: fatal: the dataset is missing")
     assert "fatal: the dataset is missing" in handle.status().state.message
     culprit = handle.failure().culprit
-    # Two pipes: lines that are written within a moment may arrive in either order.
+    # Two pipes: lines that are written shortly one after the other may arrive in either order.
     assert culprit and {"loading", "fatal: the dataset is missing"} < set(culprit.stderr)
 
 

@@ -1,5 +1,5 @@
 // Prints what Go's own flag package makes of many argument lists, as JSON: the reference for
-// vcjob.plugins.goflags. Run it anew with: go run . >cases.json
+// vcjob.plugins.goflags. To write it again: go run . >cases.json
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// values is null where Go has an error, or stops before the end of the list without a word.
+// values is null where Go has an error, or stops before the end of the list without an error.
 type result struct {
 	Args   []string       `json:"args"`
 	Values map[string]any `json:"values"`

@@ -26,7 +26,7 @@ PATH=$image exec "$@"
 def inside(enter: Sequence[str], folder: Path, also: str = ":") -> tuple[list[str], Path]:
     """The prefix of a command that runs in the namespace, and the hosts file that it will see.
 
-    `also` is run in the namespace before the command. Names that the file lacks are asked for at a port
+    `also` is run in the namespace before the command. Names that the file lacks are looked up at a port
     where nobody listens, so they fail at once.
     """
     folder.mkdir(exist_ok=True)

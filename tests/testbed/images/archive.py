@@ -58,7 +58,7 @@ def write_image(
     environment: Mapping[str, str],
     user: str = "",
 ) -> Path:
-    """An image under one or several names, whose containers run ``command`` unless told otherwise."""
+    """An image under one or several names, whose containers run ``command`` unless the pod names another command."""
     config = json.dumps(
         {
             "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(
@@ -87,7 +87,7 @@ def write_image(
 
 
 class _fresh:
-    """A name beside the target that takes its place only when all went well."""
+    """A file next to the target that takes its place only when all went well."""
 
     def __init__(self, target: Path) -> None:
         self.target = target

@@ -24,7 +24,7 @@ BUSYBOX = "docker.io/library/busybox:1.36.1"
 VCJOB = "testbed.invalid/vcjob:test"
 GUIDE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
 BUSYBOX_NAMES = [BUSYBOX, "docker.io/library/busybox:latest", "docker.io/library/busybox:1.24"]
-# Volcano's own end-to-end tests want this name; any image that sleeps and ends when told to will do.
+# Volcano's own end-to-end tests want this name; any image that sleeps and ends on SIGTERM will do.
 SLEEPER = "docker.io/library/nginx:1.29.3-alpine"
 #: Its shell is busybox alone, whose nc has no -z: no program in it can probe a port.
 ASH = "testbed.invalid/ash:1"
@@ -261,7 +261,7 @@ def _image(name: str, names: list[str], layers: list[Path], command: list[str]) 
 
 
 def _forget_the_oldest(folder: Path, pattern: str, keep: int = 4) -> None:
-    """Our own image is a new one after every change of the sources; the cache must not grow for ever."""
+    """Our own image is a new one after every change of the sources; the cache must not grow without end."""
     found = [path for path in folder.iterdir() if re.fullmatch(pattern, path.name)]
     for path in sorted(found, key=lambda path: path.stat().st_mtime)[:-keep]:
         path.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ def debian_layer(
 ) -> Path:
     """A layer with ``packages`` and all they need, from this machine's Debian or from another ``release`` of it.
 
-    ``compiled``: with Python's byte code, without which every start on a read-only root would compile it anew.
+    ``compiled``: with Python's byte code, without which every start on a read-only root would compile it again.
     """
     inputs = (packages, release or _own_release(), UNNEEDED, prune, *(["compiled"] if compiled else []))
     key = hashlib.sha256(repr(inputs).encode()).hexdigest()[:12]

@@ -1,6 +1,6 @@
 """Holds one testbed's namespaces for as long as their owner lives, and takes everything down after.
 
-``python keeper.py FOLDER OWNER_PID`` (0: no owner, the testbed stays until it is told to end). Standard library only. It stands
+``python keeper.py FOLDER OWNER_PID`` (0: no owner, the testbed stays until a request to end). Standard library only. It stands
 in a session of its own, so Ctrl-C in the owner's terminal does not reach it, and watches the owner by a pidfd, so a kill -9 of
 the owner does. If the keeper itself is killed, the parent-death signal takes pid 1 and with it the whole namespace; the
 control groups and the folder then wait for the sweep of the next start.
@@ -59,7 +59,7 @@ def remove_cgroups(identity: str, patience: float = 10) -> None:
             _try_rmdir(top)
             if not top.exists() or time.monotonic() > until:
                 break
-            time.sleep(0.02)  # the kernel frees a group a moment after its last process
+            time.sleep(0.02)  # the kernel frees a group shortly after its last process
 
 
 def _try_rmdir(folder: Path) -> None:

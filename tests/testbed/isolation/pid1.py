@@ -1,7 +1,7 @@
 """The first process inside a testbed's namespaces: prepares them, starts and reaps the parts, and dies with its keeper.
 
-It runs by itself (``python pid1.py FOLDER``, standard library only). Being pid 1 of its pid namespace, its death ends every
-process in there; with the last of them go the mounts and the network namespace. Parts are asked for over a unix socket in
+It is a program of its own (``python pid1.py FOLDER``, standard library only). Being pid 1 of its pid namespace, its death ends every
+process in there; with the last of them go the mounts and the network namespace. Parts are requested over a unix socket in
 FOLDER, one JSON object per line and connection.
 """
 

@@ -23,7 +23,7 @@ EVERY_REQUEST: list[dict[str, Any]] = [{"level": "Metadata"}]
 
 
 class ControlPlane:
-    """Starts the four parts in one go; ready when the API server says so (the other two then follow by themselves)."""
+    """Starts the four parts at once; ready when the API server says so (the other two then follow on their own)."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell

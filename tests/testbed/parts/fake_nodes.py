@@ -13,11 +13,11 @@ from tests.testbed.parts.part import Part
 from tests.testbed.programs.builder import program
 
 MARK = "kwok.x-k8s.io/node"
-# A pod on a fake node ends by itself after this time ("5s"), if it has the annotation; else it runs until it is deleted.
+# A pod on a fake node ends on its own after this time ("5s"), if it has the annotation; else it runs until it is deleted.
 COMPLETE_AFTER = "testbed.invalid/complete-after"
 # ... or fails with this exit code, after the same time.
 FAIL_WITH = "testbed.invalid/fail-with"
-# Both may depend on the pod's attempt: it fails only before this one, and ends by itself only from this one on.
+# Both may depend on the pod's attempt: it fails only before this one, and ends on its own only from this one on.
 FAILS_BEFORE = "testbed.invalid/fails-before-attempt"
 ENDS_FROM = "testbed.invalid/ends-from-attempt"
 
@@ -123,7 +123,7 @@ def _stage(
 
 
 def _patch(template: str) -> dict[str, Any]:
-    """Without the pod's uid, which a kubelet would give: kwok would try again what is refused for that, for ever."""
+    """Without the pod's uid, which a kubelet would give: kwok would repeat without end what is refused for that."""
     return {
         "patches": [{"subresource": "status", "root": "status", "type": "strategic", "template": template}]
     }

@@ -1,4 +1,4 @@
-"""Volcano, the peer: its CRDs, its scheduler, its job controller and its webhooks, run beside the control plane."""
+"""Volcano, the peer: its CRDs, its scheduler, its job controller and its webhooks, run next to the control plane."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENABLED_WEBHOOKS = (
     "/cronjobs/validate",
 )
 WEBHOOKS_ABOUT_JOBS = "/jobs/"
-# "without-jobs" is how vcjob asks to be run beside Volcano: everything of Volcano's but what is about Jobs.
+# "without-jobs" is how vcjob asks to be run next to Volcano: everything of Volcano's but what is about Jobs.
 MODES = ("scheduler", "full", "without-jobs")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"

@@ -32,7 +32,7 @@ class Family:
     # The folder under ``go/`` where it differs from the name.
     source: str = ""
     linker_flags: str = ""
-    # Data files that tests need beside the programs: path inside a module -> name in the cache.
+    # Data files that tests need in addition to the programs: path inside a module -> name in the cache.
     data: Mapping[str, str] = field(default_factory=dict)
     data_module: str = ""
     # Changes the private copy of the module folder before the build; its name is part of the cache key.

@@ -16,7 +16,7 @@ from tests.testbed.programs.toolchain import find_go, go_environment
 def fetched_ahead(families: Sequence[Family]) -> Iterator[None]:
     """Meanwhile Go fetches what these families' programs are made of, one family after the other.
 
-    Nothing depends on it: a build fetches for itself what is not there yet, and says what cannot be had.
+    Nothing depends on it: a build fetches what is missing on its own, and reports what cannot be fetched.
     """
     fetching = _Fetching(families)
     fetching.start()

@@ -1,4 +1,4 @@
-"""Pretended nodes: pods run, end and fail on them as told, ten thousand at a time."""
+"""Pretended nodes: pods run, end and fail on them as annotated, ten thousand at a time."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def server(api_server: Cluster, namespace: str) -> str:
 
 
 def patiently(command: str) -> str:
-    """Repeats a command until it works: endpoints and names spread a moment after a pod is ready."""
+    """Repeats a command until it works: endpoints and names spread shortly after a pod is ready."""
     return f"n=0; until {command}; do n=$((n+1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done"
 
 

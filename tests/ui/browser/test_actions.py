@@ -30,7 +30,7 @@ TALKING = "n=0; while true; do n=$((n+1)); echo tick $n of $RANK; sleep 0.2; don
 
 @pytest.fixture(scope="module", autouse=True)
 def jobs(server: Server) -> Iterator[None]:
-    """A job of two ranks that prints for ever, one whose rank 1 fails, and one that is done."""
+    """A job of two ranks that prints without end, one whose rank 1 fails, and one that is done."""
     server.run("talking", TALKING, ranks=2)
     server.run("failing", FAILING, ranks=2)
     server.run("finished", "echo bye")

@@ -47,9 +47,9 @@ def _monitored_barrier(observation: Observation, complaints: Sequence[Suspect]) 
     )
     if found is None:
         return None
-    told, match = found
+    complaint, match = found
     missing = [word for word in match[1].replace(",", " ").split() if len(word) < 10]
-    pods = {} if told.worker else {str(pod.rank): pod.name for pod in observation.ranks()}
+    pods = {} if complaint.worker else {str(pod.rank): pod.name for pod in observation.ranks()}
     named = tuple(pods[rank] for rank in missing if rank in pods)
     names = [pods.get(rank, f"global rank {rank}") for rank in missing]
     if not names:
@@ -58,7 +58,7 @@ def _monitored_barrier(observation: Observation, complaints: Sequence[Suspect]) 
         causes.COLLECTIVE_TIMEOUT,
         f"{joined(names)} did not reach monitored_barrier within {int(match[2]) / 1000:g} s",
         Ranks(named, tuple(each.pod.name for each in complaints if each.pod.name not in named)),
-        told.evidence(),
+        complaint.evidence(),
         "see what it did instead in its output, or with `vcjob stacks` while the job runs",
         "high",
     )
@@ -66,11 +66,11 @@ def _monitored_barrier(observation: Observation, complaints: Sequence[Suspect]) 
 
 def _explained(complaints: Sequence[Suspect], answers: Sequence[tuple[Suspect, Verdict]]) -> Finding | None:
     """What one of them says besides: the number of ranks that joined, the master's port, a signal."""
-    told = [(each, answer) for each, answer in answers if answer.cause not in _GENERAL]
-    if not told:
+    answered = [(each, answer) for each, answer in answers if answer.cause not in _GENERAL]
+    if not answered:
         return None
-    first, best = next((pair for pair in told if pair[1].confidence == "high"), told[0])
-    named = tuple(dict.fromkeys(each.pod.name for each, answer in told if answer == best))
+    first, best = next((pair for pair in answered if pair[1].confidence == "high"), answered[0])
+    named = tuple(dict.fromkeys(each.pod.name for each, answer in answered if answer == best))
     worker = f" ({first.worker})" if first.worker else ""
     message = f"{first.pod.name}{worker} {best.what}"
     if len(named) > 1:

@@ -42,7 +42,7 @@ export function onToken(changed) {
   });
 }
 
-/** An answer with an error: its message and hint are for people. */
+/** An answer with an error: its message and hint are for users. */
 export class ApiError extends Error {
   /** @param {number} status @param {{message: string, hint?: string, problems?: any[]}} error */
   constructor(status, error) {
@@ -86,13 +86,13 @@ export async function download(path) {
   return (await request(path)).blob();
 }
 
-/** An error as one line for people. @param {unknown} error */
+/** An error as one line for users. @param {unknown} error */
 export function sentence(error) {
   if (error instanceof ApiError) return [error.message, error.hint].filter(Boolean).join(" — ");
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The state of a stream as one line for people; nothing while it is open. @param {"open" | "lost" | ApiError} state */
+/** The state of a stream as one line for users; nothing while it is open. @param {"open" | "lost" | ApiError} state */
 export function connectionText(state) {
   if (state === "open") return "";
   return state === "lost" ? t("The connection was lost; trying again …") : sentence(state);

@@ -88,14 +88,14 @@ def test_the_same_handle_from_python(shell: Shell) -> None:
 
 
 def test_a_restart_replaces_the_pods(shell: Shell) -> None:
-    assert shell("run", "-d", shell.file(job("told", task("a", container(SLEEP))))).code == 0
-    shell.testbed.wait_phase("told", "Running")
-    restarted = shell("restart", "told", "-o", "json")
-    assert json.loads(restarted.out)["metadata"]["name"] == "told"
+    assert shell("run", "-d", shell.file(job("restarted", task("a", container(SLEEP))))).code == 0
+    shell.testbed.wait_phase("restarted", "Running")
+    restarted = shell("restart", "restarted", "-o", "json")
+    assert json.loads(restarted.out)["metadata"]["name"] == "restarted"
     shell.testbed.wait_pods(
-        lambda pods: [p for p in pods if p["metadata"]["name"] == "told-a-0" and attempt(p) == "1"]
+        lambda pods: [p for p in pods if p["metadata"]["name"] == "restarted-a-0" and attempt(p) == "1"]
     )
-    assert shell("delete", "told").code == 0
+    assert shell("delete", "restarted").code == 0
 
 
 def attempt(pod: dict[str, Any]) -> str:

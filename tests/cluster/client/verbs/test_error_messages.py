@@ -1,4 +1,4 @@
-"""A testbed that is not usable: one sentence, a way out, exit code 3."""
+"""A testbed that is not usable: one sentence, a hint, exit code 3."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class TestAJobThatIsOver:
 
 
 def test_a_failing_rank_is_named_with_its_last_lines_through_all_attempts(shell: Shell) -> None:
-    """Its pods are made anew in between: what the first ones wrote is seen all the same."""
+    """Its pods are recreated in between: what the first ones wrote is still shown."""
     script = (
         'echo "try of $HOSTNAME"; sleep 1; test "$RANK" = 1 && { echo "no more data"; exit 3; }; sleep 60'
     )

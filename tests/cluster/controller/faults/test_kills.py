@@ -58,7 +58,7 @@ def test_what_was_being_deleted_when_the_controller_died_is_gone_soon(
     names = [f"bad-{number}" for number in range(12)]
     for name in names:
         testbed.create(job(name, task("a", 2, after="500ms", code=1), policies=policy, maxRetry=2))
-    testbed.wait_phase(names[0], "Restarting", "Failed")  # it is a moment, and may be missed
+    testbed.wait_phase(names[0], "Restarting", "Failed")  # it is brief, and may be missed
     process.send_signal(signal.SIGKILL)
     process.wait(10)
     spawn()

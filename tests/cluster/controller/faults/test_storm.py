@@ -132,7 +132,7 @@ def settle(workload: Workload, patience: float, meanwhile: Callable[[], None] | 
 
 def nothing_is_orphaned(tenants: list[Tenant], injector: FaultInjector, patience: float = 240) -> None:
     """What a Job owns is there with its Job, or goes; and nothing runs for a Job that is over. The cluster's garbage
-    collector begins anew after the API server was away: it looks around only every half a minute."""
+    collector starts again after the API server was away: it checks only every half a minute."""
     deadline = time.monotonic() + patience
     while left := [*_orphans(tenants), *_runaways(tenants)]:
         assert time.monotonic() < deadline, "\n".join(left)

@@ -1,4 +1,4 @@
-"""Beside Volcano: its scheduler places gangs, its job controller must be off."""
+"""Next to Volcano: its scheduler places gangs, its job controller must be off."""
 
 from __future__ import annotations
 

@@ -122,10 +122,10 @@ class FaultInjector:
         return self._thread is not None and self._thread.is_alive()
 
     def repair(self) -> None:
-        """What a kubelet does for a control plane: parts that ended by themselves are started again."""
+        """What a kubelet does for a control plane: parts that ended on their own are started again."""
         for name, part in self._cluster.parts().items():
             if name in ("kube-scheduler", "kube-controller-manager", "kwok") and not part.running:
-                self._say(f"{name} ended by itself")
+                self._say(f"{name} ended on its own")
                 part.start()
 
     def stop_faults(self) -> None:
@@ -163,7 +163,7 @@ class FaultInjector:
         while time.monotonic() < deadline and not self._over.is_set():
             for replica in self.replicas:
                 if replica.process.poll() is not None:
-                    replica.start()  # it gave up by itself, as under a kubelet
+                    replica.start()  # it exited on its own; a kubelet would restart it
             found = insist(lambda: self._api.find(LEASE_PATH))
             holder = found["spec"].get("holderIdentity") or "" if found else ""
             for replica in self.replicas:

@@ -13,7 +13,7 @@ from tests.testbed.parts.fake_nodes import ENDS_FROM, FAILS_BEFORE
 Object = dict[str, Any]
 #: One life of one pod: Job uid, pod name, attempt.
 Life = tuple[str, str, str]
-#: Waits for a sight of the Job (None: it is not there).
+#: Whether the Job is in the state that is waited for (None: no Job).
 Until = Callable[[Object | None], bool]
 
 GONE = "(gone)"
@@ -100,7 +100,7 @@ def _delete(user: User, name: str) -> Iterator[Until]:
     user.delete("jobs", name)
 
 
-def _make_anew(user: User, name: str) -> Iterator[Until]:
+def _recreate(user: User, name: str) -> Iterator[Until]:
     yield from _delete(user, name)
     user.create("jobs", job(name, task("a", 2, after="1s")))
 
@@ -238,6 +238,6 @@ SHAPES: dict[str, Shape] = {
     "grows": Shape(lambda name: job(name, task("a", 1, after=None)), "Completed", _grow_then_complete),
     "short-lived": Shape(lambda name: job(name, task("a", 2), ttlSecondsAfterFinished=1), GONE),
     "deleted": Shape(lambda name: trio(name, after=None), GONE, _delete),
-    "made-anew": Shape(lambda name: trio(name, after=None), "Completed", _make_anew),
+    "recreated": Shape(lambda name: trio(name, after=None), "Completed", _recreate),
     "name-taken": Shape(trio, "Completed", _give_the_name_free, before=_take_the_name),
 }

@@ -50,7 +50,7 @@ class Tenant:
         return insist(lambda: self._api.list(self.path(plural)))
 
     def owns(self, job: str) -> bool:
-        """Whether all that belongs beside the pods of a Job with the svc plugin is there, and is the Job's."""
+        """Whether the other objects of a Job with the svc plugin exist and belong to the Job."""
         uid = insist(lambda: self._api.get(self.path("jobs", job)))["metadata"]["uid"]
         parts = (("services", job), ("configmaps", f"{job}-svc"), ("networkpolicies", job))
         for plural, name in parts:
