@@ -195,3 +195,25 @@ async def test_a_job_that_is_over_is_read_less_often(
 
     assert await asyncio.to_thread(pause, "over") == producers.OVER_SECONDS
     assert await asyncio.to_thread(pause, "running") == producers.JOB_SECONDS
+
+
+async def test_who_may_list_one_namespace_only_sees_the_jobs_of_the_kubeconfigs(
+    api: FakeApi, backend: ClusterBackend
+) -> None:
+    await add_job(api)
+    api.on_next("GET", "/apis/batch.volcano.sh/v1alpha1/jobs", refuse(403, "Forbidden"), times=9)
+    found = await asyncio.to_thread(parts, producers.job_list(backend, None), rounds=3)
+    assert found["namespace"]["namespace"] == "default"
+    assert "-n" in found["namespace"]["message"]
+    assert [job["name"] for job in found["jobs"]] == ["a"]
+    assert "trouble" not in found
+    assert api.count("GET", "/v1alpha1/jobs") == 1, "a refusal is not repeated"
+
+
+async def test_who_may_list_no_jobs_at_all_is_told_to_name_a_namespace(
+    api: FakeApi, backend: ClusterBackend
+) -> None:
+    api.on_next("GET", "/jobs", refuse(403, "Forbidden"), times=9)
+    event, trouble = await asyncio.to_thread(lambda: next(producers.job_list(backend, None)))  # type: ignore[misc]
+    assert event == "trouble" and "-n NAMESPACE" in trouble["hint"]
+    assert "in the namespace 'default'" in trouble["message"]

@@ -54,6 +54,9 @@ class Backend(Protocol):
     def list(self, namespace: str | None, *, all_namespaces: bool = False) -> Sequence[Handle]:
         """Every Job, oldest first."""
 
+    def own_namespace(self) -> str:
+        """The namespace that is meant where none is named."""
+
     def denied(self, namespace: str | None) -> dict[str, str]:
         """Verbs that the caller may not use in a namespace, each with the reason."""
 

@@ -46,6 +46,9 @@ class ClusterBackend:
         wanted = None if all_namespaces else namespace or cluster.namespace
         return [ClusterHandle(cluster, job) for job in cluster.loop.call(cluster.jobs.jobs(wanted))]
 
+    def own_namespace(self) -> str:
+        return self._connect().namespace
+
     def denied(self, namespace: str | None) -> dict[str, str]:
         cluster = self._connect()
         return cluster.loop.call(denied_verbs(cluster.jobs, namespace or cluster.namespace))

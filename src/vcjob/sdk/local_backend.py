@@ -53,6 +53,9 @@ class LocalBackend:
         found = [run for run in store.all(namespace) if not store.delete_expired(run)]
         return [LocalHandle(run) for run in sorted(found, key=RunDir.created)]
 
+    def own_namespace(self) -> str:
+        return "default"
+
     def denied(self, namespace: str | None) -> dict[str, str]:
         """None: every job here is the caller's own."""
         return {}

@@ -23,6 +23,7 @@ from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import load, validate
 from vcjob.ui import jobs, manifests, producers
 from vcjob.ui.downloads import send_log
+from vcjob.ui.listing import JobList
 from vcjob.ui.log_stream import log_lines, moment_of
 from vcjob.ui.security import Handler
 from vcjob.ui.streams import INTERNAL_ERROR, Streams
@@ -107,7 +108,7 @@ class Api:
         )
 
     async def list(self, _: web.Request) -> web.Response:
-        return _json({"jobs": await self._call(lambda: jobs.summaries(self._backend, self._namespace))})
+        return _json({"jobs": await self._call(JobList(self._backend, self._namespace).read)})
 
     async def list_stream(self, request: web.Request) -> web.StreamResponse:
         return await self.streams.serve(request, lambda: producers.job_list(self._backend, self._namespace))

@@ -16,6 +16,7 @@ from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
 from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
+from vcjob.ui.listing import JobList
 from vcjob.ui.pacing import KeptEvents, pause_after
 from vcjob.ui.streams import TROUBLE_SECONDS, Produced
 
@@ -27,15 +28,19 @@ METER_SECONDS, METER_PAUSE = 0.3, 2.0
 
 
 def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
+    """The jobs, whenever they change; before them "namespace" where those of a single one may be listed."""
+    listing, only = JobList(backend, namespace), ""
     sent: list[dict[str, Any]] | None = None
     pause = LIST_SECONDS
 
     def read() -> Iterator[Produced]:
-        nonlocal sent
-        nonlocal pause
+        nonlocal sent, pause, only
         began = time.monotonic()
-        found = jobs.summaries(backend, namespace)
+        found = listing.read()
         pause = pause_after(time.monotonic() - began, LIST_SECONDS, backend.name)
+        if listing.only != only:
+            only = listing.only
+            yield "namespace", {"namespace": only, "message": listing.note}
         if found != sent:
             sent = found
             yield "jobs", found
