@@ -35,6 +35,7 @@ _CONTROL = re.compile(
 _DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\}', re.DOTALL)
 #: The colours of phases, as in `phases.js`.
 _LOOKS = {"Pending": "wait", "Running": "run", "Succeeded": "ok", "Failed": "bad"}
+_EVENT = ("time", "type", "reason", "object", "message", "count")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -63,8 +64,8 @@ def export(job: Handle, *, tail: int = TAIL, diagnosis: Diagnosis | None = None)
         ),
         _table(
             "Events",
-            ("Time", "Type", "Reason", "Message"),
-            ((event["time"], event["type"], event["reason"], event["message"]) for event in found["events"]),
+            ("Time", "Type", "Reason", "Object", "Message", "Count"),
+            ([event[part] for part in _EVENT] for event in found["events"]),
         ),
         _details("Job", yaml_text.to_yaml(job.to_dict())),
         _details(f"Logs (at most the last {tail} lines of each rank)", _log(job, tail, len(found["pods"]))),
@@ -134,7 +135,7 @@ def _finding(finding: dict[str, Any], phase: str) -> str:
     )
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+def _table(title: str, columns: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
     head = "".join(f"<th scope='col'>{column}</th>" for column in columns)
     lines = (
         "<tr>"

@@ -78,16 +78,27 @@ def pods(job: Handle) -> list[dict[str, Any]]:
 
 
 def events(job: Handle) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": event.get("type", "Normal"),
-            "reason": event.get("reason", ""),
-            "message": event.get("message", ""),
-            "time": event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp"),
-            "count": event.get("count", 1),
-        }
-        for event in job.events()[-MAX_EVENTS:]
-    ]
+    return [_event(each) for each in job.events()[-MAX_EVENTS:]]
+
+
+def _event(event: dict[str, Any]) -> dict[str, Any]:
+    """An event that happened several times has the times of the first and the last; newer clients call these series."""
+    about, series = event.get("involvedObject") or {}, event.get("series") or {}
+    first = event.get("firstTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+    return {
+        "type": event.get("type") or "Normal",
+        "reason": event.get("reason") or "",
+        "message": event.get("message") or "",
+        "object": ""
+        if about.get("kind") == "Job"
+        else f"{about.get('kind', '?').lower()}/{about.get('name', '?')}",
+        "first": first,
+        "time": event.get("lastTimestamp")
+        or series.get("lastObservedTime")
+        or event.get("eventTime")
+        or first,
+        "count": event.get("count") or series.get("count") or 1,
+    }
 
 
 def stacks(job: Handle) -> dict[str, Any]:
