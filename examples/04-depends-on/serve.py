@@ -1,4 +1,4 @@
-"""Serves numbers on a port of its own, and says in a file where; the file goes when it ends."""
+"""Serves numbers until it is ended."""
 
 import os
 import signal
@@ -12,14 +12,12 @@ class Numbers(socketserver.StreamRequestHandler):
         self.wfile.write(b"".join(b"%d\n" % number for number in range(100)))
 
 
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True  # for a second run within a minute
+
+
 signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
 time.sleep(0.5)  # as if it had data to load
-with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Numbers) as server:
-    try:
-        with open("address.tmp", "w") as file:
-            file.write(f"{server.server_address[1]}")
-        os.replace("address.tmp", "address.txt")
-        print("serving", flush=True)
-        server.serve_forever()
-    finally:
-        os.unlink("address.txt")
+with Server(("", int(os.environ["DATA_PORT"])), Numbers) as server:
+    print("serving", flush=True)
+    server.serve_forever()
