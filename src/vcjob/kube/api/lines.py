@@ -1,4 +1,8 @@
-"""Splits a stream of pieces into lines: of any length for watches, of a bounded length for logs."""
+"""Splits received bytes into lines: of any length for watches, of a bounded length for logs.
+
+Watches use `LineSplitter`, where a line is an event; the client's logs use `lines_of`. Neither decodes a line.
+Nothing here fails: a stream that is cut off ends with an unfinished line.
+"""
 
 from __future__ import annotations
 

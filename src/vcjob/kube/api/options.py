@@ -1,4 +1,8 @@
-"""Options of the client's verbs, typed so that the type checker checks their callers, and media types."""
+"""The typed options of the client's verbs, and the media types that it sends.
+
+Callers write `**options: Unpack[WriteOptions]`, so the type checker knows every option and its type. Only
+`kube.api.client` interprets them; this module holds no code that runs.
+"""
 
 from __future__ import annotations
 

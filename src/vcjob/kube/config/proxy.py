@@ -1,4 +1,8 @@
-"""The proxy configured in the environment: HTTPS_PROXY, HTTP_PROXY and NO_PROXY as Go reads them."""
+"""The proxy of an API server from the environment: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, read as Go does.
+
+`kube.config.config` calls it for the pod's own account, and where a kubeconfig names no proxy. It only reads text: it
+opens no connection, and a malformed entry of NO_PROXY matches nothing instead of raising an error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""TLS contexts from PEM bytes. Certificates and keys that cannot be used raise ConfigError."""
+"""TLS contexts from certificates and keys in PEM.
+
+`kube.http.identity` makes the client's context for an API server here, and the webhook's server loads its own pair.
+Certificates and keys that cannot be used raise ConfigError. Where the system has files in memory, no key is written
+to a disk.
+"""
 
 from __future__ import annotations
 
