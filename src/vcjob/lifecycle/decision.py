@@ -1,4 +1,8 @@
-"""The result of `decide()`."""
+"""The result of `decide()`: the new status, the steps to execute, and when to decide again.
+
+Both backends receive it from `lifecycle.decide` and carry it out. It is plain data and knows neither files nor the
+Kubernetes API.
+"""
 
 from __future__ import annotations
 

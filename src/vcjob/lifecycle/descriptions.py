@@ -1,4 +1,8 @@
-"""Text for messages and events: what happened to a pod, and lists and texts cut to a bounded length."""
+"""Text for messages and events: what happened to a pod, and lists and texts cut to a bounded length.
+
+Used by the decisions of the lifecycle, by the controller for pending reasons, and by the diagnosis for the message of
+the status. Pure functions: they never fail, however long or odd the names in a Job are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The index with the earliest time in a changing set, in O(log n) per change. Used by `observed`."""
+"""The index with the earliest time in a changing set, in O(log n) per change.
+
+`Observed` keeps some for each task (pods that are pending, unknown, evicted, failed), and policies with a timeout ask
+them which pods are due. It knows indexes and times only, nothing of pods.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The steps that follow from the status and the pods. The same status and pods give the same steps."""
+"""The steps that follow from a status and the pods: creations, deletions, failures, events.
+
+`decide` calls `steps` after it has updated the status. The same status and pods give the same steps, so a backend
+that was interrupted decides again and continues. Nothing is executed here.
+"""
 
 from __future__ import annotations
 

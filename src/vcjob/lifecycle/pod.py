@@ -1,4 +1,8 @@
-"""What a backend reports about one pod, in a form that both backends share."""
+"""`PodFact` and `Failure`: what a backend reports about one pod, in a form that both backends share.
+
+The controller and the supervisor translate their own pods into these; `Observed` collects them for the decisions.
+They must hold nothing that only one backend has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The parts of a Job's spec that decisions need, with defaults applied. Computed once for each Job object."""
+"""The parts of a Job's spec that decisions need, with defaults applied.
+
+`rules_of` computes them once for each Job object and keeps them as long as the object lives. The decisions and the
+controller read them. A Job that was not admitted must not be passed in: nothing is checked here.
+"""
 
 from __future__ import annotations
 
