@@ -1,4 +1,8 @@
-"""Checks what this machine can run and what is missing. Used by `vcjob doctor`; changes nothing."""
+"""Checks what this machine can run and what is missing. `vcjob doctor` prints the checks.
+
+It changes nothing and knows no job: it looks for the platform, the folder of the jobs, `python` with PyTorch, GPUs
+and limits. A check never raises; what it cannot find out is part of its result.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Allocates GPUs to pods that start together, all of them or none, and waits until they are free."""
+"""Allocates GPUs to pods that start together, all of them or none, and waits until they are free.
+
+The supervisor asks before it creates pods. Which GPUs exist, and which of them other jobs have claimed, is known to
+`machine.gpus`. If some are missing, nothing is allocated and the request is repeated until they are free.
+"""
 
 from __future__ import annotations
 

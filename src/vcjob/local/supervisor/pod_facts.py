@@ -1,4 +1,8 @@
-"""Translates the local backend's pod states into the pod facts of the lifecycle, for the supervisor and for recovery."""
+"""Translates a local pod's state into the `PodFact` of the lifecycle.
+
+Used by the supervisor for pods that run and by recovery for pods that a lost supervisor left behind. Pure functions:
+they read the state that the pod's shim wrote, and no process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which commands a zygote can start: `python script.py …` and `python -m module …`, and no others."""
+"""Which commands a zygote can start: `python script.py …` and `python -m module …`, and no others.
+
+The warm launcher calls `understand`; the prestart and `vcjob warm` only look for the interpreter. A command that
+cannot be started warm is no error: the result is the reason as text, and the rank is started normally.
+"""
 
 from __future__ import annotations
 

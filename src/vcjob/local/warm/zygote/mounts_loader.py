@@ -1,4 +1,8 @@
-"""`enter_mounts` of vcjob.local.pod.storage.mounts, loaded from its file: vcjob need not be installed in this interpreter."""
+"""Loads `enter_mounts` of vcjob.local.pod.storage.mounts from its file, and calls it.
+
+A zygote runs in the interpreter of the job, in which vcjob need not be installed, so it cannot import vcjob. Used by
+the rank parent before it becomes a rank with volumes; an OSError of the mounts is passed on.
+"""
 
 from __future__ import annotations
 

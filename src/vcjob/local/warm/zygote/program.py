@@ -1,4 +1,9 @@
-"""Makes a forked process look like a freshly started interpreter, and prepares the user's program in it."""
+"""Makes a forked process look like a freshly started interpreter, and prepares the user's program in it.
+
+`rank_parent` calls `check` and `become` in the forked process; `main` then runs what `prepare` returns. It must not
+import anything of vcjob outside this folder, nor leave modules behind that the program did not load. A program that a
+fork would run differently raises `Refusal`, and the rank is started normally.
+"""
 
 from __future__ import annotations
 
