@@ -10,7 +10,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Required, TypedDict, Unpack
 
 import aiohttp
 from multidict import CIMultiDict
@@ -33,6 +33,13 @@ from vcjob.kube.http.identity import Identity
 
 CHECK_SECONDS = 1.0  # how often a silent stream checks that its connection is still open
 _FAILURES = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+class _Limits(TypedDict, total=False):
+    """What differs between a request and a stream."""
+
+    timeout: Required[aiohttp.ClientTimeout]
+    read_bufsize: int
 
 
 class AiohttpClient:
@@ -76,7 +83,7 @@ class AiohttpClient:
             await asyncio.sleep(0)  # lets the closed connections end in this loop
 
     async def _send(
-        self, request: HttpRequest, credential: Credential, **options: Any
+        self, request: HttpRequest, credential: Credential, **limits: Unpack[_Limits]
     ) -> aiohttp.ClientResponse:
         if credential is not self._identity.credential:
             self._identity.update(credential)
@@ -94,7 +101,7 @@ class AiohttpClient:
             server_hostname=self._config.server_name,
             proxy=self._config.proxy,
             allow_redirects=False,
-            **options,
+            **limits,
         )
 
 
