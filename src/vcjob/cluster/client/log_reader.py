@@ -1,4 +1,9 @@
-"""Reads the existing logs of a Job once and merges their lines by time. For `vcjob logs` without -f."""
+"""Reads the existing logs of a Job once and merges their lines by time. For `vcjob logs` without -f.
+
+The cluster handle runs a `LogReader` on the event loop; the lines go to a `Sink`, which the caller's thread reads. A
+log that cannot be read becomes a note. UserError if there are too many logs, or none that fits the choice; API errors
+as in `error_messages`.
+"""
 
 from __future__ import annotations
 

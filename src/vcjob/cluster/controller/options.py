@@ -1,4 +1,8 @@
-"""The options of a controller; `vcjob controller` and `vcjob install` fill them in."""
+"""The options of a controller.
+
+`vcjob controller` fills them in from its arguments, and `vcjob install` takes its defaults from here. Plain data:
+values are checked by the command line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the controller reports for metrics. `process.metrics` implements it; tests and embedders may ignore it."""
+"""`Telemetry`: what the controller reports for metrics.
+
+`process.metrics` implements it; without it, `Silent` ignores everything. The controller must not know how metrics are
+kept or served. An implementation is called on the event loop, and must neither block nor raise.
+"""
 
 from __future__ import annotations
 

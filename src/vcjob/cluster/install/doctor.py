@@ -1,4 +1,8 @@
-"""Checks what a cluster can run and what is missing. Used by `vcjob doctor --on cluster`; changes nothing."""
+"""Checks what a cluster can run and what is missing. Used by `vcjob doctor --on cluster`; changes nothing.
+
+Each check returns a `Check`. What the account may not see, or an API error, becomes the result of that check; only a
+cluster that does not answer at all is raised. One request creates a Job, as a dry run that the webhook must reject.
+"""
 
 from __future__ import annotations
 

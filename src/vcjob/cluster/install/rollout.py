@@ -1,4 +1,7 @@
-"""Waits until the controller runs, and says why it does not (`BackendError`). Used by install; doctor uses its checks."""
+"""Waits until every replica of the controller is available, and finds out why it is not.
+
+`vcjob install` waits with it; doctor uses its checks. BackendError with the pods' own reason if the time runs out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The settings of an installation, and the names and labels of its objects. Shared by everything in `install`."""
+"""The settings of an installation, and the names and labels of its objects.
+
+`vcjob install` fills `Settings` in from its options; the modules of `install` build, find and check objects by them.
+Defaults that the controller has too come from `ControllerOptions`.
+"""
 
 from __future__ import annotations
 

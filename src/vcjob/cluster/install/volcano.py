@@ -1,4 +1,8 @@
-"""Finds Volcano's own job controller, schedulers and webhooks in a cluster. Used by install and doctor; reads only."""
+"""Finds Volcano's own job controller, schedulers and webhooks in a cluster. Reads only.
+
+Used by install, which refuses to run next to Volcano's job controller, and by doctor. It uses the controller's own
+`Schedulers`, so both see the same. API errors are raised.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Waiting for something in the cluster, with a limit and with progress for whoever watches."""
+"""Waits for something in the cluster, with a time limit and with progress messages for the user.
+
+Used by install, uninstall and the probes of an installation. It only repeats the caller's question; errors of the
+question are raised at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Log lines as JSON objects, one per line, for a cluster's log collector. Set up by `process.main`."""
+"""Log lines as JSON objects, one per line, for a cluster's log collector.
+
+`process.main` sets it up before anything else; modules of the controller use `logging` as usual and pass `job`, `uid`
+and `hint` as `extra`. With `--log-format text` the lines are plain text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A cache of the cluster's Queues for the admission of Jobs. `process.main` runs it; the webhook reads it."""
+"""A cache of the cluster's Queues for the admission of Jobs.
+
+`process.main` runs it as a task, and the webhook reads it for each Job. Where it has no certain answer (no Queues in
+the cluster, a watch that fails) it returns None, and the checks of the queue are left out: a Job is never rejected
+because of an old list.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The Commands of one Job in the order of their creation, and those whose Job is not known."""
+"""The Commands of one Job in the order of their creation, and those whose Job is not known.
+
+The job cache puts Commands in as the watch reports them. `CommandTracker` gives them to the lifecycle, which decides
+what they do; Commands that stay without a Job are removed by `orphans`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Everything that the controller watches: one informer per kind, or per kind and namespace if it serves only some."""
+"""Everything that the controller watches: one informer per kind, or per kind and namespace if it serves only some.
+
+The controller connects them to its `JobCache` when it becomes leader. Kinds that the cluster does not serve are left
+out, except Jobs: without them `connect` raises BackendError. Errors of a watch are retried; those that only a user
+can resolve, such as a missing right, are raised by `wait_synced`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which objects (ConfigMaps, Services, PodGroups, ...) one Job owns, and which of them need a check."""
+"""Which objects (ConfigMaps, Services, PodGroups, ...) one Job owns, and which of them need a check.
+
+The informers' handlers report every change, and `OwnedObjects` records its own writes. What the objects should be is
+known to the plan only: this module compares versions, not content.
+"""
 
 from __future__ import annotations
 

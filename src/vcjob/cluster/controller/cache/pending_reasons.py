@@ -1,4 +1,8 @@
-"""Why the pods of a Job do not run: read from the pods themselves, counted per Job. No requests."""
+"""Why the pods of a Job do not run: read from the pods themselves, counted per Job.
+
+`PodTracker` records every pod in `PodCauses`, and `pending` asks for the worst cause; the SDK uses `node_lost`. It
+sends no request: what only events explain is fetched by `pod_events`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the lifecycle needs to know about a pod of the API server, as a `PodFact`. Pure functions."""
+"""Translates a pod of the API server into the `PodFact` of the lifecycle.
+
+Used by the cache of the controller and by the SDK, so that both judge a pod alike. Pure functions. A pod whose
+annotations do not identify it gets None, and is then no pod of the Job.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""When the creation of a Job's objects and pods is tried again after the API server refused it."""
+"""When the creation of a Job's objects and pods is tried again after the API server refused it.
+
+Part of `JobState`. The reconciler records refusals here and creates nothing until the delay is over; a name that
+becomes free ends the delay. The refusals themselves come from `api_refusals` and `name_conflicts`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The API server's refusals as pending reasons. Used where objects and pods are created."""
+"""Translates refusals of the API server into pending reasons.
+
+`pod_control`, `owned_objects` and `orphans` ask it about API errors. A refusal is an error that an immediate retry
+would not change (a quota, a webhook, a missing right); the caller raises all others. It sends no request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Merge patches: what to send so that one document becomes another."""
+"""Computes JSON merge patches: what to send so that one document becomes another.
+
+`owned_objects` patches objects with `owned_patch`, which leaves fields of others alone; the status writer uses
+`merge_patch`. Pure functions that know nothing about kinds, except the few maps in `EXACT`.
+"""
 
 from __future__ import annotations
 

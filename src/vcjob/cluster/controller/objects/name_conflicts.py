@@ -1,4 +1,8 @@
-"""What to report when the name of a Job's pod or object is already in use."""
+"""What to report when the name of a Job's pod or object is already in use.
+
+`pod_control` and `owned_objects` ask it about the existing object. It decides by the controller reference alone, so
+an object of another owner is never touched, and sends no request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which changes of a status matter: pure comparisons of two statuses, used by `StatusWriter`."""
+"""Which changes of a status matter: pure comparisons of two statuses, used by `StatusWriter`.
+
+Counters and messages may be lost, because the pods still show them; every other difference is written at once. It
+sends no request and keeps nothing.
+"""
 
 from __future__ import annotations
 

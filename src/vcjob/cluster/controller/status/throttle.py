@@ -1,4 +1,8 @@
-"""How long counter-only changes of a status are batched: a second by default, longer while other Jobs wait."""
+"""How long counter-only changes of a status are batched: a second by default, longer while other Jobs wait.
+
+`StatusWriter` asks it before a write that only updates counters; writes that matter never wait. One instance serves
+all Jobs, so it also bounds the number of such writes per second.
+"""
 
 from __future__ import annotations
 

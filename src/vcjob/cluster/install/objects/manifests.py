@@ -1,4 +1,8 @@
-"""All objects of an installation, in the order of application."""
+"""All objects of an installation, in the order of application.
+
+`vcjob install` applies them, or prints them with `-o yaml`. They depend on the settings alone: nothing here asks the
+cluster.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The webhook configurations, their Service and Secret: Jobs only, a short timeout, no side effects."""
+"""The webhook configurations with their Service and Secret: Jobs only, a short timeout, no side effects.
+
+Part of `manifests`. The certificate is not made here: the controller fills the Secret and adds its CA to the
+configurations when it runs.
+"""
 
 from __future__ import annotations
 
