@@ -1,4 +1,8 @@
-"""One check of `vcjob doctor` and its result."""
+"""One check of `vcjob doctor` and its result.
+
+The doctors of both backends return these, and `vcjob doctor` prints them: its exit code depends on `missing`. They
+are plain data.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Python exceptions with a known remedy, and all others."""
+"""Matchers for Python exceptions: those with a known cause and remedy, and all others.
+
+`failure` asks them about a failed rank, in the order of `MATCHERS`. They read the traceback and the last lines only;
+the known exceptions are listed in `remedies`.
+"""
 
 from __future__ import annotations
 

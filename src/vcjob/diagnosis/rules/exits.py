@@ -1,4 +1,8 @@
-"""How a process ended: signals, memory limits, commands that cannot be executed."""
+"""Matchers for how a process ended: signals, memory limits, probes, commands that cannot be executed.
+
+`failure` asks them about a failed rank; `non_zero` always answers, so it comes last. The local pod uses
+`shows_a_killed_child` to recognise that the kernel killed one of its processes. Pure functions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Why a job failed: the rank that failed first, its cause, and the ranks that ended because of it."""
+"""Why a job failed: the rank that failed first, its cause, and the ranks that ended because of it.
+
+`diagnose` calls its rules with an `Observation` of either backend. The first of `MATCHERS` that answers names the
+cause. Pure functions that read no log file and send no request.
+"""
 
 from __future__ import annotations
 

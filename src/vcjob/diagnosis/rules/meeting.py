@@ -1,4 +1,8 @@
-"""Ranks that gave up because they did not meet: at the master's port, or with too few of them."""
+"""Matchers for ranks that gave up because they did not meet: at the master's port, or with too few of them.
+
+`failure` asks them about a failed rank, and they read what it printed. Ranks that still wait are the subject of
+`rendezvous`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Why a job is pending: the reason that the backend found, with what to do about it."""
+"""Why a job is pending: the reason that the backend found, with what to do about it.
+
+`diagnose` calls it with the reason that the status already has: nothing is searched here. A reason without a hint in
+`HINTS` is shown with its message alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`Verdict`: what a matcher says about one failed rank. `failure` turns it into a finding."""
+"""`Verdict`: what a matcher says about one failed rank. `failure` turns it into a finding.
+
+A matcher gets a `Suspect` and returns None if it does not know the cause, so that the next one is asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lists of names in a sentence. Used by the rules."""
+"""Lists of names in a sentence, for the messages of the rules.
+
+The number of names is bounded, because a job may have thousands of ranks.
+"""
 
 from __future__ import annotations
 
