@@ -1,6 +1,7 @@
 """Writes docs/reference, and the generated parts of other pages, from the definitions in the code: `make reference`.
 
-Each page of docs/reference is generated whole; elsewhere a table stands between two comments. tests/docs/test_reference.py fails when a page differs from what this script would write.
+Each page of docs/reference is generated whole; elsewhere a table stands between two comments.
+tests/docs/test_reference.py fails when a page differs from what this script would write.
 """
 
 from __future__ import annotations

@@ -12,13 +12,15 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 .ours { fill: #1a7f37; stroke: #1a7f37 } .peer { fill: #8c959f; stroke: #8c959f } .missed { fill: #cf222e; stroke: #cf222e }
 .axis { stroke: #d0d7de; fill: none } .goal { stroke: #24292f; stroke-width: 2 }
 .line { fill: none; stroke-width: 2 }
-.a { stroke: #0969da; fill: #0969da } .b { stroke: #1a7f37; fill: #1a7f37 } .c { stroke: #bc4c00; fill: #bc4c00 } .d { stroke: #8250df; fill: #8250df }
+.a { stroke: #0969da; fill: #0969da } .b { stroke: #1a7f37; fill: #1a7f37 }
+.c { stroke: #bc4c00; fill: #bc4c00 } .d { stroke: #8250df; fill: #8250df }
 text.a, text.b, text.c, text.d { stroke: none } path.a, path.b, path.c, path.d { fill: none }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .faint { fill: #9198a1 }
 .ours { fill: #3fb950; stroke: #3fb950 } .peer { fill: #656c76; stroke: #656c76 } .missed { fill: #f85149; stroke: #f85149 }
 .axis { stroke: #3d444d } .goal { stroke: #e6edf3 }
-.a { stroke: #58a6ff; fill: #58a6ff } .b { stroke: #3fb950; fill: #3fb950 } .c { stroke: #f0883e; fill: #f0883e } .d { stroke: #bc8cff; fill: #bc8cff }
+.a { stroke: #58a6ff; fill: #58a6ff } .b { stroke: #3fb950; fill: #3fb950 }
+.c { stroke: #f0883e; fill: #f0883e } .d { stroke: #bc8cff; fill: #bc8cff }
 }
 """
 

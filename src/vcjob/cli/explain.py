@@ -25,8 +25,9 @@ _WIDTH = 100
 def command(path: str, output: str) -> None:
     """Show the meaning, type and default of a field of a Job, such as `spec.tasks.policies`.
 
-    Without PATH the top of the Job; `spec.plugins.pytorch` shows the arguments of a plugin. The fields of pods, claims and metadata are Kubernetes' own; for
-    them, their type and the matching `kubectl explain` command are shown.
+    Without PATH the top of the Job; `spec.plugins.pytorch` shows the arguments of a plugin. The fields of pods,
+    claims and metadata are Kubernetes' own; for them, their type and the matching `kubectl explain` command are
+    shown.
     """
     from vcjob.sdk.authoring.explaining import explain, explain_fields
 

@@ -1,7 +1,8 @@
 """Python tracebacks in a rank's output, as text.
 
 torch prefixes each line with `[rank1]: ` once a process group exists; torchrun adds a table of its own below, and a
-progress bar may stand before the first line. All of it is taken off here. Nothing is imported from the user's program, and any text is accepted.
+progress bar may stand before the first line. All of it is taken off here. Nothing is imported from the
+user's program, and any text is accepted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The plan of a Job: every object that is created for it, as a function of the Job alone.
 
 The pods of a task are shaped once by the Job and its plugins, encoded once and cut at the places that differ
-from pod to pod; after that a pod costs microseconds, no pod is kept in memory, and of the templates only some megabytes are. Both backends and `render`
-use it. It knows neither clocks nor clusters.
+from pod to pod; after that a pod costs microseconds, no pod is kept in memory, and of the templates only some
+megabytes are. Both backends and `render` use it. It knows neither clocks nor clusters.
 """
 
 from __future__ import annotations

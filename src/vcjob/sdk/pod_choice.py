@@ -1,6 +1,7 @@
 """Which container a command is run in: by rank, or by task and index; by default the rank's own container.
 
-Used by `Handle.exec` of both backends; `running_pods` also by `stacks` and `top`. A choice that does not name exactly one running pod is an error that lists them.
+Used by `Handle.exec` of both backends; `running_pods` also by `stacks` and `top`. A choice that does not name
+exactly one running pod is an error that lists them.
 """
 
 from __future__ import annotations

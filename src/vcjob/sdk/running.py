@@ -33,8 +33,8 @@ def run(
 
     The job does not depend on this program: it continues when the program ends, and every shell can see it.
 
-    job: which Job, where the source holds several. on: the backend, "local" or "cluster". context, kubeconfig: which cluster, as kubectl takes them.
-    On this machine only: image_commands: what to run for an image without a command, as `IMAGE=COMMAND`;
+    job: which Job, where the source holds several. on: the backend, "local" or "cluster". context, kubeconfig:
+    which cluster, as kubectl takes them. On this machine only: image_commands: what to run for an image without a command, as `IMAGE=COMMAND`;
     env, cwd: what ranks inherit instead of this program's own environment and folder; warm: fork the ranks
     from one process that has imported torch.
 

@@ -124,7 +124,8 @@ class Follower(Generic[T]):
         self._settings = options.get("settings") or WatchSettings()
         self._on_error = options.get("on_error")
         self._decode: Callable[[Any], T] = decoder_for(resource.model).decode
-        self._decode_change: Callable[[bytes], Change[T]] = decoder_for(Change[resource.model]).decode  # type: ignore[name-defined]  # a type made at run time
+        change: Any = Change[resource.model]  # type: ignore[name-defined]  # a type made at run time
+        self._decode_change: Callable[[bytes], Change[T]] = decoder_for(change).decode
         reader = MetadataReader(resource.model)
         self._key_of, self._version_of = reader.key, reader.version
         self._version: str | None = None  # None: a new snapshot is needed

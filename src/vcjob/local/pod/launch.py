@@ -208,7 +208,8 @@ def _become(request: LaunchRequest, parent: int, report: int) -> NoReturn:
         time.sleep(request.start_delay)
         step = f"command {request.argv[0]!r}: "
         chosen = {} if request.threads is None else {VARIABLE: str(request.threads)}
-        os.execvpe(request.argv[0], request.argv, {**request.env, **chosen, **_agent(request.env)})  # noqa: S606 - this is what a launcher does
+        env = {**request.env, **chosen, **_agent(request.env)}
+        os.execvpe(request.argv[0], request.argv, env)  # noqa: S606 - this is what a launcher does
     except OSError as error:
         code = error.errno or errno.EINVAL
         if step.startswith("command") and not is_on_path(request.argv[0], request.env):

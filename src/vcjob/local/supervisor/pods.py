@@ -32,7 +32,11 @@ _PATIENCE = 3.0
 
 
 class Pods:
-    """`changed` is called after every change, `noted` with the reason and text of each note of a pod, `gone` with the uid of one that ended."""
+    """The pods of a run, each with its shim.
+
+    `changed` is called after every change, `noted` with the reason and text of each note of a pod, `gone` with the
+    uid of one that ended.
+    """
 
     def __init__(
         self,
