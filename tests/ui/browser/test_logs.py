@@ -15,20 +15,25 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-#: `send` passes an event to the newest log that is open; `ends` closes its connection.
+#: `send` passes an event to the newest log that is open, and `connection` can be closed. `lines` sends lines, and
+#: `numbered` such that the page can tell apart from those that it has.
 STUB = """(() => {
   const real = window.fetch;
+  window.asked = [];
   window.fetch = (path, options) => {
     if (!String(path).includes("/logs?")) return real(path, options);
+    asked.push(String(path));
     const body = new ReadableStream({ start: controller => { window.connection = controller; } });
-    return Promise.resolve(new Response(body));
+    return Promise.resolve(new Response(body, { headers: { "Content-Type": "text/event-stream" } }));
   };
   const bytes = new TextEncoder();
-  window.send = (event, data) => connection.enqueue(bytes.encode(`event: ${event}\\ndata: ${JSON.stringify(data)}\\n\\n`));
-  window.lines = (first, count, more = "") => {
+  window.send = (event, data, id) => connection.enqueue(bytes.encode(`${id ? `id: ${id}\\n` : ""}event: ${event}\\ndata: ${JSON.stringify(data)}\\n\\n`));
+  const sent = (first, count, line, id) => {
     for (let done = 0; done < count; done += 1000)
-      send("lines", Array.from({ length: Math.min(1000, count - done) }, (_, at) => [0, "worker-0", "main", "stdout", `line ${first + done + at} ${more}`]));
+      send("lines", Array.from({ length: Math.min(1000, count - done) }, (_, at) => line(first + done + at)), id);
   };
+  window.lines = (first, count, more = "") => sent(first, count, (number) => [0, "worker-0", "main", "stdout", `line ${number} ${more}`]);
+  window.numbered = (first, count, id) => sent(first, count, (number) => [0, "worker-0", "main", "stdout", `line ${number} `, "1", number], id);
 })()"""
 
 
@@ -43,6 +48,9 @@ def jobs(server: Server) -> Iterator[None]:
 def log(page: Page, server: Server) -> Page:
     page.add_init_script(STUB)
     page.reload()
+    page.get_by_role(
+        "heading", name="Jobs"
+    ).wait_for()  # a page that is still starting would open its view twice
     page.goto(f"{server.origin}/#/jobs/default/quiet")
     page.wait_for_function("() => window.connection")
     return page
@@ -127,3 +135,78 @@ def test_a_reader_keeps_the_line_when_the_connection_comes_back(log: Page) -> No
     expect_count(log, "^5000 lines")
     log.locator(".line", has_text="line 3000 ").wait_for()
     assert abs(first_visible(log) - 3000) <= 1
+
+
+def reconnect(log: Page) -> str:
+    """Close the connection, wait for the next one, and return what the page asked for."""
+    log.evaluate("window.before = connection; connection.close()")
+    log.wait_for_function("() => connection !== before")
+    asked: str = log.evaluate("asked.at(-1)")
+    return asked
+
+
+def test_a_log_continues_where_it_was_when_the_connection_comes_back(log: Page) -> None:
+    """No line is dropped, none is shown twice, and a filter keeps what it has found."""
+    log.evaluate("numbered(0, 30_000, 'first'); numbered(30_000, 10, 'sec ond')")
+    expect_count(log, "^30010 lines")
+    log.get_by_role("log").evaluate("e => { e.scrollTop = 18 * 3000 }")
+    log.locator(".line", has_text=re.compile("line 3000 ")).wait_for()
+    asked = reconnect(log)
+    assert "since=sec%20ond" in asked and "tail=" not in asked
+    log.evaluate("numbered(29_990, 40, 'third')")
+    expect_count(log, "^30030 lines$")
+    assert abs(first_visible(log) - 3000) <= 1
+    log.get_by_label("Filter lines").fill("line 3002")
+    expect_count(log, "^11 lines")
+    assert "since=third" in reconnect(log)
+    log.evaluate("numbered(30_029, 2, 'fourth')")
+    expect_count(log, "^11 lines")
+    log.get_by_label("Filter lines").fill("")
+    expect_count(log, "^30031 lines$")
+
+
+def test_a_connection_that_is_lost_before_it_had_a_place_begins_anew(log: Page) -> None:
+    log.evaluate("lines(0, 10)")
+    expect_count(log, "^10 lines")
+    assert "tail=" in reconnect(log)
+    log.evaluate("lines(0, 12)")
+    expect_count(log, "^12 lines$")
+
+
+def test_a_reader_whose_line_does_not_come_again_can_scroll(log: Page) -> None:
+    log.evaluate("lines(0, 5000)")
+    expect_count(log, "^5000 lines")
+    log.get_by_role("log").evaluate("e => { e.scrollTop = 18 * 3000 }")
+    log.locator(".line", has_text="line 3000 ").wait_for()
+    reconnect(log)
+    log.evaluate("lines(6000, 5000)")
+    expect_count(log, "^5000 lines")
+    log.wait_for_function(
+        """() => {
+          document.querySelector(".logs").scrollTop = document.querySelector(".logs").scrollTop === 18 * 1000 ? 18 * 1001 : 18 * 1000;
+          return [...document.querySelectorAll(".logs .line")].some(line => line.textContent.includes("line 7010 "));
+        }"""
+    )
+
+
+def test_lines_of_one_moment_that_come_again_are_counted(log: Page) -> None:
+    """Each log on its own: another stream, another instance of the container, or another pod is another log."""
+    kept = log.evaluate(
+        """async () => {
+          const known = (await import("/static/received.js")).received();
+          const line = (text, at, instance = "1", pod = "worker-0") => [0, pod, "main", "out", text, instance, at];
+          const first = [line("a", 1), line("b", 2), line("b", 2), line("other", 9, "1", "worker-1"), line("x", null)];
+          const kept = first.filter(known.isNew).length;
+          known.resume();
+          const again = [line("a", 1), line("b", 2), line("b", 2), line("b", 2), line("c", 3), line("d", 1, "2"), line("e", 9, "1", "worker-1"), line("x", null)];
+          return [kept, again.filter(known.isNew).map(each => each[4])];
+        }"""
+    )
+    assert kept == [5, ["b", "c", "d", "x"]]
+
+
+def test_trouble_of_the_log_is_said_and_removed(log: Page) -> None:
+    log.evaluate("send('trouble', { message: 'the cluster does not answer', hint: 'wait' })")
+    log.get_by_role("status").get_by_text("the cluster does not answer — wait").wait_for()
+    log.evaluate("send('trouble', null)")
+    log.get_by_role("status").wait_for(state="hidden")

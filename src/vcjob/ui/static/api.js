@@ -10,6 +10,9 @@ const SILENCE = 40_000;
 const ANSWER = 120_000;
 /** How long messages are handled in one task; then the page answers what else is asked of it. */
 const TURN = 8;
+/** After these events nothing more will come, or a new connection is wanted. */
+const OVER = ["end", "gone"];
+const AGAIN = "again";
 
 let token = sessionStorage.getItem(KEY) ?? "";
 const tabs = new BroadcastChannel(KEY);
@@ -23,13 +26,15 @@ function keep(given) {
   tokens.dispatchEvent(new Event("token"));
 }
 
-/** Takes the token out of the address, for this tab and for those that a restarted server has locked out. @param {string} [hash] the view */
+/** Takes the token out of the address, for this tab and for those that a restarted server has locked out. @param {string} [hash] the view, where the address names no job */
 export function takeToken(hash = "#/") {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  const address = new URLSearchParams(location.hash.slice(1));
+  const given = address.get("token");
   if (!given) return false;
   keep(given);
   tabs.postMessage(given);
-  history.replaceState(null, "", `${location.pathname}${hash}`);
+  const job = address.get("job")?.split("/").map(encodeURIComponent).join("/");
+  history.replaceState(null, "", `${location.pathname}${job ? `#/jobs/${job}` : hash}`);
   return true;
 }
 
@@ -53,6 +58,14 @@ export class ApiError extends Error {
   }
 }
 
+/** What a proxy says to a request whose session is over. @param {Response} response */
+function isLogin(response) {
+  const page = response.ok && response.headers.get("Content-Type")?.startsWith("text/html");
+  return response.type === "opaqueredirect" || response.status === 401 || page;
+}
+
+const sessionEnded = () => new ApiError(401, { message: t("Your session has ended; reload the page") });
+
 /** @param {string} path @param {RequestInit} [options] @param {number} [patience] how long it may take until the answer begins */
 async function request(path, options = {}, patience = ANSWER) {
   // Behind an authenticating proxy there is no token, and this header may be the proxy's own.
@@ -60,12 +73,13 @@ async function request(path, options = {}, patience = ANSWER) {
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(), patience);
   const signal = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
-  const response = await fetch(path, { ...options, headers, signal })
+  const response = await fetch(path, { ...options, headers, signal, redirect: "manual" })
     .catch((error) => { throw late.signal.aborted ? new Error(t("The server does not answer")) : error; })
     .finally(() => clearTimeout(timer));
+  if (isLogin(response)) throw sessionEnded();
   if (!response.ok) {
-    const body = await response.json().catch(() => ({ error: { message: response.statusText } }));
-    throw new ApiError(response.status, body.error);
+    const body = await response.json().catch(() => null); // of a proxy
+    throw new ApiError(response.status, body?.error ?? { message: `${t("The server answered with")} HTTP ${response.status}` });
   }
   return response;
 }
@@ -105,15 +119,23 @@ export function jobPath(job) {
 
 /**
  * Server-sent events that come back after a disconnect. A hidden tab has no connection: browsers open about six to one
- * server for all tabs together. `receive` gets (event, data); `state` gets "open", "lost" or an ApiError. A stream whose
- * token was refused waits for another token. Returns a function that ends the stream.
- * @param {string} path
+ * server for all tabs together. `path` gets the newest id that was received, or "". `receive` gets (event, data); `state`
+ * gets "open", "lost" or an ApiError. A stream whose token was refused waits for another token. Returns a function that
+ * ends the stream.
+ * @param {string | ((id: string) => string)} path
  * @param {(event: string, data: any) => void} receive
  * @param {(state: "open" | "lost" | ApiError) => void} [state]
  */
 export function stream(path, receive, state = () => {}) {
   const ended = new AbortController();
   let failures = 0;
+  let newest = "";
+  /** @type {Receive} */
+  const take = (event, data, id) => {
+    failures = 0;
+    receive(event, data);
+    newest = id || newest;
+  };
   const run = async () => {
     while (await shown(ended.signal)) {
       const connection = new AbortController();
@@ -125,10 +147,12 @@ export function stream(path, receive, state = () => {}) {
       let failure = null;
       const used = token;
       try {
-        const response = await request(path, { signal: connection.signal }, SILENCE);
-        failures = 0;
+        const response = await request(typeof path === "string" ? path : path(newest), { signal: connection.signal }, SILENCE);
+        if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) throw sessionEnded();
         state("open");
-        if (await read(/** @type {ReadableStream<Uint8Array>} */ (response.body), receive, connection.signal)) return;
+        const last = await read(/** @type {ReadableStream<Uint8Array>} */ (response.body), take, connection.signal);
+        if (OVER.includes(last)) return;
+        if (last === AGAIN) connection.abort();
       } catch (error) {
         failure = error;
       } finally {
@@ -137,14 +161,17 @@ export function stream(path, receive, state = () => {}) {
       }
       if (connection.signal.aborted) continue;
       state(failure instanceof ApiError ? failure : "lost");
-      if (failure instanceof ApiError && failure.status === 403) { if (used === token) await next(tokens, "token", ended.signal); }
-      else if (failure instanceof ApiError && failure.status !== 503) return;
+      if (failure instanceof ApiError && failure.status === 403 && used) { if (used === token) await next(tokens, "token", ended.signal); }
+      else if (failure instanceof ApiError && !isPassing(failure.status)) return;
       else await new Promise((resolve) => setTimeout(resolve, RETRY[Math.min(failures++, RETRY.length - 1)]));
     }
   };
   run();
   return () => ended.abort();
 }
+
+/** True if the next request may be answered: the server or a proxy is busy or restarts. @param {number} status */
+const isPassing = (status) => status === 408 || status === 429 || status >= 500;
 
 const hidden = () => document.visibilityState === "hidden";
 
@@ -162,10 +189,13 @@ function next(target, event, ended) {
   });
 }
 
+/** @typedef {(event: string, data: any, id: string) => void} Receive */
+
 /**
- * True if the server said that nothing more will come. Messages that have arrived together are handled in several tasks.
+ * Returns the event that ended the stream, or "" where it broke off. Messages that have arrived together are handled in
+ * several tasks.
  * @param {ReadableStream<Uint8Array>} body
- * @param {(event: string, data: any) => void} receive
+ * @param {Receive} receive
  * @param {AbortSignal} ended
  */
 async function read(body, receive, ended) {
@@ -176,18 +206,18 @@ async function read(body, receive, ended) {
   for (;;) {
     const watchdog = setTimeout(() => reader.cancel(), SILENCE);
     const { done, value } = await reader.read().finally(() => clearTimeout(watchdog));
-    if (done) return false;
+    if (done) return "";
     for (const message of messagesOf(value)) {
       const event = /^event: (.*)$/m.exec(message)?.[1];
       const data = /^data: (.*)$/m.exec(message)?.[1];
       if (event === undefined || data === undefined) continue;
-      receive(event, JSON.parse(data));
-      if (event === "end" || event === "gone") return true;
+      receive(event, JSON.parse(data), /^id: (.*)$/m.exec(message)?.[1] ?? "");
+      if (event === AGAIN || OVER.includes(event)) return event;
       if (performance.now() - began > TURN) {
         await new Promise((resolve) => setTimeout(resolve));
         began = performance.now();
       }
-      if (ended.aborted) return false;
+      if (ended.aborted) return "";
     }
   }
 }

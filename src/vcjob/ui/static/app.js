@@ -131,20 +131,25 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-/** Reads what the server is. A view that is shown stays, and its streams use the new token; another server gets a new view. */
-async function start() {
+/** Reads what the server is. A view that is shown stays, and its streams use the new token; another server gets a new view. @param {boolean} [elsewhere] the address names another view */
+async function start(elsewhere = false) {
   try {
     const found = await get("/api/info");
     const same = view && JSON.stringify(found) === JSON.stringify(info);
     info = found;
     banner("", "server");
-    if (!same) route(view?.state());
+    if (elsewhere) route();
+    else if (!same) route(view?.state());
   } catch (error) {
     banner(sentence(error), "server");
   }
 }
 
-addEventListener("hashchange", (event) => { if (takeToken(new URL(event.oldURL).hash)) start(); else route(); });
+addEventListener("hashchange", (event) => {
+  const before = new URL(event.oldURL).hash;
+  if (takeToken(before)) start(location.hash !== before);
+  else route();
+});
 onToken(start);
 takeToken();
 header();

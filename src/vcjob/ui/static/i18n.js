@@ -29,6 +29,7 @@ const CHINESE = {
   "Not on a read-only server: reading stacks stops each rank for some milliseconds, and on a cluster it runs a program in the pods.":
     "只读服务器不提供此功能：读取调用栈会使每个 rank 暂停几毫秒，在集群上还会在 Pod 中运行程序。",
   "Each rank stops for some milliseconds.": "每个 rank 会暂停几毫秒。", "Show all": "全部显示", "The expression takes too long": "该正则表达式耗时过长", "The expression is not valid": "正则表达式无效", "The server does not answer": "服务器没有响应", "No pods yet": "还没有 Pod", "Began": "开始时间",
+  "Your session has ended; reload the page": "会话已结束，请刷新页面", "The server answered with": "服务器返回",
   "All containers": "全部容器", "First failure": "最先失败", "What you may not see": "没有权限查看的内容",
 };
 

@@ -6,8 +6,11 @@ import { t } from "./i18n.js";
 import { lineBuffer } from "./lines.js";
 import { containing, expressions } from "./matching.js";
 import { name as podName } from "./ranks.js";
+import { received } from "./received.js";
 
 const HEIGHT = 18;
+/** How long the line that was read is looked for, where all lines come again. */
+const ANCHOR = 5000;
 const ERROR = /\b(Traceback|[A-Z]\w*(Error|Exception)\b|FATAL|CUDA error|Segmentation fault|Killed)/;
 
 /**
@@ -19,7 +22,8 @@ const ERROR = /\b(Traceback|[A-Z]\w*(Error|Exception)\b|FATAL|CUDA error|Segment
 export function showLogs(root, job, page, state) {
   const buffer = lineBuffer(() => draw(), (problem) => { search.setCustomValidity(problem); draw(); });
   const worker = expressions();
-  /** The server sends lines again that are shown already. */
+  const known = received();
+  /** The server sends all lines again, for the connection was lost before it could say where to continue. */
   let again = false;
   /** The line that was read when they came again. @type {import("./matching.js").Line | null} */
   let anchor = null;
@@ -124,8 +128,9 @@ export function showLogs(root, job, page, state) {
       const read = follow || buffer.filtered() ? null : buffer.row(Math.floor(view.scrollTop / HEIGHT));
       reset();
       anchor = read ?? null;
+      setTimeout(() => { if (anchor === read) anchor = null; }, ANCHOR);
     }
-    const lines = news.map(([ofRank, pod, container, , text]) => {
+    const lines = news.filter(known.isNew).map(([ofRank, pod, container, , text]) => {
       const who = ofRank === null ? `[${pod}]` : `[rank ${ofRank}]`;
       return { who: container && container !== "main" && ofRank === null ? `${who} ${container}` : who, text: plain(text) };
     });
@@ -138,6 +143,7 @@ export function showLogs(root, job, page, state) {
     again = false;
     anchor = null;
     gone = 0;
+    known.clear();
     buffer.clear();
     draw();
   }
@@ -162,16 +168,26 @@ export function showLogs(root, job, page, state) {
   function open() {
     stop();
     reset();
-    const query = `tail=${choice.pod ? 20_000 : 5000}&${selection()}`;
+    let resumed = false;
     stop = stream(
-      `${jobPath(job)}/logs?${query}`,
+      (id) => {
+        resumed = id !== "";
+        const from = resumed ? `since=${encodeURIComponent(id)}` : `tail=${choice.pod ? 20_000 : 5000}`;
+        return `${jobPath(job)}/logs?${from}&${selection()}`;
+      },
       (event, data) => {
+        const text = data ? [data.message, data.hint].filter(Boolean).join(" — ") : "";
         if (event === "lines") add(data);
         else if (event === "end" && again) reset();
-        else if (event === "note" || event === "gone") note([data.message, data.hint].filter(Boolean).join(" — "));
+        else if (event === "note" || event === "gone") note(text);
+        else if (event === "trouble") page.banner(text, "logs");
       },
       (now) => {
-        if (now === "open") { again = true; note(""); }
+        if (now === "open") {
+          if (resumed) known.resume();
+          again = !resumed;
+          note("");
+        }
         page.banner(connectionText(now), "logs");
       },
     );
