@@ -1,4 +1,8 @@
-"""The difference between two documents as a JSON Patch (RFC 6902), for the answer of the webhook."""
+"""The difference between two documents as a JSON Patch (RFC 6902), for the answer of the webhook.
+
+`cluster.webhook.review` calls `json_patch` with the Job as it came and with its defaults. It takes any two documents
+and does not fail; lists of different lengths are replaced as a whole.
+"""
 
 from __future__ import annotations
 

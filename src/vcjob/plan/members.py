@@ -1,4 +1,8 @@
-"""The pods that a gang needs to start, and the resources that they need together."""
+"""The pods that a gang needs to start, and the resources that they need together.
+
+`plan.gang` writes them into a PodGroup. They depend on the Job, the tasks that are ready and the priority classes
+that the caller passes: nothing is asked from a cluster.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The env plugin: tells every container the index of its pod in the task."""
+"""The env plugin: tells every container the index of its pod in the task.
+
+The registry has it as `env`; a plan calls `shape` for each task. The variables have Volcano's names, and an extension
+of vcjob adds the attempt of the pod.
+"""
 
 from __future__ import annotations
 

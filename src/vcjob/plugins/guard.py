@@ -1,4 +1,8 @@
-"""Wraps third-party plugins, so that an exception inside one becomes a problem or a UserError, never a traceback."""
+"""Wraps third-party plugins, so that an exception inside one becomes a problem or a UserError, never a traceback.
+
+`plugins.registry` wraps every plugin that it loads from an entry point; built-in plugins are not wrapped. The message
+names the plugin and what it was doing.
+"""
 
 from __future__ import annotations
 

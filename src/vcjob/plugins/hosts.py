@@ -1,4 +1,8 @@
-"""The host names by which the pods of a Job find each other."""
+"""The host names by which the pods of a Job find each other.
+
+The plugins pytorch and svc write them into the pods, and the local supervisor resolves them to this machine. Pure
+functions of the Job: they must give the same names on every backend.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The checks of the pytorch plugin: errors and warnings about the tasks that have ranks."""
+"""The checks of the pytorch plugin: errors and warnings about the tasks that have ranks.
+
+The plugin calls `check_job` once its arguments are parsed; `pytorch_options` checks the arguments themselves.
+Problems are returned, never raised.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The arguments of the pytorch plugin: parsing and checks of their values."""
+"""The arguments of the pytorch plugin: parsing and checks of their values.
+
+The plugin, the lifecycle, the diagnosis and the SDK read the arguments through `parse_options`. It returns options
+for any arguments, together with the problems; only admission reports those. `FLAGS` is also the source of the
+reference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Checks of dependsOn: every name is a task, and no task depends on itself, directly or through others."""
+"""Checks of dependsOn: every name is a task, and no task depends on itself, directly or through others.
+
+`admission.review` calls `check` with a readable Job. Problems are returned, never raised; the search for cycles takes
+time in proportion to the tasks and their dependencies.
+"""
 
 from __future__ import annotations
 

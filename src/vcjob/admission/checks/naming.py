@@ -1,4 +1,8 @@
-"""Checks of the names of the Job, of its tasks, and of the objects that are created from them."""
+"""Checks of the names of the Job, of its tasks, and of the objects that are created from them.
+
+`admission.review` calls `check`. A name must also be valid for the pods, the Service and the labels that are made
+from it, so these rules follow `spec.names` and the plugin svc. Whether a name is in use is not known here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Checks of the queue, where the cluster has queues: it exists, is open and accepts Jobs."""
+"""Checks of the queue, where the cluster has queues: it exists, is open and accepts Jobs.
+
+`admission.review` calls `check` if its caller (the webhook) passed the cluster's Queues. This module asks no cluster
+itself, so `vcjob validate` and local runs accept every queue.
+"""
 
 from __future__ import annotations
 

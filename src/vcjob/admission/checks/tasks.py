@@ -1,4 +1,8 @@
-"""Checks of the tasks of a Job: their names, replicas and minAvailable."""
+"""Checks of the tasks of a Job: their names, replicas and minAvailable.
+
+`admission.review` calls `check` after the defaults have been applied, so a number may be one that the user did not
+write. Problems are returned, never raised.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Checks of topology: NUMA policies, partitions and network tiers."""
+"""Checks of topology: NUMA policies, partitions and network tiers.
+
+`admission.review` calls `check`. Only the Job itself is known here: whether a cluster has such nodes or tiers shows
+when its scheduler places the pods.
+"""
 
 from __future__ import annotations
 

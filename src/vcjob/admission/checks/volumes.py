@@ -1,4 +1,8 @@
-"""Checks of the volumes of a Job: where each is mounted, and which claim it uses."""
+"""Checks of the volumes of a Job: where each is mounted, and which claim it uses.
+
+`admission.review` calls `check`. Whether a claim exists is not checked, because that is for the cluster or the local
+backend to know; the volumes of the pod templates are checked by `templates`.
+"""
 
 from __future__ import annotations
 
