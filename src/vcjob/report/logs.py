@@ -1,4 +1,8 @@
-"""Lines that containers wrote: where they come from, and which of them are wanted."""
+"""Lines that containers wrote: where they come from, and which of them are wanted.
+
+Both backends read logs as `Chunk`s of a `LogOrigin` and obey a `LogFilter`. `Handle.logs`, the command line and the
+page use these. Plain data: text is kept as the bytes that the container wrote.
+"""
 
 from __future__ import annotations
 

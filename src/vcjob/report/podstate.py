@@ -1,4 +1,9 @@
-"""The state of a pod and its containers: written by a shim on this machine, or derived from a pod of a cluster."""
+"""The state of a pod and its containers, in the same form for both backends.
+
+On this machine a pod's shim writes it as JSON; for a cluster the SDK derives it from the pod. `status`, the diagnosis
+and the lifecycle's pod facts are made from it. New fields need a default, because stored states of older versions
+lack them.
+"""
 
 from __future__ import annotations
 

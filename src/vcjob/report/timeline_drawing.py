@@ -1,4 +1,8 @@
-"""A `Timeline` as text bars, as an SVG image and in Chrome's trace format. Pure; called by the methods of `Timeline`."""
+"""Draws a `Timeline` as text bars, as an SVG image and in Chrome's trace format.
+
+Called by the methods of `Timeline`. Pure functions: they return text or data, and write nothing. Names from the job
+are escaped in the image.
+"""
 
 from __future__ import annotations
 

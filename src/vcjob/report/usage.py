@@ -1,4 +1,8 @@
-"""What the ranks of a job use: CPU, memory, GPUs. Plain data; a backend measures, the command line shows it."""
+"""What the ranks of a job use: CPU, memory, GPUs.
+
+A backend measures and fills it in, `Handle.usage` returns it, and `vcjob top` shows it. Plain data: a value that the
+backend cannot measure is None.
+"""
 
 from __future__ import annotations
 
