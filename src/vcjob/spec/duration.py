@@ -1,4 +1,8 @@
-"""Go's durations, as Kubernetes writes them: `1h30m`, `90s`, `1.5h`, `300ms`."""
+"""Go's durations, as Kubernetes writes them: `1h30m`, `90s`, `1.5h`, `300ms`.
+
+Used by the checks of a Job, by the policies of the lifecycle and for options such as `--since`. Text that is no
+duration raises ValueError with a message for the user, and text of any length is refused in bounded time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Kubernetes quantities such as `500m`, `2Gi` and `1e3`: exact, and formatted the way Kubernetes does."""
+"""Kubernetes quantities such as `500m`, `2Gi` and `1e3`: exact, and formatted the way Kubernetes does.
+
+Used by the checks of a Job, by the plan for sums of resources, and by the local backend for limits. Text that is no
+quantity raises ValueError with a message for the user.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The YAML parser's errors as problems with a plain message and a hint."""
+"""Turns an error of the YAML parser into a problem with a plain message and a hint.
+
+`yaml_reader` calls it for text that is not valid YAML. An error that is not in the table keeps the parser's message.
+"""
 
 from __future__ import annotations
 

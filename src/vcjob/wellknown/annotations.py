@@ -1,4 +1,8 @@
-"""Annotations, labels and keys of the status that vcjob defines: those that users set, and those that it writes."""
+"""Annotations, labels and keys of the status that vcjob defines: those that users set, and those that it writes.
+
+Every module that reads or writes one takes it from here. `scripts/generate_reference.py` makes the reference page of
+them. Scripts and stored Jobs depend on the names, so a name never changes.
+"""
 
 from __future__ import annotations
 

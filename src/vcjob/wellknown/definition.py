@@ -1,4 +1,8 @@
-"""`Definition`: one documented name, and the list in which it is kept."""
+"""`Definition`: one documented name, and the list in which it is kept.
+
+The other modules of this package fill such lists when they are imported, and `scripts/generate_reference.py` prints
+them. A name that is defined twice raises ValueError at import.
+"""
 
 from __future__ import annotations
 

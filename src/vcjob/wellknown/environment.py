@@ -1,4 +1,8 @@
-"""Environment variables: those that vcjob reads, and those that it sets in containers."""
+"""Environment variables: those that vcjob reads, and those that it sets in containers.
+
+Modules take the names from here, and `scripts/generate_reference.py` makes the reference page of them. Nothing here
+reads the environment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Exit codes of the `vcjob` command. The error classes in `vcjob.errors` carry them."""
+"""Exit codes of the `vcjob` command.
+
+The error classes in `vcjob.errors` carry them, and `cli.main` returns them. Scripts compare them, so a code never
+changes its meaning. The reference page is generated from here.
+"""
 
 from __future__ import annotations
 
