@@ -1,4 +1,9 @@
-"""The SDK: the names that `import vcjob` offers, each loaded when it is first used."""
+"""The SDK: the names that `import vcjob` offers, each loaded when it is first used.
+
+`vcjob/__init__.py` and the verbs of the command line import from here. The modules behind the names are loaded
+lazily, so that a program or a verb pays only for what it uses. A new name needs an entry in `__all__` and in
+`_MODULES`.
+"""
 
 from __future__ import annotations
 

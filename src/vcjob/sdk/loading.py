@@ -1,4 +1,8 @@
-"""Jobs from a file, a text or a dictionary: read, checked, and with their defaults filled in."""
+"""Jobs from a file, a text or a dictionary: read, checked, and with their defaults filled in.
+
+`load` and `validate` are part of the SDK; running, rendering and the verbs that take a file use them. `load` raises
+InvalidJob with all problems, `validate` returns them; a file that cannot be read at all is a SourceError.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob.render()`: the objects of Jobs, exactly as the controller creates them."""
+"""`vcjob.render()`: the objects of Jobs, exactly as the controller creates them.
+
+`vcjob render` and the page use it; both backends use `placed` for the namespace of a Job. No cluster is contacted.
+InvalidJob for a Job with errors, UserError for two different namespaces.
+"""
 
 from __future__ import annotations
 

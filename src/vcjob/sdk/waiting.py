@@ -1,4 +1,8 @@
-"""`vcjob.wait_all()` and `vcjob.as_completed()`: waiting for several jobs, on any backends, and their async twins."""
+"""`vcjob.wait_all()` and `vcjob.as_completed()`: waiting for several jobs, on any backends, and their async twins.
+
+Users call them. They use nothing of a `Handle` but its interface. WaitTimeout names the jobs that still run; a job
+that was deleted raises what its handle raises.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob.to_yaml()`: readable YAML with block text, without aliases, and unambiguous for every YAML reader."""
+"""`vcjob.to_yaml()`: readable YAML with block text, without aliases, and unambiguous for every YAML reader.
+
+The verbs that print manifests, `vcjob init` and the page use it. It writes any plain data and knows nothing about
+Jobs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob.pytorch_job()`: a Job from a few Python arguments."""
+"""`vcjob.pytorch_job()`: a Job from a few Python arguments.
+
+Users call it; `script_job` and `vcjob init` are built on it. It returns a plain dictionary that is not checked yet:
+`load` and `run` do that. Arguments that contradict each other raise UserError.
+"""
 
 from __future__ import annotations
 

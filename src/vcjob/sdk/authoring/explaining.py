@@ -1,4 +1,8 @@
-"""`vcjob.explain()`: the documentation of a field of a Job, as `kubectl explain` gives it."""
+"""`vcjob.explain()`: the documentation of a field of a Job, as `kubectl explain` gives it.
+
+`vcjob explain`, the completion of shells and the reference pages use it. The texts are in `spec.field_docs` and in
+the flags of the plugins. UserError, with the nearest name, for a field that does not exist.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The name of a Job that runs a script, a module or a function. Used where the user names none."""
+"""The name of a Job that runs a script, a module or a function.
+
+Used by `pytorch_job` and `script_job` where the user gives no name. Every program gets a valid name: the result is
+short enough for the names of the pods, and never empty.
+"""
 
 from __future__ import annotations
 

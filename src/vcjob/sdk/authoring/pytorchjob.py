@@ -1,4 +1,8 @@
-"""A Kubeflow PyTorchJob (kubeflow.org/v1) as a Volcano Job. Used by `convert`."""
+"""Converts a Kubeflow PyTorchJob (kubeflow.org/v1) into a Volcano Job.
+
+`convert` calls it for each such document. What has no equivalent is not an error but a note for the user; UserError
+is raised for a document that has no replicas at all or whose fields have other types.
+"""
 
 from __future__ import annotations
 

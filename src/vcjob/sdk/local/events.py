@@ -1,4 +1,8 @@
-"""Events of a local run in the form of Kubernetes Events, so that both backends return the same documents."""
+"""Events of a local run in the form of Kubernetes Events, so that both backends return the same documents.
+
+The local handle calls `as_event` for each event that the supervisor stored. They are documents only: no cluster is
+involved.
+"""
 
 from __future__ import annotations
 
