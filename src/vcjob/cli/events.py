@@ -36,8 +36,10 @@ def command(name: str, where: Where, output: str) -> None:
 
 
 def _when(event: dict[str, Any]) -> str:
-    moment = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
-    return f"{moment[:19]}Z"
+    from vcjob.report.events import event_time
+
+    moment = event_time(event)
+    return f"{moment[:19]}Z" if moment else "-"
 
 
 def _message(event: dict[str, Any]) -> str:

@@ -259,6 +259,11 @@ def epoch(at: datetime | None) -> float | None:
     return at.timestamp() if at is not None else None
 
 
+def seconds_of(text: str) -> float:
+    """A time as Kubernetes writes it, as epoch seconds. Raises ValueError for other text."""
+    return datetime.fromisoformat(text).timestamp()
+
+
 def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
     """The owner that controls an object, if it is a Job."""
     for owner in owners:

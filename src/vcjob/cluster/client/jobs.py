@@ -25,6 +25,7 @@ from vcjob.kube.errors import AlreadyExists, Conflict, NotFound
 from vcjob.kube.http.transport import Transport
 from vcjob.lifecycle.status import Status
 from vcjob.plan.names import JOB_NAME
+from vcjob.report.events import event_time
 from vcjob.wellknown.annotations import SUBMISSION
 
 #: Seconds without a response after which a server counts as unreachable, for a person at a terminal.
@@ -212,7 +213,7 @@ class JobClient:
         found = [event for event in listed if (event.get("involvedObject") or {}).get("uid") in uids]
         for event in found:
             event["metadata"].pop("managedFields", None)
-        return sorted(found, key=when)
+        return sorted(found, key=lambda event: event_time(event) or "")
 
     # Actions
 
@@ -288,12 +289,6 @@ def _with_submission(job: Document) -> Document:
 
 def _submission(job: Document) -> str:
     return str((job["metadata"].get("annotations") or {}).get(SUBMISSION, ""))
-
-
-def when(event: Document) -> str:
-    """The time of an event, from whichever field has it."""
-    found = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
-    return str(found)
 
 
 def _complete(job: Document) -> Document:

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
-from datetime import datetime
 from itertools import islice
 
 import msgspec
@@ -21,6 +20,7 @@ import msgspec
 from vcjob.cluster.controller.cache.job_state import JobState, LogTail, Outdated, QueueKey
 from vcjob.cluster.controller.offload import LARGE_PODS, Offload
 from vcjob.cluster.network_policies import blocking_policies, master_labels
+from vcjob.cluster.resources import seconds_of
 from vcjob.diagnosis.collect import container_spec
 from vcjob.diagnosis.explanation import explained
 from vcjob.diagnosis.finding import Finding
@@ -320,6 +320,6 @@ def _shown(text: str) -> str:
 
 def _moment(stamp: str) -> float | None:
     try:
-        return datetime.fromisoformat(stamp).timestamp()
+        return seconds_of(stamp)
     except ValueError:
         return None

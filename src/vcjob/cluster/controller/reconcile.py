@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import datetime
 
 from vcjob.cluster.controller.cache.decoded_jobs import DecodedJobs
 from vcjob.cluster.controller.cache.informers import Caches
@@ -38,6 +37,7 @@ from vcjob.cluster.controller.preparation import JobPreparer
 from vcjob.cluster.controller.schedulers import Schedulers
 from vcjob.cluster.controller.status.writer import StatusWriter
 from vcjob.cluster.controller.telemetry import Telemetry
+from vcjob.cluster.resources import seconds_of
 from vcjob.kube.api.client import Client
 from vcjob.kube.controller.queue import WorkQueue
 from vcjob.kube.errors import KubeError, LeaseLost
@@ -350,7 +350,7 @@ class Reconciler:
             memory.attempts.groups for memory in status.tasks.values()
         )
         text = state.resource.metadata.creation_timestamp if state.resource else None
-        created = datetime.fromisoformat(text).timestamp() if text else 0.0
+        created = seconds_of(text) if text else 0.0
         if first and created >= self._started_at - 1 and not state.start_measured:  # whole seconds
             state.start_measured = True
             self._telemetry.all_pods(max(0.0, self._client.now() - created))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
+from vcjob.cluster.resources import seconds_of
 from vcjob.diagnosis.observation import EventObservation, Observation, PodObservation
 from vcjob.errors import VcjobError
+from vcjob.report.events import event_time
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.handle import LogSteps
@@ -25,14 +26,14 @@ ReadLogs = Callable[[LogFilter], LogSteps]
 
 
 def event_observation(event: dict[str, Any]) -> EventObservation:
-    moment = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp")
+    moment = event_time(event)
     about = event.get("involvedObject") or {}
     return EventObservation(
         event.get("reason") or "",
         event.get("message") or "",
         event.get("type") or "Normal",
         about.get("name") or "",
-        datetime.fromisoformat(moment).timestamp() if moment else None,
+        seconds_of(moment) if moment else None,
     )
 
 

@@ -6,11 +6,11 @@ Plain functions on documents. A Job that no controller has picked up gets a reas
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from vcjob.cluster.resources import seconds_of
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.wellknown import reasons
 
@@ -34,7 +34,7 @@ def _is_old(job: dict[str, Any]) -> bool:
 
 
 def created_at(job: dict[str, Any]) -> float:
-    return datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
+    return seconds_of(job["metadata"]["creationTimestamp"])
 
 
 def is_note(event: dict[str, Any], uid: str) -> bool:
