@@ -1,4 +1,8 @@
-"""The verbs `suspend`, `resume`, `restart` and `complete`: each sends one action to a job."""
+"""The verbs `suspend`, `resume`, `restart` and `complete`: each sends one action to a job.
+
+Each finds the job through the SDK, calls the method of the same name on its handle, and waits until the request was
+accepted, not until the job has reached the phase. Errors of the handle are shown by `cli.main`.
+"""
 
 from __future__ import annotations
 

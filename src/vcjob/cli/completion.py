@@ -1,4 +1,8 @@
-"""`vcjob completion`: the script with which a shell completes verbs, options and the names of jobs, tasks and fields."""
+"""`vcjob completion`: the script with which a shell completes verbs, options and the names of jobs, tasks and fields.
+
+It prints click's own script for the shell. The names come from `arguments.completing`, which runs when the shell
+asks, in a process of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob controller`: the process that `vcjob install` runs in the cluster."""
+"""`vcjob controller`: the process that `vcjob install` runs in the cluster.
+
+It only passes its options to `cluster.process.main`, which runs until it is ended; the exit code is that of the
+process. Users do not call this verb.
+"""
 
 from __future__ import annotations
 

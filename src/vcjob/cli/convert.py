@@ -1,4 +1,8 @@
-"""`vcjob convert`: a Volcano Job from a PyTorchJob or TrainJob."""
+"""`vcjob convert`: a Volcano Job from a PyTorchJob or TrainJob.
+
+It prints what `sdk.authoring.convert` returns; notes and problems go to standard error. The exit code is 2 if the new
+Job is not valid, but it is printed all the same. No cluster is contacted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob delete`: remove one job, or finished jobs."""
+"""`vcjob delete`: remove one job, or finished jobs.
+
+The handles of the SDK do the work. A job that runs is ended first. A damaged run can be deleted by name; with
+`--finished` it is left out, because nobody knows whether it has ended.
+"""
 
 from __future__ import annotations
 

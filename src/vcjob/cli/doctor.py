@@ -1,4 +1,8 @@
-"""`vcjob doctor`: what this machine and this cluster can run, and what is missing."""
+"""`vcjob doctor`: what this machine and this cluster can run, and what is missing.
+
+It prints the checks of `local.jobs.doctor` and `cluster.install.commands`; each backend is loaded only if it is
+checked. The exit code is 3 where the requested backend cannot run Jobs.
+"""
 
 from __future__ import annotations
 

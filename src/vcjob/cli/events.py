@@ -1,4 +1,8 @@
-"""`vcjob events`: the events of a job and its pods."""
+"""`vcjob events`: the events of a job and its pods.
+
+It prints what the handle returns: Kubernetes Events, which the local backend makes in the same form. A field that an
+event lacks is shown as `-`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob exec`: run a command next to a rank."""
+"""`vcjob exec`: run a command next to a rank.
+
+The handle runs it; input, output and terminal are passed through. The exit code is the command's own. UserError if
+the choice names no pod, or several.
+"""
 
 from __future__ import annotations
 

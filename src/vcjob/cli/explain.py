@@ -1,4 +1,8 @@
-"""`vcjob explain`: what a field of a Job means."""
+"""`vcjob explain`: what a field of a Job means.
+
+It prints what `sdk.authoring.explaining` returns; the texts are defined there, not here. An unknown field is a
+UserError with the nearest name.
+"""
 
 from __future__ import annotations
 

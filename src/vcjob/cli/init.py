@@ -1,4 +1,8 @@
-"""`vcjob init`: write a Job file with comments, as a start."""
+"""`vcjob init`: write a Job file with comments, as a start.
+
+The Job is made by the SDK, as `vcjob run` makes it for a script; `sdk.authoring.job_file` adds the comments. An
+existing file is only replaced with `--force`.
+"""
 
 from __future__ import annotations
 

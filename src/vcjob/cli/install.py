@@ -1,4 +1,8 @@
-"""`vcjob install`: installs or updates the controller in a cluster. Shares its output with `uninstall`."""
+"""`vcjob install`: installs or updates the controller in a cluster. Shares its output with `uninstall`.
+
+It fills `Settings` in from its options and calls `cluster.install.commands`; with `-o yaml` or `-o json` it prints
+the manifests instead. BackendError if something prevents the installation or the controller does not start.
+"""
 
 from __future__ import annotations
 

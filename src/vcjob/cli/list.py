@@ -1,4 +1,8 @@
-"""`vcjob list`: the jobs of this machine, or of a cluster."""
+"""`vcjob list`: the jobs of this machine, or of a cluster.
+
+The SDK lists the handles, and each is read once. A job that was deleted meanwhile is left out; a damaged run is
+listed with a warning.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob logs`: what the ranks wrote."""
+"""`vcjob logs`: what the ranks wrote.
+
+The handle reads and merges the logs of either backend; this verb filters lines, adds the prefix and writes them. Log
+lines are bytes: in a pipe they are passed on unchanged, for a terminal `output.log_text` makes them safe.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob render`: the objects that a Job becomes, from the code that creates them."""
+"""`vcjob render`: the objects that a Job becomes, from the code that creates them.
+
+`RunSource` loads the Job, `sdk.rendering` makes its plan, and the objects are written one by one. A target that is no
+file can be the name of a job. No object is created; a cluster is contacted only for a job by name.
+"""
 
 from __future__ import annotations
 

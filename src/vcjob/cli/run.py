@@ -1,4 +1,9 @@
-"""`vcjob run`: start the Jobs of a file, or a Python script as a Job, stream their logs, report the result."""
+"""`vcjob run`: start the Jobs of a file, or a Python script as a Job, stream their logs, report the result.
+
+`RunSource` loads the Jobs, the backend of the SDK starts them, and `output.follow` shows them until they end. The
+exit code is 1 if a job did not complete. If one Job cannot be started, those that were started continue and are
+named.
+"""
 
 from __future__ import annotations
 

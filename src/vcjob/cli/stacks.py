@@ -1,4 +1,8 @@
-"""`vcjob stacks`: where every rank of a running job is."""
+"""`vcjob stacks`: where every rank of a running job is.
+
+It prints the report of the handle, in which ranks at the same place are one group. The error for a job without
+running ranks, or where py-spy cannot be used, comes from the handle.
+"""
 
 from __future__ import annotations
 

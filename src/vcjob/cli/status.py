@@ -1,4 +1,8 @@
-"""`vcjob status`: one job, why it is in its phase, and its ranks."""
+"""`vcjob status`: one job, why it is in its phase, and its ranks.
+
+A job that is over is shown as at the end of `vcjob run` (`output.summary`), any other with its phase, progress and
+first finding. With `-o json` or `-o yaml` it prints the Job with `pods` and `failure`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob stop`: end a job."""
+"""`vcjob stop`: end a job.
+
+The handle requests the end; this verb then waits until the job is over, or with `--no-wait` until the request was
+accepted. `--now` gives the ranks no time to end on their own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`vcjob timeline`: where the time of a job went."""
+"""`vcjob timeline`: where the time of a job went.
+
+The handle returns a `Timeline`, whose own methods draw it; this verb only chooses the format.
+"""
 
 from __future__ import annotations
 

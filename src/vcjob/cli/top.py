@@ -1,4 +1,8 @@
-"""`vcjob top`: what every rank of a running job uses."""
+"""`vcjob top`: what every rank of a running job uses.
+
+The handle measures; this verb prints the report, on a terminal again and again until the job ends. UserError if no
+rank runs.
+"""
 
 from __future__ import annotations
 

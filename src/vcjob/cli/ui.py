@@ -1,4 +1,8 @@
-"""`vcjob ui`: the web page for jobs, served on this machine."""
+"""`vcjob ui`: the web page for jobs, served on this machine.
+
+It reads its options and starts the server of `vcjob.ui` with a backend of the SDK. It must not know what the page
+shows. A port that is in use, or options that do not fit together, are errors before anything is served.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob uninstall`: removes the controller from a cluster."""
+"""`vcjob uninstall`: removes the controller from a cluster.
+
+It calls `cluster.install.commands` and prints each change as it happens. BackendError if Helm manages the
+installation, or if something that was deleted does not disappear in time.
+"""
 
 from __future__ import annotations
 

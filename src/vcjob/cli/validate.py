@@ -1,4 +1,8 @@
-"""`vcjob validate`: every problem of Job files."""
+"""`vcjob validate`: every problem of Job files.
+
+It prints what the SDK's `validate` returns, with the line and column of each problem. A file that cannot be read is a
+problem too, so that it does not hide those of the others. The exit code is 2 if a file has errors.
+"""
 
 from __future__ import annotations
 

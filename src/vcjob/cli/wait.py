@@ -1,4 +1,8 @@
-"""`vcjob wait`: wait until a job is over."""
+"""`vcjob wait`: wait until a job is over.
+
+The handle waits; the exit code is 0 if the job is Completed or has reached the phase of `--until`, 1 if it has ended
+otherwise, and 124 if the time of `--timeout` has run out.
+"""
 
 from __future__ import annotations
 

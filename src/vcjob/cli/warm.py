@@ -1,4 +1,8 @@
-"""`vcjob warm`: manage servers that have imported torch and fork the ranks of local runs."""
+"""`vcjob warm`: manage servers that have imported torch and fork the ranks of local runs.
+
+Its verbs `start`, `stop` and `status` use `local.warm.server` directly, not through the SDK. Such servers need Linux;
+elsewhere `start` is a UserError.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`vcjob why`: the causes of a pending, failed or hung job, with their evidence."""
+"""`vcjob why`: the causes of a pending, failed or hung job, with their evidence.
+
+It prints the findings of the handle, the most likely cause first; the rules are in `vcjob.diagnosis`. What could not
+be read is a note on standard error. A job without a problem is no error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Options shared by the verbs that operate a cluster: install, uninstall, controller and doctor."""
+"""Options shared by the verbs that operate a cluster: install, uninstall, controller and doctor.
+
+They name a cluster and the namespaces of the controller and of Volcano. Verbs for jobs use `options` instead, where
+the backend can be chosen.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Numbers in options, with messages that need no knowledge of click."""
+"""Types for numbers in options, with messages that need no knowledge of click.
+
+Verbs use them as the `type` of an option. A value outside of the range, NaN included, is a usage error that names the
+range.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Options and arguments that several verbs share."""
+"""Options and arguments that several verbs share: the job, its backend, the format of the output.
+
+The verbs use them as decorators. Nothing here may load a backend, because help and completion import it too.
+`cli.main` asks for the format of the output, so that errors are in the same one.
+"""
 
 from __future__ import annotations
 

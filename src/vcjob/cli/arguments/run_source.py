@@ -1,4 +1,8 @@
-"""What `vcjob run` starts and `vcjob render` shows: the Jobs of a file with the changes that the user typed, or the Job of a script."""
+"""What `vcjob run` starts and `vcjob render` shows: the Jobs of a file, changed by options, or the Job of a script.
+
+Both verbs build a `RunSource` from their arguments and call `load`, so they always agree. UserError for options that
+do not fit together, InvalidJob for a Job with errors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Durations and points in time as people type them."""
+"""Durations and points in time as users type them: `90s`, `7d`, `2026-02-03T10:00:00Z`.
+
+`wait`, `logs` and `delete` read their options with it. UserError, with examples, for anything else.
+"""
 
 from __future__ import annotations
 

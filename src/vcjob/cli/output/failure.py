@@ -1,4 +1,8 @@
-"""An error on standard error: as text, or as JSON with `-o json`."""
+"""Shows an error on standard error: as text with a hint, or as JSON with `-o json`.
+
+`cli.main` calls it for every `VcjobError`, and returns the exit code of the error. Errors of click, and internal
+errors, are shown by `cli.main` itself.
+"""
 
 from __future__ import annotations
 

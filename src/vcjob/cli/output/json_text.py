@@ -1,4 +1,8 @@
-"""JSON as it is printed: indented by two spaces, with a line break at the end."""
+"""JSON as it is printed: indented by two spaces, with a line break at the end.
+
+All verbs with `-o json` use it. Text that is not valid UTF-8, such as a file name, is escaped instead of raising an
+error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The result of a verb on standard output: Kubernetes objects as JSON or YAML, or a line of text."""
+"""The result of a verb on standard output: Kubernetes objects as JSON or YAML, or a line of text.
+
+Verbs that act on a job end with `write_result`; those that print documents use the others. Writing to a closed pipe
+is handled by `cli.main`.
+"""
 
 from __future__ import annotations
 

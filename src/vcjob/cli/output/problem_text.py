@@ -1,4 +1,8 @@
-"""Problems of a Job as text: where, what, and what to write instead."""
+"""Problems of a Job as text: where, what, and what to write instead.
+
+`validate`, `run`, `render` and `convert` show problems with it, and `failure` shows those of an InvalidJob. The line
+of the file is read again for a terminal, and left out if that fails.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The progress of a job in `status` and `list`: as text, and in documents as an annotation of the Job."""
+"""The progress of a job in `status` and `list`: as text, and in documents as an annotation of the Job.
+
+The handle reads the progress from the log of rank 0 or from the cluster. Progress is never an error: where it is
+unknown, it is left out.
+"""
 
 from __future__ import annotations
 

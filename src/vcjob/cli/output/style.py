@@ -1,4 +1,8 @@
-"""Colours and safe text for a terminal; files and pipes get neither."""
+"""Colours and safe text for a terminal; files and pipes get neither.
+
+Every verb that prints text has a `Style` for its stream. Text from a job or a cluster must pass through `clean`
+before it is printed, because it may hold control sequences of a terminal.
+"""
 
 from __future__ import annotations
 
