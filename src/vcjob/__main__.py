@@ -1,4 +1,7 @@
-"""`python -m vcjob`: the command line."""
+"""`python -m vcjob`: the command line.
+
+It is the same as the command `vcjob`, for an interpreter whose scripts are not on PATH. All of it is in `cli.main`.
+"""
 
 import sys
 
