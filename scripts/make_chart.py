@@ -309,8 +309,8 @@ def _values() -> str:
 def _readme() -> str:
     return f"""# vcjob: the Helm chart
 
-`scripts/make_chart.py` writes it from what `vcjob install` applies; change that, not these files. Written by hand are
-only {", ".join(f"`{name}`" for name in HAND_WRITTEN)}.
+`scripts/make_chart.py` writes it from what `vcjob install` applies; change that, not these files. Only these
+files are written by hand: {", ".join(f"`{name}`" for name in HAND_WRITTEN)}.
 
     helm install vcjob charts/vcjob --namespace vcjob-system --create-namespace --set image=<registry>/{IMAGE}
 
