@@ -32,8 +32,18 @@ if os.environ['RANK'] == '1':
     raise ValueError('loss is NaN')
 time.sleep(600)
 """
+#: Wait until rank 1 ends the connection.
+_CONNECT = """\
+while True:
+    try:
+        peer = socket.create_connection((os.environ['MASTER_ADDR'].replace('master-0', 'worker-0'), port))
+        break
+    except OSError:
+        time.sleep(0.2)
+peer.recv(1)
+"""
 #: Rank 1 raises and is slow to exit; its peers lose their connection to it and end before it.
-_RAISES_AND_EXITS_SLOWLY = """
+_RAISES_AND_EXITS_SLOWLY = f"""
 import atexit, os, socket, time
 rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])
 if rank == 1:
@@ -41,30 +51,16 @@ if rank == 1:
     atexit.register(time.sleep, 20)
     peer.close()
     raise ValueError('loss is NaN')
-while True:
-    try:
-        peer = socket.create_connection((os.environ['MASTER_ADDR'].replace('master-0', 'worker-0'), port))
-        break
-    except OSError:
-        time.sleep(0.2)
-peer.recv(1)
-time.sleep(1)
+{_CONNECT}time.sleep(1)
 raise RuntimeError('[gloo/transport/tcp/pair.cc:534] Connection closed by peer')
 """
-_EXITS_EARLY = """
+_EXITS_EARLY = f"""
 import os, socket, sys, time
 rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])
 if rank == 1:
     socket.create_server(('', port)).accept()
     sys.exit(0)
-while True:
-    try:
-        peer = socket.create_connection((os.environ['MASTER_ADDR'].replace('master-0', 'worker-0'), port))
-        break
-    except OSError:
-        time.sleep(0.2)
-peer.recv(1)
-time.sleep(8)  # a busy kubelet reports the end of the other rank seconds later
+{_CONNECT}time.sleep(8)  # a busy kubelet reports the end of the other rank seconds later
 raise RuntimeError('[gloo/transport/tcp/pair.cc:534] Connection closed by peer')
 """
 #: A policy is enforced some time after a pod has its address; until then a connection would succeed.

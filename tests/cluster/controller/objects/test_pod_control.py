@@ -14,6 +14,16 @@ from vcjob.kube.errors import Forbidden, Unreachable
 QUOTA = "exceeded quota: few, requested: pods=1"
 
 
+async def all_running(document: Any) -> Harness:
+    """A Job whose pods have all been seen to run."""
+    harness = Harness(document, status_delay=0.0)
+    await harness.reconcile()
+    for name in harness.pods():
+        harness.show(name, "Running")
+    await harness.reconcile()
+    return harness
+
+
 @pytest.mark.parametrize("job_gone", [False, True])
 async def test_a_pod_that_the_server_left_half_deleted_is_deleted_after_a_while(
     monkeypatch: pytest.MonkeyPatch, job_gone: bool
@@ -203,11 +213,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> int:
 
 async def test_pods_are_killed_some_at_a_time_so_that_other_jobs_get_the_worker(small_chunks: int) -> None:
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
-    harness = Harness(job("j", task("a", 35), policies=policies), status_delay=0.0)
-    await harness.reconcile()
-    for name in harness.pods():
-        harness.show(name, "Running")
-    await harness.reconcile()
+    harness = await all_running(job("j", task("a", 35), policies=policies))
     harness.show("j-a-0", "Failed")
     for number in range(1, 4):
         harness.queue.soon = False
@@ -219,11 +225,7 @@ async def test_pods_are_killed_some_at_a_time_so_that_other_jobs_get_the_worker(
 
 
 async def test_the_pods_of_a_deleted_job_are_deleted_some_at_a_time(small_chunks: int) -> None:
-    harness = Harness(job("j", task("a", 35)), status_delay=0.0)
-    await harness.reconcile()
-    for name in harness.pods():
-        harness.show(name, "Running")
-    await harness.reconcile()
+    harness = await all_running(job("j", task("a", 35)))
     harness.delete_job()
     await harness.reconciler.reconcile(KEY)
     assert harness.api.requests["delete", "pods"] == small_chunks
@@ -232,11 +234,7 @@ async def test_the_pods_of_a_deleted_job_are_deleted_some_at_a_time(small_chunks
 
 
 async def test_a_failed_deletion_of_a_deleted_jobs_pods_is_not_the_last(small_chunks: int) -> None:
-    harness = Harness(job("j", task("a", 35)), status_delay=0.0)
-    await harness.reconcile()
-    for name in harness.pods():
-        harness.show(name, "Running")
-    await harness.reconcile()
+    harness = await all_running(job("j", task("a", 35)))
     harness.delete_job()
     harness.api.refuse = refusing("delete", "pods", lambda: Unreachable("gone"))
     with pytest.raises(Unreachable):
