@@ -15,8 +15,9 @@ from aiohttp import web
 from tests.kube.fake_api import FakeApi, refuse
 from vcjob.report.logs import LogFilter
 from vcjob.sdk.cluster_backend import ClusterBackend
-from vcjob.ui import pacing, producers
-from vcjob.ui.log_stream import log_lines
+from vcjob.ui import producers
+from vcjob.ui.producers import pacing, views
+from vcjob.ui.producers.log_stream import log_lines
 from vcjob.ui.streams import Produced
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/a"
@@ -193,8 +194,8 @@ async def test_a_job_that_is_over_is_read_less_often(
             if isinstance(each, float)
         )
 
-    assert await asyncio.to_thread(pause, "over") == producers.OVER_SECONDS
-    assert await asyncio.to_thread(pause, "running") == producers.JOB_SECONDS
+    assert await asyncio.to_thread(pause, "over") == views.OVER_SECONDS
+    assert await asyncio.to_thread(pause, "running") == views.JOB_SECONDS
 
 
 async def test_who_may_list_one_namespace_only_sees_the_jobs_of_the_kubeconfigs(

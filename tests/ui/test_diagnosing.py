@@ -10,6 +10,7 @@ from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.observation import Observation
 from vcjob.ui import diagnosing, jobs, producers
 from vcjob.ui.diagnosing import Diagnosis
+from vcjob.ui.producers.views import JOB_SECONDS
 
 HANG = Finding("RankBehind", "rank 3 is behind")
 
@@ -60,7 +61,7 @@ def test_a_read_only_page_runs_nothing_in_pods(
     backend = MagicMock()
     backend.find.return_value = job
     sent = producers.one_job(backend, "default", "a", read_only=read_only)
-    while next(sent) != producers.JOB_SECONDS:
+    while next(sent) != JOB_SECONDS:
         pass
     assert job.find_hangs.called is not read_only
 

@@ -19,7 +19,8 @@ from vcjob.local.run.run_dir import RunConfig, RunDir
 from vcjob.report.logs import Chunk, LogFilter, LogOrigin
 from vcjob.report.podstate import ContainerState, Ended, PodState
 from vcjob.sdk.local_backend import LocalBackend
-from vcjob.ui import log_stream, streams
+from vcjob.ui import streams
+from vcjob.ui.producers import log_stream
 from vcjob.ui.streams import Produced
 
 

@@ -18,6 +18,7 @@ from vcjob.report.logs import Chunk, LogOrigin
 from vcjob.sdk.handle import Handle
 from vcjob.sdk.local_backend import LocalBackend
 from vcjob.ui import jobs, producers, streams
+from vcjob.ui.producers import views
 
 
 def test_a_cluster_that_does_not_answer_is_asked_again_and_the_page_is_kept_informed() -> None:
@@ -28,7 +29,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again_and_the_page_is_kept_info
     assert next(sent) == streams.TROUBLE_SECONDS
     assert next(sent) == ("jobs", [])
     assert next(sent) == ("trouble", None)
-    assert next(sent) == producers.LIST_SECONDS
+    assert next(sent) == views.LIST_SECONDS
 
 
 def test_what_the_caller_may_not_read_is_named_and_the_rest_is_shown(monkeypatch: Any) -> None:
@@ -108,4 +109,4 @@ def test_a_log_that_may_not_be_read_hides_no_other_part_of_the_page(monkeypatch:
     backend.find.return_value = job
     sent = producers.one_job(backend, "default", "a")
     parts = [next(sent) for _ in range(4)]
-    assert parts[1:] == [("findings", ["why"]), ("history", []), producers.OVER_SECONDS]
+    assert parts[1:] == [("findings", ["why"]), ("history", []), views.OVER_SECONDS]

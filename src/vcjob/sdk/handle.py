@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from vcjob.errors import BackendError, JobFailed, UserError, VcjobError
 from vcjob.lifecycle.status import Phase, Status
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # loaded when a job is diagnosed
     from vcjob.report.usage import UsageReport
 
 __all__ = ["ACTIONS", "Chunk", "Follower", "Handle", "LogFilter", "LogLine", "LogSteps", "lines_of"]
+EventsRead: TypeAlias = list[dict[str, Any]] | BackendError
 
 ACTIONS = {
     "suspend": "AbortJob",
@@ -199,13 +200,8 @@ class Handle(ABC):
         """While this is entered, the job is not removed because its ttlSecondsAfterFinished is over."""
         return nullcontext()
 
-    def one_read(
-        self, events: list[dict[str, Any]] | BackendError | None = None
-    ) -> AbstractContextManager[None]:
-        """While this is entered, the job, its pods and its events are read once each, on a cluster.
-
-        events: what an earlier read of them returned or raised; they are then not read at all.
-        """
+    def one_read(self, events: EventsRead | None = None) -> AbstractContextManager[None]:
+        """While this is entered, a cluster is asked once for the job, its pods, and its events if none are given."""
         return nullcontext()
 
     def earlier_runs(self) -> list[Handle]:

@@ -23,8 +23,8 @@ from vcjob.sdk.handle import Handle
 from vcjob.sdk.loading import load, validate
 from vcjob.ui import jobs, manifests, producers
 from vcjob.ui.downloads import send_log
-from vcjob.ui.listing import JobList
-from vcjob.ui.log_stream import log_lines, moment_of
+from vcjob.ui.producers.listing import JobList
+from vcjob.ui.producers.log_stream import moment_of
 from vcjob.ui.security import Handler
 from vcjob.ui.streams import INTERNAL_ERROR, Streams
 
@@ -143,7 +143,7 @@ class Api:
         tail, since = _log_part(request)
         return await self.streams.serve(
             request,
-            lambda: log_lines(
+            lambda: producers.log_lines(
                 self._backend, namespace, name, chosen, tail=tail, since=since, read_only=self._read_only
             ),
         )

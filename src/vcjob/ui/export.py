@@ -23,7 +23,7 @@ from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
 from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
-from vcjob.ui.log_stream import lines_of
+from vcjob.ui.producers.log_stream import lines_of
 
 #: Log lines of each rank in the file, and of all ranks together; with many ranks each has fewer.
 TAIL, MAX_LINES, MIN_TAIL = 2000, 50_000, 20

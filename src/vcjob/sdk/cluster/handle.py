@@ -26,7 +26,7 @@ from vcjob.sdk.cluster.follower import ClusterFollower
 from vcjob.sdk.cluster.pods import pod_state
 from vcjob.sdk.cluster.progress import ProgressWriter
 from vcjob.sdk.cluster.status import created_at, is_note, status_of
-from vcjob.sdk.handle import ACTIONS, Handle, LogSteps
+from vcjob.sdk.handle import ACTIONS, EventsRead, Handle, LogSteps
 from vcjob.sdk.pod_choice import choose_container, running_pods
 from vcjob.spec.job import Job
 
@@ -100,7 +100,7 @@ class ClusterHandle(Handle):
         return self._job
 
     @contextmanager
-    def one_read(self, events: list[dict[str, Any]] | BackendError | None = None) -> Iterator[None]:
+    def one_read(self, events: EventsRead | None = None) -> Iterator[None]:
         if self._once is not None:
             yield
             return

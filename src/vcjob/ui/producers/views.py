@@ -1,4 +1,4 @@
-"""What streams send: changes of the job list and changes of one job; `log_stream` has the log lines.
+"""Streams of the two views: changes of the job list, and changes of one job.
 
 Each is a generator that runs in a thread of its own (see `streams`) and keeps what it sent last, so that a page of
 a thousand ranks gets the ranks that changed and nothing else.
@@ -16,8 +16,8 @@ from vcjob.sdk.handle import Handle
 from vcjob.ui import jobs
 from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
-from vcjob.ui.listing import JobList
-from vcjob.ui.pacing import KeptEvents, pause_after
+from vcjob.ui.producers.listing import JobList
+from vcjob.ui.producers.pacing import KeptEvents, pause_after
 from vcjob.ui.streams import TROUBLE_SECONDS, Produced
 
 LIST_SECONDS = 2.0

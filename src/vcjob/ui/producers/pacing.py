@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from vcjob.errors import BackendError
-from vcjob.sdk.handle import Handle
+from vcjob.sdk.handle import EventsRead, Handle
 
 #: A pause is so many times as long as the read before it, but not longer than this.
 SHARE, LONGEST_PAUSE = 20, 30.0
@@ -25,10 +24,10 @@ class KeptEvents:
     """The events of one job of a cluster, or why they cannot be read. Used by one stream, in one thread."""
 
     def __init__(self) -> None:
-        self._found: list[dict[str, Any]] | BackendError | None = None
+        self._found: EventsRead | None = None
         self._until = 0.0
 
-    def kept(self) -> list[dict[str, Any]] | BackendError | None:
+    def kept(self) -> EventsRead | None:
         """None: it is time to read them again."""
         return self._found if time.monotonic() < self._until else None
 
