@@ -34,7 +34,7 @@ TITLES = {
 }
 DOCS = ROOT / "docs" / "performance"
 PAGE = ROOT / "docs" / "performance.md"
-EVERY_FIGURE = "Every single figure is in [results.json](performance/results.json)."
+EVERY_FIGURE = "All figures are in [results.json](performance/results.json)."
 BEGIN, END = "<!-- the race: written by make race -->", "<!-- the end of the race -->"
 
 
