@@ -86,8 +86,17 @@ async def test_a_request_under_another_host_name_is_rejected(page: Page) -> None
         assert (await page.get(path, Host=f"[::1]:{port}"))[0] == 403, "it does not listen there"
 
 
+async def test_a_tunnel_may_have_another_port(page: Page) -> None:
+    """`ssh -L 9000:127.0.0.1:PORT`: the browser names the port of the tunnel."""
+    for host in ("localhost:9000", "127.0.0.1:9000", "localhost"):
+        assert (await page.get("/api/jobs", Host=host, Origin=f"http://{host}"))[0] == 200
+    for host in ("localhost:9000.attacker.example", "localhost.attacker.example:9000", "127.0.0.1:x", ""):
+        assert (await page.get("/api/jobs", Host=host))[0] == 403
+
+
 async def test_a_page_of_another_site_cannot_act(page: Page) -> None:
-    for origin in ("https://attacker.example", "null", "http://127.0.0.1:1"):
+    port = page.origin.rpartition(":")[2]
+    for origin in ("https://attacker.example", "null", "http://127.0.0.1:1", f"http://localhost:{port}"):
         status, _ = await page.request("POST", "/api/jobs/default/a/actions/stop", Origin=origin)
         assert status == 403
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -31,8 +32,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-#: The names of the address that the server listens on; [::1] is another one, which anybody else may have.
-_LOOPBACK = ("127.0.0.1", "localhost")
+#: The names of the address that the server listens on; [::1] is another one, which anybody else may have. Any port is
+#: right: a tunnel may have another one, and no other site's page is ever served under these names.
+_LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
 
 
 def new_token() -> str:
@@ -40,12 +42,11 @@ def new_token() -> str:
 
 
 class Guard:
-    """The checks for one server. `port` is set once the server listens."""
+    """The checks for one server."""
 
     def __init__(self, token: str, *, read_only: bool = False) -> None:
         self._token = token
         self._read_only = read_only
-        self.port = 0
         #: The timers that close connections, oldest first; a request with the token cancels that of its connection.
         self.unproven: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
@@ -69,10 +70,11 @@ class Guard:
 
     def _objection(self, request: web.Request) -> str:
         """Why a request is rejected; empty if it is not."""
-        if request.headers.get("Host", "") not in {f"{name}:{self.port}" for name in _LOOPBACK}:
-            return "the Host header does not name this server"
+        host = request.headers.get("Host", "")
+        if not _LOOPBACK.fullmatch(host):
+            return "the Host header does not name this server: open it as 127.0.0.1 or localhost"
         origin = request.headers.get("Origin")
-        if origin is not None and origin not in {f"http://{name}:{self.port}" for name in _LOOPBACK}:
+        if origin is not None and origin != f"http://{host}":
             return "requests from other sites are not allowed"
         if not request.path.startswith("/api/"):
             return "" if request.method in ("GET", "HEAD") else "this page cannot be changed"

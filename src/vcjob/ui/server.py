@@ -66,8 +66,8 @@ async def serve(
     await runner.setup()
     try:
         async with await _listen(runner, guard, port) as listening:
-            guard.port = listening.sockets[0].getsockname()[1]
-            on_ready(f"http://{ADDRESS}:{guard.port}/" + (f"#token={token}" if token else ""))
+            chosen = listening.sockets[0].getsockname()[1]
+            on_ready(f"http://{ADDRESS}:{chosen}/" + (f"#token={token}" if token else ""))
             await asyncio.Event().wait()
     finally:
         await runner.cleanup()
