@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 import sys
 import threading
@@ -14,7 +15,10 @@ from click.testing import CliRunner
 
 from tests.cli.conftest import Vcjob
 from vcjob.cli import ui
-from vcjob.ui import server
+from vcjob.errors import NoSuchJob
+from vcjob.local.jobs.store import Store
+from vcjob.local.run.run_dir import RunConfig
+from vcjob.ui import redirect, server
 
 URL = "http://127.0.0.1:4242/#token=secret"
 #: It writes its arguments as every user of the machine can see them, and keeps running as some browsers do.
@@ -61,6 +65,43 @@ def test_over_ssh_the_tunnel_is_printed_and_nothing_is_opened(
     assert f"vcjob UI: {URL}\n" in output
     assert "ssh -N -L 4242:127.0.0.1:4242 ann@10.0.0.1\n" in output
     assert opened == []
+
+
+def test_the_tunnel_goes_to_the_port_of_the_ssh_server(start: Callable[..., tuple[str, list[str]]]) -> None:
+    output, _ = start(SSH_CONNECTION="10.0.0.9 5555 10.0.0.1 2222", USER="ann")
+    assert "ssh -N -L 4242:127.0.0.1:4242 -p 2222 ann@10.0.0.1\n" in output
+
+
+def test_the_page_of_a_job_is_opened_where_one_is_named(
+    start: Callable[..., tuple[str, list[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HOME", str(tmp_path))
+    doc = {
+        "metadata": {"name": "train", "namespace": "team", "uid": "u"},
+        "spec": {"minAvailable": 1, "tasks": []},
+    }
+    os.close(Store().create(doc, RunConfig(), "")[1])
+    assert start("train", "-n", "team") == (f"vcjob UI: {URL}&job=team/train\n", [])
+    with pytest.raises(NoSuchJob):
+        start("another")
+
+
+def test_the_server_of_many_users_opens_no_job(vcjob: Vcjob) -> None:
+    assert vcjob("ui", "train", "--behind-proxy").code == 2
+
+
+@pytest.mark.parametrize("snaps", [True, False])
+def test_a_browser_in_a_snap_gets_a_file_that_it_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, snaps: bool
+) -> None:
+    """It has its own /tmp, and it sees no hidden files of the home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(redirect, "SNAPS", tmp_path if snaps else tmp_path / "none")
+    with redirect.redirect_to(URL) as file:
+        folders = [folder.name for folder in tmp_path.iterdir()]
+        assert len(folders) == snaps and not any(name.startswith(".") for name in folders)
+        assert f"url={URL}" in Path(file.removeprefix("file://")).read_text()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS always has a display")

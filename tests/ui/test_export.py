@@ -109,4 +109,4 @@ def test_a_pod_whose_node_does_not_respond_is_in_the_file() -> None:
 
 def test_export_needs_a_job() -> None:
     result = CliRunner().invoke(command, ["--export", "job.html"])
-    assert result.exit_code == 2 and "go together" in result.output
+    assert result.exit_code == 2 and "--export needs JOB" in result.output

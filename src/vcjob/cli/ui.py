@@ -83,10 +83,13 @@ def command(
     """Show jobs in a browser: ranks, logs, events, and why a job fails.
 
     The page is served on this machine only, and the URL holds a secret token: do not share it. Ctrl-C ends
-    the server; jobs keep running. With JOB and --export, one file without a server holds the job's page.
+    the server; jobs keep running. With JOB the page of that job is opened; with --export too, one file holds it
+    and there is no server.
     """
-    if (job is None) != (file is None):
-        raise click.UsageError("JOB and --export go together")
+    if job is None and file is not None:
+        raise click.UsageError("--export needs JOB")
+    if job is not None and behind_proxy:
+        raise click.UsageError("JOB and --behind-proxy cannot be used together")
     if job is not None and file is not None:
         _export(job, where, file)
         return
@@ -102,9 +105,11 @@ def command(
         source = open_backend(where["on"], where["context"], where["kubeconfig"])
         source.check_configuration()
 
+    view = "" if job is None else _view_of(job, where)
     until_the_end = ExitStack()
 
     def ready(url: str) -> None:
+        url += view
         click.echo(f"vcjob UI: {url}")
         tunnel = _tunnel(url)
         if behind_proxy:
@@ -119,6 +124,16 @@ def command(
         asyncio.run(
             serve(source, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready)
         )
+
+
+def _view_of(name: str, where: Where) -> str:
+    """What the URL says in addition to open the page of a job."""
+    from urllib.parse import quote
+
+    from vcjob.sdk.finding import find
+
+    job = find(name, **where)
+    return f"&job={quote(job.namespace, safe='')}/{quote(job.name, safe='')}"
 
 
 def _open_browser(url: str, until_the_end: ExitStack) -> None:
@@ -173,8 +188,10 @@ def _tunnel(url: str) -> str:
     connection = os.environ.get("SSH_CONNECTION", "").split()
     if len(connection) != 4:
         return ""
-    port = url.rpartition("/#")[0].rpartition(":")[2]
-    return f"ssh -N -L {port}:127.0.0.1:{port} {os.environ.get('USER', 'user')}@{connection[2]}"
+    port = url.partition("/#")[0].rpartition(":")[2]
+    server = f"{os.environ.get('USER', 'user')}@{connection[2]}"
+    listening = "" if connection[3] == "22" else f"-p {connection[3]} "
+    return f"ssh -N -L {port}:127.0.0.1:{port} {listening}{server}"
 
 
 def _has_display() -> bool:

@@ -14,11 +14,18 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
+#: Where snaps are, such as the Firefox of Ubuntu.
+SNAPS = Path("/snap")
+
 
 @contextmanager
 def redirect_to(url: str) -> Iterator[str]:
-    """The file's own URL, for as long as the block runs."""
-    with tempfile.TemporaryDirectory(prefix="vcjob-ui-", ignore_cleanup_errors=True) as folder:
+    """The file's own URL, for as long as the block runs.
+
+    A browser in a snap has a /tmp of its own, and of the home directory it may read what is not hidden.
+    """
+    place = Path.home() if SNAPS.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="vcjob-ui-", dir=place, ignore_cleanup_errors=True) as folder:
         file = Path(folder, "open.html")
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
             out.write(_page(url))
