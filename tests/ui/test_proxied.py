@@ -216,6 +216,25 @@ async def test_a_stream_ends_so_that_the_proxy_checks_the_session_again(
 
 
 @pytest.fixture
+def few_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxied, "MAX_STREAMS", 2)
+
+
+async def test_the_streams_of_all_users_together_are_limited(few_streams: None, server: Server) -> None:
+    url = f"{server.origin}/api/stream"
+
+    async def status(session: aiohttp.ClientSession, user: str) -> int:
+        response = await session.get(url, headers=[FROM_PROXY, ("X-Remote-User", user)])
+        return response.status
+
+    async with aiohttp.ClientSession() as session:
+        assert [await status(session, user) for user in ("ann", "bob", "eve")] == [200, 200, 503]
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        while await status(session, "eve") == 503:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
 def impersonator(api_server: Cluster, namespace: str) -> Iterator[Callable[[Identity], ImpersonatingBackend]]:
     """Opens backends over an account that may impersonate and nothing else."""
     rbac = "/apis/rbac.authorization.k8s.io/v1"

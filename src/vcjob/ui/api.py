@@ -26,7 +26,7 @@ from vcjob.ui.downloads import send_log
 from vcjob.ui.producers.listing import JobList
 from vcjob.ui.producers.log_stream import moment_of
 from vcjob.ui.security import Handler
-from vcjob.ui.streams import INTERNAL_ERROR, Streams
+from vcjob.ui.streams import INTERNAL_ERROR, Places, Streams
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -70,12 +70,13 @@ class Api:
         *,
         read_only: bool,
         stream_seconds: float | None = None,
+        places: Places | None = None,
     ) -> None:
         self._backend = backend
         self._namespace = namespace
         self._read_only = read_only
         self._pool = ThreadPoolExecutor(THREADS, "vcjob-ui")
-        self.streams = Streams(seconds=stream_seconds)
+        self.streams = Streams(seconds=stream_seconds, places=places)
 
     def routes(self) -> list[web.RouteDef]:
         return [web.RouteDef(method, path, getattr(self, name), {}) for method, path, name in ROUTES]

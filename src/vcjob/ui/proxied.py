@@ -19,10 +19,13 @@ from aiohttp import web
 from vcjob.sdk.backend import Backend
 from vcjob.ui.api import ROUTES, Api
 from vcjob.ui.security import Guard, Handler
+from vcjob.ui.streams import Places
 
 SECRET_HEADER = "X-Vcjob-Proxy-Secret"  # noqa: S105 - the name of a header
 #: Users whose connections are kept; the one that was idle longest is closed for the next.
 MAX_USERS = 64
+#: Streams of all users together: each holds a thread.
+MAX_STREAMS = 256
 #: The longest life of a stream: then its page opens a new one, for which the proxy checks the user's session again.
 STREAM_SECONDS = 300.0
 
@@ -103,6 +106,7 @@ class UserApis:
         self._namespace = namespace
         self._read_only = read_only
         self._users: OrderedDict[Identity, tuple[Api, UserBackend]] = OrderedDict()
+        self._places = Places(MAX_STREAMS)
 
     def routes(self) -> list[web.RouteDef]:
         return [web.RouteDef(method, path, self._dispatch(name), {}) for method, path, name in ROUTES]
@@ -128,7 +132,13 @@ class UserApis:
         return found
 
     def _api(self, backend: UserBackend) -> Api:
-        return Api(backend, self._namespace, read_only=self._read_only, stream_seconds=STREAM_SECONDS)
+        return Api(
+            backend,
+            self._namespace,
+            read_only=self._read_only,
+            stream_seconds=STREAM_SECONDS,
+            places=self._places,
+        )
 
     async def _close(self, api: Api, backend: UserBackend) -> None:
         api.end()

@@ -37,29 +37,39 @@ HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Bufferin
 INTERNAL_ERROR = "vcjob itself failed; its terminal shows the traceback"
 
 
+class Places:
+    """How many streams are open, of all users together."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+
+
 class Streams:
-    """All streams of one server.
+    """All streams of one user. `places`: shared with other users.
 
     After `seconds` a stream ends with the event "again": its page opens another at once, which is checked again.
     """
 
-    def __init__(self, limit: int = MAX_STREAMS, *, seconds: float | None = None) -> None:
+    def __init__(
+        self, limit: int = MAX_STREAMS, *, seconds: float | None = None, places: Places | None = None
+    ) -> None:
         self._limit = limit
         self._seconds = seconds
+        self._places = places or Places(limit)
         self._pool = ThreadPoolExecutor(limit, "vcjob-ui-stream")
         self._running: dict[threading.Event, asyncio.Queue[bytes | None]] = {}
 
     async def serve(self, request: web.Request, producer: Producer) -> web.StreamResponse:
-        if len(self._running) >= self._limit:
-            return web.json_response(
-                {"error": {"message": f"more than {self._limit} streams are open; close other pages"}},
-                status=503,
-            )
+        full = self._full()
+        if full:
+            return web.json_response({"error": {"message": full}}, status=503)
         stop = threading.Event()
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._pool, _produce, producer, queue, loop, stop)
         self._running[stop] = queue
+        self._places.taken += 1
         response = web.StreamResponse(headers=HEADERS)
         try:
             await response.prepare(request)
@@ -76,7 +86,16 @@ class Streams:
                 await asyncio.wait([work])
             finally:
                 del self._running[stop]
+                self._places.taken -= 1
         return response
+
+    def _full(self) -> str:
+        """Why no other stream may be opened; empty if one may."""
+        if len(self._running) >= self._limit:
+            return f"more than {self._limit} streams are open; close other pages"
+        if self._places.taken >= self._places.limit:
+            return f"all users together have {self._places.limit} streams open; try again later"
+        return ""
 
     async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes | None]) -> None:
         """Send what is produced, until the end or for `seconds`. TimeoutError: the client takes nothing."""

@@ -6,6 +6,8 @@ import json
 import re
 import runpy
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,31 @@ def test_the_ui_listens_for_its_proxy_alone_and_its_account_may_only_impersonate
     options = [word for word in server["args"] if word != "ui"]
     given = ui_command.make_context("ui", options, resilient_parsing=True).params
     assert given["behind_proxy"] and given["on"] == "cluster" and given["namespace"] == "team"
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """As the UI does with a request without a user."""
+
+    def do_GET(self) -> None:
+        self.send_error(403)
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+def test_the_probes_of_the_ui_see_whether_it_answers() -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as listening:
+        ui = {"enabled": True, "proxy": PROXY, "loopbackPort": listening.server_port}
+        found = by_name(helm_template({"ui": ui}))
+        server = found["Deployment", "vcjob-ui", "vcjob-system"]["spec"]["template"]["spec"]["containers"][0]
+        probes = [server[name]["exec"]["command"] for name in ("readinessProbe", "livenessProbe")]
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            assert [subprocess.run(probe, timeout=60).returncode for probe in probes] == [0, 0]
+        finally:
+            listening.shutdown()
+            thread.join()
+    assert all(subprocess.run(probe, timeout=60).returncode for probe in probes)
 
 
 @pytest.mark.cluster
