@@ -13,7 +13,8 @@ import pytest
 import pytest_asyncio
 
 from vcjob.errors import BackendError
-from vcjob.report.logs import Chunk, LogOrigin
+from vcjob.report.logs import Chunk, LogFilter, LogOrigin
+from vcjob.ui import downloads
 from vcjob.ui.server import serve
 
 ORIGIN = LogOrigin(rank=0, task="w", index=0, attempt=0, container="main", main=True, restart=0)
@@ -61,7 +62,7 @@ async def test_a_log_that_breaks_off_is_no_complete_download(
     download: Callable[..., Any], error: Exception
 ) -> None:
     def broken(*_: object, **__: object) -> Iterator[Any]:
-        yield [LINE]
+        yield [LINE] * downloads.PIECE
         raise error
 
     with pytest.raises(aiohttp.ClientError):
@@ -76,3 +77,19 @@ async def test_logs_of_single_ranks_that_cannot_be_read_are_named_at_the_end(
         yield [LINE]
 
     assert await download(partly) == (200, "[0 w-0] one line\nvcjob: the log of rank 1 cannot be read\n")
+
+
+def test_short_chunks_are_sent_together() -> None:
+    """As a cluster's log, each line of which is a chunk."""
+    job = Mock()
+    job.log_chunks.return_value = iter([[LINE] for _ in range(100_000)])
+    pieces = list(downloads._pieces(job, LogFilter()))
+    assert b"".join(pieces) == b"[0 w-0] one line\n" * 100_000
+    assert {len(piece) // downloads.PIECE for piece in pieces[:-1]} == {1}
+
+
+def test_what_there_is_is_sent_while_the_rest_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "PATIENCE", 0.0)
+    job = Mock()
+    job.log_chunks.return_value = iter([[LINE], 0.001, [LINE], 0.001, 0.001])
+    assert list(downloads._pieces(job, LogFilter())) == [b"[0 w-0] one line\n"] * 2 + [b""]

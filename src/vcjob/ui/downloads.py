@@ -18,6 +18,8 @@ from vcjob.report.logs import Chunk, LogFilter
 from vcjob.sdk.handle import Handle
 
 log = logging.getLogger(__name__)
+#: Each piece costs a change of thread and a write. While a cluster sends little, what there is is sent after this time.
+PIECE, PATIENCE = 64 * 1024, 1.0
 #: Runs a function that blocks in a thread.
 Call = Callable[[Callable[[], bytes | None]], Awaitable[bytes | None]]
 
@@ -49,13 +51,23 @@ async def send_log(request: web.Request, job: Handle, chosen: LogFilter, call: C
 
 
 def _pieces(job: Handle, chosen: LogFilter) -> Iterator[bytes]:
+    """The text in pieces of PIECE or a little more; less where the rest is waited for."""
     notes: list[str] = []
+    piece = bytearray()
+    due = 0.0
     for step in job.log_chunks(chosen, follow=False, on_note=notes.append):
+        waits = isinstance(step, float)
         if isinstance(step, float):
             time.sleep(step)
-            continue
-        yield b"".join(_text(chunk) for chunk in step)
-    yield "".join(f"vcjob: {note}\n" for note in notes).encode(errors="replace")
+        else:
+            for chunk in step:
+                piece += _text(chunk)
+        if len(piece) >= PIECE or (waits and piece and time.monotonic() >= due):
+            yield bytes(piece)
+            piece.clear()
+            due = time.monotonic() + PATIENCE
+    piece += "".join(f"vcjob: {note}\n" for note in notes).encode(errors="replace")
+    yield bytes(piece)
 
 
 def _text(chunk: Chunk) -> bytes:
