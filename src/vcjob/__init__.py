@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from vcjob._version import __version__
 from vcjob.errors import (
     BackendError,
+    Denied,
     Interrupted,
     InvalidJob,
     JobExists,
@@ -74,6 +75,7 @@ __all__ = [
     "ContainerState",
     "Converted",
     "Culprit",
+    "Denied",
     "FailureReport",
     "FieldDoc",
     "Finding",
