@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
 
 class VcjobError(Exception):
-    """An error with a message for users and, where possible, a hint how to fix it."""
+    """An error with a message for users and, where possible, a hint how to fix it.
+
+    The command line shows both and exits with `exit_code`; any other exception is an internal error there. Errors can
+    be pickled, so that they cross processes.
+    """
 
     exit_code: ClassVar[int] = exit_codes.JOB_FAILED
 
@@ -48,17 +52,26 @@ class VcjobError(Exception):
 
 
 class UserError(VcjobError):
-    """The request cannot be carried out as given: a bad argument, file, Job or name."""
+    """The request cannot be carried out as given: a bad argument, file, Job or name.
+
+    Raised before anything has changed. Repeating the request does not help; the hint says what to write instead.
+    """
 
     exit_code = exit_codes.USAGE
 
 
 class SourceError(UserError):
-    """A file that cannot be read, or is not text at all."""
+    """A file that cannot be read, or is not text at all.
+
+    Raised by `load` and `validate`. Text that is no YAML, or no Job, is an InvalidJob instead, or a list of problems.
+    """
 
 
 class InvalidJob(UserError):
-    """A Job that was refused; `problems` has all its errors and warnings."""
+    """A Job that was refused; `problems` has all its errors and warnings.
+
+    The message quotes the first three errors; the command line shows all of them with their places.
+    """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -69,11 +82,17 @@ class InvalidJob(UserError):
 
 
 class NoSuchJob(UserError):
-    """No job of that name exists on this backend."""
+    """No job of that name exists on this backend.
+
+    A handle raises it too when its job is deleted, also if another job has the name by then.
+    """
 
 
 class JobExists(UserError):
-    """A job of that name is running, so it cannot be started again."""
+    """A job of that name is running, so it cannot be started again.
+
+    Both backends raise it when a Job is started; nothing has been created then.
+    """
 
 
 class JobFailed(VcjobError):
@@ -106,7 +125,11 @@ class JobFailed(VcjobError):
 
 
 class BackendError(VcjobError):
-    """The backend cannot be used: no cluster, no permission, or a machine that lacks something."""
+    """The backend cannot be used: no cluster, no permission, or a machine that lacks something.
+
+    The Job and the request may be right: they can work later or elsewhere. The errors of the Kubernetes client
+    (`vcjob.kube.errors`) are subclasses.
+    """
 
     exit_code = exit_codes.BACKEND
 
@@ -116,21 +139,33 @@ class Denied(BackendError):
 
 
 class StoreError(BackendError):
-    """The job store on this machine cannot be read or written."""
+    """The job store on this machine cannot be read or written.
+
+    A full disk, missing permissions or a file system without locks: it concerns all jobs, except as a `RunDamaged`.
+    """
 
 
 class RunDamaged(StoreError):
-    """A file of one run cannot be understood; the message names it, the hint says how to remove that run."""
+    """A file of one run cannot be understood; the message names it, the hint says how to remove that run.
+
+    Other runs are not affected: `list` shows the run with a warning, and the run can still be deleted.
+    """
 
 
 class WaitTimeout(VcjobError):
-    """`wait --timeout` ran out before the job ended."""
+    """`wait --timeout` ran out before the job ended.
+
+    Also raised by `Handle.wait` and `wait_all` with a timeout. The job continues.
+    """
 
     exit_code = exit_codes.TIMEOUT
 
 
 class Interrupted(VcjobError):
-    """The user pressed Ctrl-C."""
+    """The user pressed Ctrl-C.
+
+    The command line raises it while it follows a job, so that the exit code is 130 and no traceback is shown.
+    """
 
     exit_code = exit_codes.INTERRUPTED
 
