@@ -14,7 +14,10 @@ def jittered(seconds: float, low: float, high: float) -> float:
 
 
 class Backoff:
-    """Delays between attempts: they double from `first` to `longest`, each varied by the fraction `spread`."""
+    """Delays between attempts: they double from `first` to `longest`, each varied by the fraction `spread`.
+
+    The caller counts the failures, so one instance serves any number of callers.
+    """
 
     def __init__(self, first: float = 0.05, longest: float = 60.0, *, spread: float = 0.25) -> None:
         self._first = first

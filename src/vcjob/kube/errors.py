@@ -33,15 +33,24 @@ from vcjob.errors import BackendError
 
 
 class KubeError(BackendError):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    Callers that can go on without the cluster catch it; otherwise it reaches the user as a BackendError.
+    """
 
 
 class ConfigError(KubeError):
-    """A kubeconfig, a context in it or a credential program that cannot be used."""
+    """A kubeconfig, a context in it or a credential program that cannot be used.
+
+    No request was sent. It is not retried, because only the user can correct it.
+    """
 
 
 class Unreachable(KubeError):
-    """The API server did not respond. `may_have_applied`: a write may have taken effect nevertheless."""
+    """The API server did not respond. `may_have_applied`: a write may have taken effect nevertheless.
+
+    Raised after the retries that were safe for the request.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None, may_have_applied: bool = False) -> None:
         super().__init__(message, hint=hint)
@@ -49,11 +58,17 @@ class Unreachable(KubeError):
 
 
 class InvalidResponse(KubeError):
-    """The response is not JSON or lacks fields that every Kubernetes object has."""
+    """The response is not JSON or lacks fields that every Kubernetes object has.
+
+    The server is no Kubernetes API server, or one object in it is damaged.
+    """
 
 
 class LeaseLost(KubeError):
-    """The lease has expired or has another holder: this process must not write any more."""
+    """The lease has expired or has another holder: this process must not write any more.
+
+    Raised before a request is sent, and at the end of a term of leadership that was lost.
+    """
 
 
 class Status(msgspec.Struct, rename="camel"):
@@ -67,7 +82,10 @@ class Status(msgspec.Struct, rename="camel"):
 
 
 class ApiError(KubeError):
-    """The API server refused the request. `server_message` is its own message."""
+    """The API server refused the request. `server_message` is its own message.
+
+    `api_error` chooses the subclass by the status code. Raised after the retries that were safe for the request.
+    """
 
     default_hint: str | None = None
 
@@ -108,23 +126,35 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError):
-    """400: the request is malformed, or strict validation rejects a field."""
+    """400: the request is malformed, or strict validation rejects a field.
+
+    A log that cannot be read yet is a BadRequest as well.
+    """
 
 
 class Unauthorized(ApiError):
-    """401: the credentials are missing, wrong or expired."""
+    """401: the credentials are missing, wrong or expired.
+
+    Raised after a renewed credential was refused too, where the source has one.
+    """
 
     default_hint = "the credentials were not accepted: log in again or check `kubectl config view --minify`"
 
 
 class Forbidden(ApiError):
-    """403: authorization, a quota or an admission plugin rejects the request."""
+    """403: authorization, a quota or an admission plugin rejects the request.
+
+    The server's message tells them apart; the controller shows it as the Job's pending reason.
+    """
 
     default_hint = "the account lacks this permission; `kubectl auth can-i --list` shows what it may do"
 
 
 class NotFound(ApiError):
-    """404: the object or its kind does not exist."""
+    """404: the object or its kind does not exist.
+
+    Also the namespace of a write, and a starting server that does not serve the kind yet.
+    """
 
 
 class MethodNotAllowed(ApiError):
@@ -132,23 +162,38 @@ class MethodNotAllowed(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object has changed since it was read."""
+    """409: the object has changed since it was read.
+
+    Raised for a write that names a version or a uid; the caller reads again and decides again.
+    """
 
 
 class AlreadyExists(Conflict):
-    """409: an object of that name exists."""
+    """409: an object of that name exists.
+
+    A subclass of Conflict: catch it first. It may be the caller's own object, if an earlier response was lost.
+    """
 
 
 class Gone(ApiError):
-    """410: the resource version is too old; list again."""
+    """410: the resource version is too old; list again.
+
+    Watches handle it; a paged list raises it if the server discards it meanwhile.
+    """
 
 
 class TooLarge(ApiError):
-    """413: the object is larger than the server accepts."""
+    """413: the object is larger than the server accepts.
+
+    The controller treats it as a refusal of the Job's object, as it treats Invalid.
+    """
 
 
 class Invalid(ApiError):
-    """422: the object breaks a rule of its kind."""
+    """422: the object breaks a rule of its kind.
+
+    `causes` has one entry for each field that is wrong.
+    """
 
 
 class TooManyRequests(ApiError):
@@ -156,7 +201,10 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    """The server failed, or a server behind it does not respond (500 and above)."""
+    """The server failed, or a server behind it does not respond (500 and above).
+
+    Raised after retries, if the request may be repeated; a write may have taken effect.
+    """
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {

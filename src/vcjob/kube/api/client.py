@@ -46,7 +46,11 @@ class _WithMetadata(msgspec.Struct):
 
 
 class Client:
-    """A client of one API server: `async with Client(load()) as client:`."""
+    """A client of one API server: `async with Client(load()) as client:`.
+
+    The controller's process and each connection of the SDK own one, on one event loop. Requests may run concurrently;
+    the transport bounds their number. Every method raises a KubeError if the request fails.
+    """
 
     def __init__(
         self, config: ClusterConfig, *, transport: Transport | None = None, field_manager: str = "vcjob"

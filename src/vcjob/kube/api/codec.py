@@ -31,7 +31,10 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class RawPage(msgspec.Struct):
-    """One page of a list. Items are decoded one by one, so that an invalid object does not affect the others."""
+    """One page of a list. Items are decoded one by one, so that an invalid object does not affect the others.
+
+    `Client` reads lists through it; nothing else sees a page.
+    """
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None

@@ -18,7 +18,11 @@ T = TypeVar("T")
 
 
 class Meta(msgspec.Struct, rename="camel", gc=False):
-    """The metadata fields that a cached object must have; subclass it to read more."""
+    """The metadata fields that a cached object must have; subclass it to read more.
+
+    Informers need these fields to identify an object and to order its versions. Fields that are not named are not
+    kept.
+    """
 
     name: str = ""
     namespace: str = ""
@@ -27,7 +31,10 @@ class Meta(msgspec.Struct, rename="camel", gc=False):
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False):
-    """An owner in an object's metadata."""
+    """An owner in an object's metadata.
+
+    The owner is identified by its uid: another object can get the same name later.
+    """
 
     api_version: str = ""
     kind: str = ""
@@ -37,7 +44,11 @@ class OwnerReference(msgspec.Struct, rename="camel", gc=False):
 
 
 class MetadataReader(Generic[T]):
-    """Functions that read the metadata of one type."""
+    """Functions that read the metadata of one type.
+
+    Chosen once per resource, so that informers and watches treat structs and plain dicts alike without a check per
+    object.
+    """
 
     __slots__ = ("key", "uid", "version")
 

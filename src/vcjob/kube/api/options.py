@@ -26,14 +26,20 @@ PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1
 
 
 class Selectors(TypedDict, total=False):
-    """Which objects of a kind are meant: label and field selectors as in the API."""
+    """Which objects of a kind are meant: label and field selectors as in the API.
+
+    The server evaluates them; a field that it cannot select by is a BadRequest.
+    """
 
     labels: str | None
     fields: str | None
 
 
 class RequestOptions(TypedDict, total=False):
-    """How one request is sent; `Request` describes the fields."""
+    """How one request is sent; `Request` describes the fields.
+
+    The client's verbs take them; what is left out is the transport's default.
+    """
 
     timeout: float
     retry_seconds: float | None
@@ -41,7 +47,10 @@ class RequestOptions(TypedDict, total=False):
 
 
 class WriteOptions(RequestOptions, total=False):
-    """How one write is sent and what the server checks."""
+    """How one write is sent and what the server checks.
+
+    For create, replace, patch and apply. With `dry_run` the server checks everything and stores nothing.
+    """
 
     dry_run: bool
     field_validation: FieldValidation | None

@@ -24,7 +24,10 @@ def _collection(root: str, plural: str, namespace: str | None) -> str:
 
 
 class Resource(msgspec.Struct, Generic[T], frozen=True):
-    """One kind of object as the API serves it, and the Python type it is read into. A bad name is a ValueError."""
+    """One kind of object as the API serves it, and the Python type it is read into. A bad name is a ValueError.
+
+    Every verb of the client takes one. It builds URLs and manifests, and knows nothing about the content of objects.
+    """
 
     group: str
     version: str

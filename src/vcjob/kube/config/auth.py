@@ -20,7 +20,10 @@ TOKEN_FILE_SECONDS = 10.0  # the kubelet rewrites projected tokens long before t
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """The headers of a request and the client certificate of its connection."""
+    """The headers of a request and the client certificate of its connection.
+
+    A `Source` returns one for each request; it is immutable. Its text form shows no secret.
+    """
 
     headers: tuple[tuple[str, str], ...] = ()
     certificate: bytes | None = None  # PEM
@@ -31,7 +34,11 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """Provides the credential for each request."""
+    """Provides the credential for each request.
+
+    The transport calls `get` before every request, and `invalidate` after a 401 to learn whether another attempt can
+    help. A source without a credential raises ConfigError.
+    """
 
     async def get(self) -> Credential:
         """The credential for the next request."""
@@ -41,7 +48,10 @@ class Source(Protocol):
 
 
 class Fixed:
-    """A credential that never changes: certificate data, a token or a password in the kubeconfig."""
+    """A credential that never changes: certificate data, a token or a password in the kubeconfig.
+
+    Once the server has refused it, another attempt would be refused too.
+    """
 
     def __init__(self, credential: Credential | None = None) -> None:
         self._credential = credential or Credential()
@@ -54,7 +64,11 @@ class Fixed:
 
 
 class TokenFile:
-    """A bearer token in a file that another program rewrites."""
+    """A bearer token in a file that another program rewrites.
+
+    The file is read again after a while, and after a 401. If it cannot be read then, the old token is used;
+    ConfigError only if there has never been one.
+    """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -90,7 +104,10 @@ class TokenFile:
 
 
 class CertificateFiles:
-    """A client certificate and key in files, which are read again when they change."""
+    """A client certificate and key in files, which are read again when they change.
+
+    Files that cannot be read are a ConfigError only the first time; afterwards the old certificate is used.
+    """
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._certificate = certificate
@@ -119,7 +136,10 @@ class CertificateFiles:
 
 
 class Combined:
-    """Several sources: their headers are combined, and the last certificate is used."""
+    """Several sources: their headers are combined, and the last certificate is used.
+
+    Used where a kubeconfig names several, such as a certificate and a token. It fails if one of them fails.
+    """
 
     def __init__(self, sources: list[Source]) -> None:
         self._sources = sources

@@ -23,7 +23,11 @@ T = TypeVar("T")
 
 
 class ClusterConfig(msgspec.Struct):
-    """Everything a transport needs to reach one API server as one user."""
+    """Everything a transport needs to reach one API server as one user.
+
+    `load` makes it from a kubeconfig or from the pod's service account. Immutable, apart from what its `source` reads
+    again.
+    """
 
     server: str
     source: Source

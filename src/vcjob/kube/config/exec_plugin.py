@@ -25,7 +25,10 @@ EARLY = timedelta(seconds=30)  # a credential is replaced this long before it ex
 
 
 class ExecSpec(msgspec.Struct, rename="camel"):
-    """The `exec` part of a kubeconfig user."""
+    """The `exec` part of a kubeconfig user.
+
+    Read from the file as it is; `ExecPlugin` checks and runs it.
+    """
 
     api_version: str = ""
     command: str = ""
@@ -58,7 +61,10 @@ def _now() -> datetime:
 
 
 class ExecPlugin:
-    """Runs the program if there is no credential yet, or if it is about to expire or was refused."""
+    """Runs the program if there is no credential yet, or if it is about to expire or was refused.
+
+    A credential `Source`, used by every request of one client. ConfigError if it fails or prints something else.
+    """
 
     def __init__(
         self,

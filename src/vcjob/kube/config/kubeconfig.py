@@ -49,7 +49,10 @@ class _Entry(msgspec.Struct, rename="kebab", kw_only=True):
 
 
 class ClusterEntry(_Entry):
-    """A cluster: its server and how to verify it."""
+    """A cluster: its server and how to verify it.
+
+    The fields are those of the file; `config.load` turns them into a ClusterConfig.
+    """
 
     server: str = ""
     certificate_authority: str = ""
@@ -72,7 +75,11 @@ class ContextEntry(_Entry):
 
 
 class UserEntry(_Entry):
-    """A user: how requests are authenticated."""
+    """A user: how requests are authenticated.
+
+    The fields are those of the file; `source` turns them into a credential source, or raises ConfigError for methods
+    that are not supported.
+    """
 
     client_certificate: str = ""
     client_certificate_data: str = ""

@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class Informer(Generic[T]):
-    """Start `run` in a task, wait for `synced`, then read. It belongs to one event loop, so reads need no lock."""
+    """Start `run` in a task, wait for `synced`, then read. It belongs to one event loop, so reads need no lock.
+
+    Its handlers run on that loop and must not block. `run` never ends on its own: errors are retried, and the last
+    one is in `last_error`.
+    """
 
     def __init__(
         self,

@@ -34,7 +34,11 @@ def steady_clock() -> float:
 
 
 class LeaseSettings(msgspec.Struct, frozen=True):
-    """Timing of an election: ValueError unless retry < renew < lease."""
+    """Timing of an election: ValueError unless retry < renew < lease.
+
+    The holder stops after `renew_seconds`, others take over after `lease_seconds`: the difference keeps two leaders
+    from acting at the same time.
+    """
 
     lease_seconds: float = 8.0  # others may take over this long after the last renewal they observed
     renew_seconds: float = 5.0  # the holder stops this long after it requested its last successful renewal
@@ -54,7 +58,11 @@ class _Observed(msgspec.Struct):
 
 
 class Election:
-    """Runs a function only while this process holds the Lease."""
+    """Runs a function only while this process holds the Lease.
+
+    The controller passes one term of leadership to `run`. The function is cancelled when the Lease is lost; its
+    client also calls `check` before each write, so that a late write raises LeaseLost.
+    """
 
     def __init__(
         self,

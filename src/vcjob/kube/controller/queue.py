@@ -22,11 +22,18 @@ _OUTDATED = 64
 
 
 class QueueClosed(Exception):
-    """The queue was closed: there will be no more keys."""
+    """The queue was closed: there will be no more keys.
+
+    `get` raises it; a worker then ends.
+    """
 
 
 class WorkQueue(Generic[K]):
-    """Workers `get` a key, process it, call `done`, and `forget` its failures if it succeeded."""
+    """Workers `get` a key, process it, call `done`, and `forget` its failures if it succeeded.
+
+    The controller has one for all Jobs. It belongs to one event loop and keeps keys only, nothing about what they
+    name.
+    """
 
     def __init__(
         self, backoff: Backoff | None = None, *, on_wait: Callable[[float], None] | None = None

@@ -44,7 +44,10 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Snapshot(msgspec.Struct, Generic[T]):
-    """All objects; those that are not in it no longer exist."""
+    """All objects; those that are not in it no longer exist.
+
+    The first step of every `follow`, and again after the server has discarded the version that was reached.
+    """
 
     items: list[T]
     resource_version: str
@@ -58,14 +61,20 @@ class Change(msgspec.Struct, Generic[T]):
 
 
 class Batch(msgspec.Struct, Generic[T]):
-    """Changes in the order in which they happened; empty for a bookmark."""
+    """Changes in the order in which they happened; empty for a bookmark.
+
+    Everything that one read of the connection brought, so that a burst is handled at once.
+    """
 
     changes: list[Change[T]]
     resource_version: str
 
 
 class WatchSettings(msgspec.Struct, frozen=True):
-    """Timing of a watch. The defaults suit a controller; tests shorten them."""
+    """Timing of a watch. The defaults suit a controller; tests shorten them.
+
+    Informers take one; `read_pause` trades the delay of a change for fewer reads.
+    """
 
     idle_timeout: float = 130.0  # bookmarks arrive about every minute: without two of them the watch is dead
     server_seconds: float = 290.0  # the server ends each watch after this, varied by a fifth
@@ -109,7 +118,10 @@ _USER_ERRORS = (BadRequest, Unauthorized, Forbidden, NotFound, Invalid, ConfigEr
 
 
 class Follower(Generic[T]):
-    """The state of one `follow`: the version reached and the number of failures."""
+    """The state of one `follow`: the version reached and the number of failures.
+
+    An informer keeps one; everything else calls `follow`.
+    """
 
     def __init__(
         self,

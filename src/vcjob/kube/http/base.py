@@ -36,7 +36,10 @@ class TransportError(Exception):
 
 
 class HttpRequest(msgspec.Struct, kw_only=True):
-    """What an HTTP client needs to know of a request."""
+    """What an HTTP client needs to know of a request.
+
+    The transport's `Request` adds how it may be sent. Credentials are not part of it: they come with each call.
+    """
 
     method: str
     target: str  # path and query, as sent
@@ -47,7 +50,10 @@ class HttpRequest(msgspec.Struct, kw_only=True):
 
 
 class Response(msgspec.Struct):
-    """A complete response of any status, with the headers that the transport uses."""
+    """A complete response of any status, with the headers that the transport uses.
+
+    An error status is no exception here: the transport decides what it means.
+    """
 
     status: int
     retry_after: str | None
@@ -68,7 +74,11 @@ class StreamResponse(msgspec.Struct):
 
 
 class HttpClient(Protocol):
-    """Sends requests to one server, each exactly once. Every failure is a TransportError."""
+    """Sends requests to one server, each exactly once. Every failure is a TransportError.
+
+    `PooledClient` and `AiohttpClient` implement it with the same results. Retries and flow control are the
+    transport's.
+    """
 
     def request(self, request: HttpRequest, credential: Credential) -> Coroutine[Any, Any, Response]:
         """Send one request and read its whole response."""

@@ -15,7 +15,10 @@ from vcjob.kube.http.parser import ProtocolError, ResponseParser
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One open connection. A broken connection or an invalid response ends in `fail`."""
+    """One open connection. A broken connection or an invalid response ends in `fail`.
+
+    The pool and the streams subclass it. It parses what it receives and passes it on, and knows no reader.
+    """
 
     def __init__(self, buffer: memoryview) -> None:
         self._buffer = buffer

@@ -16,7 +16,11 @@ from vcjob.kube.errors import ConfigError
 
 
 class Identity:
-    """`tls` is None for plain HTTP. A new client certificate gives a new context, never a changed one."""
+    """The headers and the TLS context of the credential in use.
+
+    `tls` is None for plain HTTP. A new client certificate gives a new context, never a changed one. ConfigError if
+    the certificate or a header cannot be used.
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config

@@ -17,7 +17,10 @@ _USED_HEADERS = frozenset((*_FRAMING, b"date", b"retry-after", b"warning"))
 
 
 class ProtocolError(ValueError):
-    """The bytes received are not a valid HTTP/1.1 response; the message says why."""
+    """The bytes received are not a valid HTTP/1.1 response; the message says why.
+
+    The connection is closed then, and the caller gets a TransportError.
+    """
 
 
 class ResponseParser:

@@ -18,7 +18,11 @@ IDLE_SECONDS = 20.0
 
 
 class ConnectionPool:
-    """The connections to one endpoint: as many as there are requests in flight, reused when idle."""
+    """The connections to one endpoint: as many as there are requests in flight, reused when idle.
+
+    `PooledClient` owns it. It sends each request once; a request on an idle connection that the server has closed
+    meanwhile fails, and the transport repeats it.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

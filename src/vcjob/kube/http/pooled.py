@@ -20,7 +20,10 @@ from vcjob.kube.http.stream import StreamConnection
 
 
 class PooledClient:
-    """Sends requests to the server of one ClusterConfig."""
+    """Sends requests to the server of one ClusterConfig.
+
+    The transport uses it where no proxy is configured. It implements `HttpClient`.
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._identity = Identity(config)

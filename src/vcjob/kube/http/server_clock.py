@@ -16,7 +16,10 @@ SLACK_SECONDS = 3.0
 
 
 class ServerClock:
-    """The transport reports the date of every response; callers read `now`. It never fails."""
+    """The transport reports the date of every response; callers read `now`. It never fails.
+
+    Without a response so far, or with a clock that agrees, `now` is this machine's time.
+    """
 
     def __init__(
         self, wall: Callable[[], float] | None = None, steady: Callable[[], float] = time.monotonic

@@ -30,7 +30,10 @@ _BACKOFF = Backoff(0.1, 5.0, spread=0.5)
 
 
 class Request(HttpRequest, kw_only=True):
-    """One request to the API server, with how it may be sent."""
+    """One request to the API server, with how it may be sent.
+
+    `Client` makes one for each call of a verb. Whether it may be repeated depends on `idempotent` alone.
+    """
 
     verb: str  # as the API names it: get, list, create, update, patch, delete, watch
     resource: str = ""
@@ -45,7 +48,10 @@ class Request(HttpRequest, kw_only=True):
 
 
 class Transport:
-    """Sends requests to one API server as one user. `counts` and `observer` see every attempt."""
+    """Sends requests to one API server as one user. `counts` and `observer` see every attempt.
+
+    A `Client` owns it and closes it. It belongs to one event loop; requests may run concurrently.
+    """
 
     def __init__(
         self,

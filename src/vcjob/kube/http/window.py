@@ -12,7 +12,11 @@ from collections import deque
 
 
 class Window:
-    """Limits the requests in flight to what the server has handled so far. Waiters are served in order."""
+    """Limits the requests in flight to what the server has handled so far. Waiters are served in order.
+
+    The transport takes a place for every request but those that bypass it, and streams. It never fails; a waiter that
+    is cancelled gives up its turn.
+    """
 
     def __init__(self, start: int = 32, *, floor: int = 2, ceiling: int = 256) -> None:
         if not 1 <= floor <= start <= ceiling:
