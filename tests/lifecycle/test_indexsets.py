@@ -121,6 +121,8 @@ def test_the_earliest_index_is_that_of_a_linear_search(
             expected[index] = time
         found = min(((t, i) for i, t in expected.items() if i in among), default=None)
         assert earliest.first(IndexSet.of(among)) == found
+        due = {i for i, t in expected.items() if i in among and t + 5.0 <= 30.0}
+        assert set(earliest.due(IndexSet.of(among), 5.0, 30.0)) == due
         assert set(earliest.indexes) == set(expected)
         assert len(earliest._heap) <= 2 * len(expected) + 9, "outdated entries are removed"
 

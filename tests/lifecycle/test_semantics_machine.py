@@ -1,8 +1,10 @@
 """Random lives of Jobs against an oracle that is written from `docs/semantics.md`, not from the code.
 
-The oracle states four rules. A recorded success is never lost. An event whose policy is due is acted on at once.
+The oracle states five rules. A recorded success is never lost. An event whose policy is due is acted on at once.
 An event whose policy waits for its timeout is acted on before the Job may end by its pods alone. A task that has
-started is ready, whatever happens to the tasks that it depends on. The machine uses delayed policies, deletions of finished pods, suspend and resume at any moment, several tasks and dependsOn.
+started is ready, whatever happens to the tasks that it depends on. Restarts of parts that are due together are one
+restart. The machine uses delayed policies, several exit codes, deletions of finished pods, suspend and resume at any
+moment, several tasks and dependsOn.
 
 `test_the_machine_finds_a_known_bug` takes fixes out again, one at a time, and expects the machine to notice.
 """
@@ -27,7 +29,15 @@ from hypothesis.stateful import (
 )
 
 from tests.lifecycle.simulation import Simulation, job, task
-from vcjob.lifecycle import actions, dependencies, observed, phases, policy_events
+from vcjob.lifecycle import (
+    actions,
+    dependencies,
+    due_actions,
+    observed,
+    phases,
+    policy_actions,
+    policy_events,
+)
 from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.indexset import EMPTY
 from vcjob.lifecycle.observed import Observed
@@ -43,6 +53,8 @@ DECIDED = st.sampled_from([True, True, False])
 REACTING = (Phase.PENDING, Phase.RUNNING)
 #: The Job ended by what its pods did, not by an action, a deadline or a rank.
 BY_PODS = ("Succeeded", "TooFewSucceeded", "DependencyFailed")
+#: Actions that do not restart the whole Job.
+PARTS = ("RestartTask", "RestartPod")
 EVENTS = ["PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed"]
 TASKS = [1, 1, 2, 3]
 REPLICAS = [1, 2, 2, 3]
@@ -116,6 +128,14 @@ class Semantics(RuleBasedStateMachine):
             self.show(pod, phase="Failed", ready=False, failure=Failure("main", 1))
         if decided:
             self.tick()
+
+    @rule(places=st.sets(st.integers(0, 9), min_size=2, max_size=3))
+    def pods_crash(self, places: set[int]) -> None:
+        for place in places:
+            pod = self.pick(place, lambda pod: not pod.done and not pod.terminating)
+            if pod is not None:
+                self.show(pod, phase="Failed", ready=False, failure=Failure("main", 1 + place))
+        self.tick()
 
     @rule(place=st.integers(0, 9), times=st.integers(1, 3), decided=DECIDED)
     def containers_restart(self, place: int, times: int, decided: bool) -> None:
@@ -202,6 +222,7 @@ class Semantics(RuleBasedStateMachine):
         new = [entry for entry in after.history if entry not in before.history]
         self.no_success_is_lost(before, after, new)
         self.record_successes(after, new)
+        self.parts_restart_together(shown, after, new)
         self.events_are_acted_on(shown, before, after)
         self.started_tasks_stay_ready(shown, before, after, new)
 
@@ -244,6 +265,18 @@ class Semantics(RuleBasedStateMachine):
             self.succeeded_before_resume = {(*place, done[0]) for place, done in self.succeeded.items()}
             self.held_since.clear()
 
+    def parts_restart_together(
+        self, shown: dict[tuple[str, int, int], PodFact], after: Status, new: list[HistoryEntry]
+    ) -> None:
+        if any(entry.action in PARTS for entry in new):
+            left = [event for event, at in self.events(shown, after) if self.is_due(event, at)]
+            assert not left, f"{left} needs another restart"
+
+    def is_due(self, event: Event, at: float) -> bool:
+        policy = self.policy_of(event)
+        since = self.held_since.get(event, at)
+        return bool(policy) and since + (TIMEOUT if policy.get("timeout") else 0.0) <= self.world.now
+
     def events_are_acted_on(
         self, shown: dict[tuple[str, int, int], PodFact], before: Status, after: Status
     ) -> None:
@@ -255,9 +288,7 @@ class Semantics(RuleBasedStateMachine):
         assert not (by_pods and held), f"the Job ended as {after.phase}, and {list(held)} was not acted on"
         self.held_since = {event: self.held_since.get(event, at) for event, at in held.items()}
         for event, since in self.held_since.items():
-            timeout = self.policy_of(event).get("timeout") and TIMEOUT
-            due = since + TIMEOUT if timeout else since
-            assert due > self.world.now, f"{event} was due at {due} and was not acted on"
+            assert not self.is_due(event, since), f"{event} was due and was not acted on"
 
     def started_tasks_stay_ready(
         self,
@@ -370,6 +401,12 @@ def without_ready_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def without_united_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each exit code, each task and each attempt costs a retry."""
+    parts_due = due_actions.parts_due
+    monkeypatch.setattr(policy_actions, "parts_due", lambda context, events: parts_due(context, events[:1]))
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
@@ -379,7 +416,8 @@ def without_ready_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
         (without_waiting_policies, "PodFailed", "was not acted on", 2),
         (without_waiting_policies, "TaskCompleted", "was not acted on", 1),
         (with_events_of_replaced_pods, "TaskFailed", "TaskFailed.*was not acted on", 2),
-        (without_ready_tasks, "TaskCompleted", "was ready", 1),
+        (without_ready_tasks, "TaskCompleted", "was ready", 3),
+        (without_united_restarts, "PodFailed", "needs another restart", 1),
     ],
 )
 def test_the_machine_finds_a_known_bug(

@@ -31,14 +31,13 @@ _SUSPENDED = frozenset({Phase.ABORTING, Phase.ABORTED})
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why an action is executed, and on what."""
+    """Why an action is executed. `task` is that of the event, if it has one."""
 
     #: Who requests it: "policy", "command" or "spec".
     source: str
     reason: str
     message: str
     task: str = ""
-    indexes: IndexSet = EMPTY
     culprit: Culprit | None = None
 
     @property
@@ -47,8 +46,16 @@ class Cause(msgspec.Struct, frozen=True):
         return "" if self.source == "spec" else reasons.EXECUTE_ACTION
 
 
+class Part(msgspec.Struct, frozen=True):
+    """The indexes of one task that an action restarts, and why."""
+
+    action: str
+    indexes: IndexSet
+    cause: Cause
+
+
 def execute(context: DecisionContext, action: str, cause: Cause) -> bool:
-    """Execute `action`. Returns False, and changes nothing, where the phase does not allow it."""
+    """Execute `action` on the whole Job. Returns False, and changes nothing, where the phase does not allow it."""
     if context.phase in FINAL or action not in ACTIONS:
         return False
     if action == RESUME:
@@ -125,28 +132,51 @@ def _resume(context: DecisionContext, cause: Cause) -> bool:
 
 
 def _restart(context: DecisionContext, action: str, cause: Cause) -> bool:
-    """Start the next run if `maxRetry` allows one. Otherwise the Job fails, and finished pods stay with their logs."""
-    whole = action == RESTART or not cause.task
+    """Restart all tasks; an action on a part does so too where its event is not about a task."""
     under_way = context.status.restarting
     restarts_whole = under_way is not None and not under_way.task
-    if context.phase not in ACTIVE or (context.phase is Phase.RESTARTING and (restarts_whole or not whole)):
+    if context.phase not in ACTIVE or (context.phase is Phase.RESTARTING and restarts_whole):
         return False
+    if _count_retry(context, cause):
+        _restart_all(context)
+        _record_restart(context, [_history_entry(context, action, cause)])
+    _enter_restarting(context, cause)
+    return True
+
+
+def restart_parts(context: DecisionContext, parts: list[Part]) -> None:
+    """Restart parts of tasks together, for one retry. Each is of another task, and the first says why."""
+    cause = parts[0].cause
+    if _count_retry(context, cause):
+        tasks = [(part.cause.task, part) for part in parts]
+        context.save_tasks(
+            {name: next_attempt(context.status.memory(name), part.indexes) for name, part in tasks}
+        )
+        _record_restart(
+            context,
+            [_history_entry(context, part.action, part.cause, name, part.indexes) for name, part in tasks],
+        )
+    _enter_restarting(context, cause)
+
+
+def _count_retry(context: DecisionContext, cause: Cause) -> bool:
+    """Returns whether `maxRetry` allows another run. Otherwise the Job fails, and finished pods stay with their logs."""
     retry = context.status.retry_count + 1
     context.update(retry_count=retry, culprit=cause.culprit)
-    if retry < context.rules.max_runs:
-        if whole:
-            _restart_all(context)
-            run = _history_entry(context, action, cause)
-        else:
-            hit = target(context, action, cause)
-            context.save_tasks({cause.task: next_attempt(context.status.memory(cause.task), hit)})
-            run = _history_entry(context, action, cause, cause.task, hit)
-        context.update(restarting=run)
-        context.add_history(run)
+    return retry < context.rules.max_runs
+
+
+def _record_restart(context: DecisionContext, entries: list[HistoryEntry]) -> None:
+    """The first entry names the culprit of the status, so it becomes the latest: the diagnosis completes that one."""
+    context.update(restarting=entries[0])
+    for entry in reversed(entries):
+        context.add_history(entry)
+
+
+def _enter_restarting(context: DecisionContext, cause: Cause) -> None:
     kind: EventType = "Warning" if cause.culprit else "Normal"
     context.enter_phase(Phase.RESTARTING, cause.reason, cause.message, kind, cause.event_reason)
     fail_if_out_of_runs(context)
-    return True
 
 
 def fail_if_out_of_runs(context: DecisionContext) -> bool:
@@ -167,16 +197,6 @@ def _restart_all(context: DecisionContext) -> None:
     context.update(
         version=context.status.version + 1, ready_tasks=(), handled=(), holding={}, shape=context.rules.shape
     )
-
-
-def target(context: DecisionContext, action: str, cause: Cause) -> IndexSet:
-    """The indexes that the action restarts: all of the task where its event is about the whole task."""
-    task = context.rules.tasks[cause.task]
-    if action == RESTART_TASK or not cause.indexes:
-        return task.every_index
-    if action == RESTART_POD:
-        return cause.indexes
-    return task.partitions(cause.indexes)
 
 
 def _history_entry(

@@ -48,6 +48,18 @@ class EarliestIndex:
                     heapq.heappush(frontier, (heap[child], child))
         return None
 
+    def due(self, among: IndexSet, delay: float, by: float) -> IndexSet:
+        """Those of `among` whose time plus `delay` is at most `by`. The cost is that of the indexes that are."""
+        heap, places, found = self._heap, [0], []
+        while places:
+            place = places.pop()
+            if place < len(heap) and heap[place][0] + delay <= by:
+                time, index = heap[place]
+                if self._times.get(index) == time:
+                    found.append(index)
+                places += 2 * place + 1, 2 * place + 2
+        return among & IndexSet.of_ranges([(index, index) for index in sorted(found)])
+
     def _tidy(self) -> None:
         if len(self._heap) > 2 * len(self._times) + 8:
             self._heap = [(time, index) for index, time in self._times.items()]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from vcjob.lifecycle.earliest_index import EarliestIndex
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.spec.duration import LONGEST, seconds
 from vcjob.spec.job import Policy
@@ -29,6 +30,8 @@ class PolicyEvent(msgspec.Struct, frozen=True):
     attempt: int = 0
     indexes: IndexSet = EMPTY
     exit_code: int | None = None
+    #: Since when it holds for each of the indexes; None where it is `since` for all of them.
+    times: EarliestIndex | None = None
 
     @property
     def key(self) -> str:
@@ -37,11 +40,12 @@ class PolicyEvent(msgspec.Struct, frozen=True):
 
 
 class PolicyMatch(msgspec.Struct, frozen=True):
-    """The policy that matches, its owner, and when its action is due."""
+    """The policy that matches, its owner, when its action is due, and its timeout in seconds, None where it has none."""
 
     policy: Policy
     owner: str
     due: float
+    timeout: float | None = None
 
 
 class PolicyTable:
@@ -76,7 +80,7 @@ class PolicyTable:
             return None
         policy, timeout = self._policies[number]
         # Without a timeout it is due at once, even if the clock of the pod's node is ahead.
-        return PolicyMatch(policy, owner, 0.0 if timeout is None else event.since + timeout)
+        return PolicyMatch(policy, owner, 0.0 if timeout is None else event.since + timeout, timeout)
 
     def _first(self, event: PolicyEvent) -> int | None:
         if event.name == POD_PENDING:

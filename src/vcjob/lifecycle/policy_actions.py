@@ -1,15 +1,17 @@
 """What the events that hold now lead to: the action of a policy, or the default where no policy matches.
 
 `apply_policies` is one part of a pass of `decide`. It executes at most one action, because an action changes what
-the pods mean; pods that are gone are replaced together, however many tasks they belong to.
+the pods mean. Restarts of parts of tasks that are due together are one action, and pods that are gone are replaced
+together, however many tasks they belong to.
 """
 
 from __future__ import annotations
 
-from vcjob.lifecycle.actions import RESUME, Cause, execute, fail
+from vcjob.lifecycle.actions import RESUME, TARGETED, execute, fail, restart_parts
 from vcjob.lifecycle.culprits import culprit_of
 from vcjob.lifecycle.decision_context import DecisionContext
 from vcjob.lifecycle.descriptions import describe, join_names
+from vcjob.lifecycle.due_actions import cause_of, parts_due
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.policies import (
     JOB_UPDATED,
@@ -17,9 +19,7 @@ from vcjob.lifecycle.policies import (
     POD_FAILED,
     TASK_COMPLETED,
     TASK_FAILED,
-    UNKNOWN,
     PolicyEvent,
-    PolicyMatch,
 )
 from vcjob.lifecycle.policy_events import policy_events
 from vcjob.lifecycle.status import HistoryEntry, Phase
@@ -37,7 +37,8 @@ def apply_policies(context: DecisionContext) -> None:
         return
     holding: dict[str, float] = {}
     replaced = _Replacements(context)
-    for event in policy_events(context):
+    events = policy_events(context)
+    for place, event in enumerate(events):
         match = context.rules.match_policy(event)
         if match is None:
             _apply_default(context, event, replaced)
@@ -54,7 +55,10 @@ def apply_policies(context: DecisionContext) -> None:
         else:
             replaced.save()
             _accept_new_shape(context, event)
-            execute(context, match.policy.action or "", _cause(context, event, match))
+            if event.task and match.policy.action in TARGETED:
+                restart_parts(context, parts_due(context, events[place:]))
+            else:
+                execute(context, match.policy.action or "", cause_of(context, event, match))
         if context.changed:
             break
     else:
@@ -134,35 +138,3 @@ def _fail_for_rank(context: DecisionContext, event: PolicyEvent, index: int) -> 
 def _accept_new_shape(context: DecisionContext, event: PolicyEvent) -> None:
     if event.name == JOB_UPDATED:
         context.update(shape=context.rules.shape)
-
-
-def _cause(context: DecisionContext, event: PolicyEvent, match: PolicyMatch) -> Cause:
-    policy, index = match.policy, event.index
-    culprit = None if index is None else culprit_of(context, event.name, event.task, index)
-    if culprit is not None:
-        what = describe(culprit)
-    elif event.name == TASK_COMPLETED:
-        what = f"all pods of task {event.task} succeeded"
-    elif event.name == TASK_FAILED:
-        restarts = context.tasks[event.task].restarts
-        what = f"the pods of task {event.task} restarted their containers {restarts} times"
-    elif event.name == UNKNOWN:
-        what = "a part of the gang runs, and the scheduler finds no place for the rest"
-    else:
-        what = "the replicas or minAvailable of the job changed"
-    late = f" after {policy.timeout}" if policy.timeout else ""
-    if index is None:
-        indexes = IndexSet()
-    elif policy.timeout:
-        # The others may still have time left.
-        indexes = IndexSet.of((index,))
-    else:
-        indexes = event.indexes
-    return Cause(
-        source="policy",
-        reason=event.name,
-        message=f"{what}; policy of {match.owner}: {policy.action}{late}",
-        task=event.task,
-        indexes=indexes,
-        culprit=culprit,
-    )

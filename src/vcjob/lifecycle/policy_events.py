@@ -51,7 +51,7 @@ def _of_task(
             indexes = earliest.indexes & current
             first = earliest.first(indexes)
             if first:
-                yield PolicyEvent(first[0], event, task.name, first[1], attempt, indexes)
+                yield PolicyEvent(first[0], event, task.name, first[1], attempt, indexes, times=earliest)
     if context.is_completed(task.name):
         at = max((group.last_success for _, group, _ in state.groups), default=0.0)
         key = f"{TASK_COMPLETED}/{task.name}"
@@ -67,7 +67,9 @@ def _failed(task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
             indexes = (earliest.indexes & current) - state.succeeded
             first = earliest.first(indexes)
             if first:
-                yield PolicyEvent(first[0], POD_FAILED, task.name, first[1], attempt, indexes, exit_code)
+                yield PolicyEvent(
+                    first[0], POD_FAILED, task.name, first[1], attempt, indexes, exit_code, earliest
+                )
 
 
 def _evicted(context: DecisionContext, task: TaskRules, state: TaskState) -> Iterator[PolicyEvent]:
@@ -78,7 +80,9 @@ def _evicted(context: DecisionContext, task: TaskRules, state: TaskState) -> Ite
         for indexes in (evicted - going, going):
             first = group.evictions.first(indexes)
             if first:
-                yield PolicyEvent(first[0], POD_EVICTED, task.name, first[1], attempt, indexes)
+                yield PolicyEvent(
+                    first[0], POD_EVICTED, task.name, first[1], attempt, indexes, times=group.evictions
+                )
     for attempt, lost in state.memory.attempts.split(state.lost):
         yield PolicyEvent(context.now, POD_EVICTED, task.name, lost.first(), attempt, lost)
     for eviction in state.memory.evictions:
