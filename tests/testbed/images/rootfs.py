@@ -146,4 +146,5 @@ def _unpack(packages: list[Path], root: Path, prune: tuple[str, ...]) -> None:
         link = library.parent.parent / library.name  # on an installed system update-alternatives makes these
         if not link.exists():
             link.symlink_to(f"{library.parent.name}/{library.name}")
-    subprocess.run(["ldconfig", "-r", str(root)], check=True)
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"  # a user's PATH lacks the folders in which ldconfig is
+    subprocess.run(["ldconfig", "-r", str(root)], env={**os.environ, "PATH": path}, check=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.images import rootfs
 from tests.testbed.images.archive import pack_layer, write_image, write_layer
 from tests.testbed.paths import PACKAGE, REPOSITORY
 from tests.testbed.programs import builder as build
@@ -131,3 +132,12 @@ def test_an_image_archive_is_the_same_for_the_same_input(tmp_path: Path) -> None
     )
     assert image.stat().st_size > packed.stat().st_size
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.skipif(not Path("/sbin/ldconfig").exists(), reason="this system has no ldconfig")
+def test_a_user_whose_path_lacks_ldconfig_can_unpack_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    rootfs._unpack([], tmp_path / "root", ())
+    assert (tmp_path / "root/etc/ld.so.cache").exists()
