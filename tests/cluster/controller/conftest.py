@@ -229,11 +229,11 @@ def serve(testbed: ControllerCluster) -> Iterator[Callable[..., Controller]]:
 
 
 @pytest.fixture
-def spawn(testbed: ControllerCluster, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """``spawn()`` starts a controller as a process of its own."""
+def spawn(testbed: ControllerCluster, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """``spawn()`` starts a controller as a process of its own, for the test's namespace or another one."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start() -> subprocess.Popen[bytes]:
+    def start(namespace: str = testbed.namespace) -> subprocess.Popen[bytes]:
         with (tmp_path / f"controller-{len(started)}.log").open("wb") as log:
             command = [
                 sys.executable,
@@ -241,9 +241,7 @@ def spawn(testbed: ControllerCluster, tmp_path: Path) -> Iterator[Callable[[], s
                 "tests.cluster.controller.controller_process",
                 str(testbed.cluster.kubeconfig),
             ]
-            started.append(
-                subprocess.Popen([*command, testbed.namespace], stdout=log, stderr=log, env=os.environ)
-            )
+            started.append(subprocess.Popen([*command, namespace], stdout=log, stderr=log, env=os.environ))
         return started[-1]
 
     yield start

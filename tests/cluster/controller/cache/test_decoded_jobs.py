@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.controller.harness import Harness
 from tests.cluster.controller.jobs import Object, job, task
-from tests.cluster.controller.load.test_tenant_isolation import Cluster
+from tests.cluster.controller.load.hostile_cluster import Cluster
 from vcjob.cluster.controller.cache import decoded_jobs
 from vcjob.cluster.controller.offload import LARGE_SPEC_BYTES
 
