@@ -31,7 +31,11 @@ _SUSPENDED = frozenset({Phase.ABORTING, Phase.ABORTED})
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why an action is executed. `task` is that of the event, if it has one."""
+    """Why an action is executed. `task` is that of the event, if it has one.
+
+    Whoever decides on an action (a policy, a Command, a hang, the deadline) makes one; the status, its history and
+    the event for users show it.
+    """
 
     #: Who requests it: "policy", "command" or "spec".
     source: str
@@ -47,7 +51,10 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The indexes of one task that an action restarts, and why."""
+    """The indexes of one task that an action restarts, and why.
+
+    The actions of several policies that are due at the same time are collected in these before they are executed.
+    """
 
     action: str
     indexes: IndexSet

@@ -17,7 +17,11 @@ ADOPTED_GROUPS = 100
 
 
 class Attempts:
-    """An immutable map from index to attempt. An index in no group is on its first attempt."""
+    """An immutable map from index to attempt. An index in no group is on its first attempt.
+
+    Part of what the status records of a task. A replaced pod has a higher attempt, so that a late report about the
+    old one is recognised.
+    """
 
     __slots__ = ("_later", "groups")
 

@@ -12,7 +12,10 @@ from vcjob.lifecycle.indexset import EMPTY, IndexSet
 
 
 class EarliestIndex:
-    """Indexes with a time each. Outdated heap entries are removed when they reach the top or outnumber the others."""
+    """Indexes with a time each. Outdated heap entries are removed when they reach the top or outnumber the others.
+
+    `Observed` adds and discards indexes as pods change; decisions only ask.
+    """
 
     __slots__ = ("_heap", "_times", "indexes")
 

@@ -18,21 +18,31 @@ from vcjob.plugins.wait import CONTAINER_NAME, WAIT_EXIT_CODES
 
 
 class Blocked(msgspec.Struct, frozen=True):
-    """Why pods cannot be created at present (a quota, a conflict, no free GPU): a reason and a message."""
+    """Why pods cannot be created at present (a quota, a conflict, no free GPU): a reason and a message.
+
+    The backends report it, and the status of a pending Job shows it. The reason is one of `wellknown.reasons`.
+    """
 
     reason: str
     message: str
 
 
 class Hang(msgspec.Struct, frozen=True):
-    """The ranks wait for each other: why, and in which version of the Job's status that was seen."""
+    """The ranks wait for each other: why, and in which version of the Job's status that was seen.
+
+    Reported by a backend that looks for hangs. After a restart the version is another one, and the report no longer
+    counts.
+    """
 
     message: str
     version: int
 
 
 class Command(msgspec.Struct, frozen=True):
-    """An action that a user requested with a Command object or a verb."""
+    """An action that a user requested with a Command object or a verb.
+
+    The status records the uid of each executed one, so that a crash does not execute it again.
+    """
 
     uid: str
     action: str

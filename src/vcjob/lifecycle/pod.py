@@ -15,7 +15,11 @@ FINISHED: frozenset[str] = frozenset({"Succeeded", "Failed"})
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a pod's container failed: of all that failed, the first one, init containers included."""
+    """How a pod's container failed: of all that failed, the first one, init containers included.
+
+    The backends fill it in, and the status keeps that of the culprit. The fields are those of Kubernetes, so an exit
+    code above 128 usually comes with a signal.
+    """
 
     container: str = ""
     exit_code: int | None = None
@@ -28,7 +32,11 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PodFact(msgspec.Struct, frozen=True, gc=False):
-    """The present state of one pod. All times are epoch seconds."""
+    """The present state of one pod. All times are epoch seconds.
+
+    A backend makes a new one for every report about the pod; `Observed` keeps the latest one and corrects what
+    contradicts earlier reports. It has no names or addresses: decisions need none.
+    """
 
     task: str
     index: int

@@ -21,7 +21,10 @@ TASK_COMPLETED, TASK_FAILED, JOB_UPDATED = "TaskCompleted", "TaskFailed", "JobUp
 
 
 class PolicyEvent(msgspec.Struct, frozen=True):
-    """An event that holds now: since when, for which task, its first pod, and all indexes for which it holds."""
+    """An event that holds now: since when, for which task, its first pod, and all indexes for which it holds.
+
+    `policy_events` finds them in what is observed; `Rules.match_policy` finds the policy for one.
+    """
 
     since: float
     name: str
@@ -40,7 +43,10 @@ class PolicyEvent(msgspec.Struct, frozen=True):
 
 
 class PolicyMatch(msgspec.Struct, frozen=True):
-    """The policy that matches, its owner, when its action is due, and its timeout in seconds, None where it has none."""
+    """The policy that matches, its owner, when its action is due, and its timeout in seconds, None where it has none.
+
+    The decision executes the action when it is due, or decides again then.
+    """
 
     policy: Policy
     owner: str

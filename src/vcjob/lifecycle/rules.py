@@ -19,7 +19,10 @@ DEFAULT_MAX_RETRY = 3
 
 
 class TaskRules:
-    """The rules of one task. Read-only."""
+    """The rules of one task, with defaults applied. Read-only.
+
+    Held by `Rules`; dependencies, policies and actions read it.
+    """
 
     __slots__ = (
         "_every_index", "all_of", "depends_on", "max_restarts", "min_available", "name", "partition_size",
@@ -58,7 +61,10 @@ class TaskRules:
 
 
 class Rules:
-    """The rules of a Job and of its tasks, by name. Read-only; `shape` changes when the Job is scaled."""
+    """The rules of a Job and of its tasks, by name. Read-only; `shape` changes when the Job is scaled.
+
+    `rules_of` makes it from an admitted Job; `DecisionContext` holds it during a decision.
+    """
 
     __slots__ = (
         "_policies", "_tables", "active_deadline", "max_runs", "min_available", "min_success", "on_hang",

@@ -19,7 +19,10 @@ from vcjob.wellknown import reasons
 
 
 class Phase(StrEnum):
-    """The phases of a Job, as Volcano names them; docs/semantics.md has the transitions."""
+    """The phases of a Job, as Volcano names them; docs/semantics.md has the transitions.
+
+    Part of the SDK: a phase compares equal to its name as text.
+    """
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -44,7 +47,10 @@ FINAL = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 
 
 class State(msgspec.Struct, frozen=True):
-    """The phase, its reason and message, and since when."""
+    """The phase, its reason and message, and since when.
+
+    It is `status.state` of the Job object, which scripts and `vcjob status` read.
+    """
 
     phase: Phase = Phase.PENDING
     reason: str = ""
@@ -53,21 +59,31 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """A phase that the Job entered, and when."""
+    """A phase that the Job entered, and when.
+
+    Entries of `status.conditions`, oldest first.
+    """
 
     phase: Phase
     at: float
 
 
 class Eviction(msgspec.Struct, frozen=True):
-    """Pods that were evicted and replaced, and whose replacements do not run yet."""
+    """Pods that were evicted and replaced, and whose replacements do not run yet.
+
+    Kept in the status, so that a policy with a timeout still acts after the evicted pods are gone.
+    """
 
     at: float
     indexes: IndexSet
 
 
 class TaskMemory(msgspec.Struct, frozen=True):
-    """What is recorded about one task; the sets refer to the current attempt of each index."""
+    """What is recorded about one task; the sets refer to the current attempt of each index.
+
+    Part of the status: pods may be deleted by anyone, and a new leader knows only this. Only decisions change it, by
+    replacing it.
+    """
 
     attempts: Attempts = Attempts()
     #: Pods that existed: one that was seen and no longer exists was evicted.
@@ -84,7 +100,10 @@ class TaskMemory(msgspec.Struct, frozen=True):
 
 
 class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The pod that caused an end or a restart, and how its first failing container failed."""
+    """The pod that caused an end or a restart, and how its first failing container failed.
+
+    The decision names it; `diagnosis.explanation` may name another pod that failed before, with the finding.
+    """
 
     task: str
     index: int
@@ -98,7 +117,10 @@ class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of the history: an action that ended attempts, on which pods, and why."""
+    """One entry of the history: an action that ended attempts, on which pods, and why.
+
+    Stored in the status, and shown to users. The number of entries is bounded; the oldest are dropped.
+    """
 
     at: float
     action: str

@@ -14,7 +14,10 @@ from vcjob.lifecycle.indexset import IndexSet
 
 
 class CreatePods(msgspec.Struct, frozen=True):
-    """Create these pods, unless they exist or are being created. One version, attempt and retry count for all."""
+    """Create these pods, unless they exist or are being created. One version, attempt and retry count for all.
+
+    A backend may create a part of them; the next decision has the others.
+    """
 
     task: str
     indexes: IndexSet
@@ -24,7 +27,10 @@ class CreatePods(msgspec.Struct, frozen=True):
 
 
 class KillPods(msgspec.Struct, frozen=True):
-    """Delete these pods of this attempt, each with its own grace period; pods that no longer exist are ignored."""
+    """Delete these pods of this attempt, each with its own grace period; pods that no longer exist are ignored.
+
+    It cannot be undone, so the status is written before.
+    """
 
     task: str
     indexes: IndexSet
@@ -33,7 +39,10 @@ class KillPods(msgspec.Struct, frozen=True):
 
 
 class FailPods(msgspec.Struct, frozen=True):
-    """Let these pods end as Failed with their logs kept (on a cluster: a pod deadline of 1 s)."""
+    """Let these pods end as Failed with their logs kept (on a cluster: a pod deadline of 1 s).
+
+    For pods whose wait for the master has timed out, and which would otherwise restart it without end.
+    """
 
     task: str
     indexes: IndexSet
@@ -42,13 +51,19 @@ class FailPods(msgspec.Struct, frozen=True):
 
 
 class DeleteCommand(msgspec.Struct, frozen=True):
-    """Delete this Command object: the status records that it was executed."""
+    """Delete this Command object: the status records that it was executed.
+
+    The status is written before, so that a Command whose deletion fails is not executed again.
+    """
 
     uid: str
 
 
 class EmitEvent(msgspec.Struct, frozen=True):
-    """Emit an event for users. The only step that is not repeated: a crash may lose it."""
+    """Emit an event for users. The only step that is not repeated: a crash may lose it.
+
+    The backends write it to the events of the Job.
+    """
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -56,7 +71,10 @@ class EmitEvent(msgspec.Struct, frozen=True):
 
 
 class DeleteJob(msgspec.Struct, frozen=True):
-    """Delete the Job: its `ttlSecondsAfterFinished` has passed."""
+    """Delete the Job: its `ttlSecondsAfterFinished` has passed.
+
+    For the controller; the local backend deletes expired runs from its store.
+    """
 
 
 Step = CreatePods | KillPods | FailPods | DeleteCommand | EmitEvent | DeleteJob

@@ -19,7 +19,11 @@ EVICTIONS_KEPT = 100
 
 
 class TaskState:
-    """The pods of one task. Sets refer to the current attempt unless they say otherwise."""
+    """The pods of one task. Sets refer to the current attempt unless they say otherwise.
+
+    Computed once for each decision, from what is observed and what the status has recorded; everything in a decision
+    that asks about pods reads it.
+    """
 
     __slots__ = (
         "failed", "groups", "live", "lost", "memory", "occupied", "pending", "present", "ready",
