@@ -28,7 +28,11 @@ _LOCK_WAIT = 2.0
 
 
 class Store:
-    """The jobs under `folder`, a home folder (by default the user's own)."""
+    """The jobs under `folder`, a home folder (by default the user's own).
+
+    The local side of the SDK uses it; any number of processes may, at the same time. StoreError if the folder cannot
+    be used, NoSuchJob for an unknown name.
+    """
 
     def __init__(self, folder: str | None = None) -> None:
         self.folder = folder or home.home_folder()

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 
 class GpuUsage(NamedTuple):
-    """One GPU. `memory_by_pid` has the processes that NVML shows; None where it does not know their memory."""
+    """One GPU. `memory_by_pid` has the processes that NVML shows; None where it does not know their memory.
+
+    `live.usage` assigns it to the rank that holds the GPU.
+    """
 
     uuid: str
     percent: float | None

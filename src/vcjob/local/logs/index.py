@@ -88,7 +88,11 @@ class _StreamIndex:
 
 
 class IndexEntries(Sequence[tuple[float, int]]):
-    """The entries of an index, decoded one by one: (time, size of the log at that time), oldest first."""
+    """The entries of an index, decoded one by one: (time, size of the log at that time), oldest first.
+
+    Readers of logs search it by time or by offset. It only looks at the bytes it was given, so it never fails while
+    the log grows.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data

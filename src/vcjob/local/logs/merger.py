@@ -35,7 +35,10 @@ _END_OF_TIME = 253402300800.0
 
 
 class LogFile(LogOrigin, frozen=True, kw_only=True, gc=False):
-    """The file with one stream of one container instance."""
+    """The file with one stream of one container instance.
+
+    The reader and the follower find these files; everything but the path goes into the lines that users see.
+    """
 
     path: str
 
@@ -84,7 +87,10 @@ class Lines:
 
 
 class Cursor:
-    """How far one log file has been read."""
+    """How far one log file has been read.
+
+    Held by a `LogMerger`. The file may grow meanwhile, and old lines may be dropped from its beginning.
+    """
 
     def __init__(self, file: LogFile, offset: int = 0) -> None:
         self.file = file
@@ -112,7 +118,11 @@ class _Segment(NamedTuple):
 
 
 class LogMerger:
-    """Cursors into many log files. `read` returns new lines in the order of time."""
+    """Cursors into many log files. `read` returns new lines in the order of time.
+
+    The reader uses it for existing logs, the follower also while they grow. It bounds what it reads at a time and how
+    many files are open, and keeps no line.
+    """
 
     def __init__(self, cursors: Iterable[Cursor] = ()) -> None:
         self.cursors = list(cursors)

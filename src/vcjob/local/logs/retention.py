@@ -42,7 +42,10 @@ def limit_of(env: Mapping[str, str]) -> int:
 
 
 class LogRetention:
-    """Keeps the logs of one run below the limit; the supervisor calls `check`. `warn` gets each message once or more."""
+    """Keeps the logs of one run below the limit; the supervisor calls `check`. `warn` gets each message once or more.
+
+    If old lines cannot be removed on this file system, it warns and no longer checks.
+    """
 
     def __init__(self, folder: str, limit: int, warn: Callable[[str], None]) -> None:
         self._folder = folder

@@ -15,7 +15,11 @@ import sys
 
 
 class Claim:
-    """Held until `release`, or until every process that inherited it has ended."""
+    """Held until `release`, or until every process that inherited it has ended.
+
+    It stands for something of which the machine has one: a port, a GPU, a host name. The kernel ends it with its last
+    process, so a crash leaves none behind.
+    """
 
     __slots__ = ("_descriptor", "name")
 

@@ -108,7 +108,11 @@ def _asked(container: dict[str, Any]) -> int:
 
 
 class GpuPool:
-    """The GPUs that this job holds until its end, and which of its pods has which."""
+    """The GPUs that this job holds until its end, and which of its pods has which.
+
+    `GpuAllocator` takes GPUs from it. A GPU is claimed from the machine when a pod first needs it; if another job has
+    it, nothing changes.
+    """
 
     def __init__(self, devices: Sequence[str]) -> None:
         self.devices = list(devices)

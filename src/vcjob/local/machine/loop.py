@@ -22,7 +22,10 @@ class HasFileno(Protocol):
 
 
 class Timer:
-    """A call that is due at a certain time. It is `waiting` until it is called or cancelled."""
+    """A call that is due at a certain time. It is `waiting` until it is called or cancelled.
+
+    Made by `Loop.after`; the loop calls it once.
+    """
 
     __slots__ = ("call", "due")
 
@@ -42,7 +45,10 @@ class Timer:
 
 
 class Loop:
-    """Calls functions when descriptors are ready, timers are due or signals arrive. Exceptions of a call end `run`."""
+    """Calls functions when descriptors are ready, timers are due or signals arrive. Exceptions of a call end `run`.
+
+    The supervisor and every shim run one, in one thread: calls never overlap and must not block.
+    """
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

@@ -27,7 +27,10 @@ START_ERROR = 128  # the exit code that Kubernetes gives a container that could 
 
 
 class ContainerSpec(NamedTuple):
-    """A container of the planned pod, with all values resolved for this machine."""
+    """A container of the planned pod, with all values resolved for this machine.
+
+    `Preparer` makes it in the pod's shim; `Container` runs it. Nothing of the Job is looked up afterwards.
+    """
 
     name: str
     role: Role
@@ -48,7 +51,10 @@ class ContainerSpec(NamedTuple):
 
 
 class Host(NamedTuple):
-    """What a container needs from its pod: the loop, launchers, its folder, and whom to notify."""
+    """What a container needs from its pod: the loop, launchers, its folder, and whom to notify.
+
+    `Pod` makes one for all of its containers, which therefore need not know the pod.
+    """
 
     loop: Loop
     launcher: Launcher
@@ -65,7 +71,11 @@ class Host(NamedTuple):
 
 
 class Container:
-    """The state of one container and the process of its current instance. A new instance has a new restart count."""
+    """The state of one container and the process of its current instance. A new instance has a new restart count.
+
+    `Pod` decides when it starts and stops, and is notified when it ends. A command that cannot be started counts as
+    an instance that failed.
+    """
 
     def __init__(self, spec: ContainerSpec, host: Host) -> None:
         self.spec = spec

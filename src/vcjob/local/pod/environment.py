@@ -28,7 +28,10 @@ _OF_ANOTHER_JOB = re.compile(
 
 
 class MissingReference(Exception):
-    """A ConfigMap, Secret, key or volume that the pod needs does not exist or cannot be made here."""
+    """A ConfigMap, Secret, key or volume that the pod needs does not exist or cannot be made here.
+
+    Caught while a pod is prepared: its containers then cannot start, and this message is the reason.
+    """
 
 
 class HostContext(NamedTuple):

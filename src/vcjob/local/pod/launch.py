@@ -24,7 +24,10 @@ _AGENT = os.path.dirname(os.path.abspath(rank_agent.__file__))
 
 
 class Mount(NamedTuple):
-    """A file or folder that the process and its children see at `target`, and nobody else."""
+    """A file or folder that the process and its children see at `target`, and nobody else.
+
+    The launcher makes it in a private mount namespace right before the command starts.
+    """
 
     source: str
     target: str
@@ -59,7 +62,11 @@ _TEMPORARY = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class StartFailure(Exception):
-    """The command could not be started: it or its folder does not exist, it may not be executed, or no process is left."""
+    """The command could not be started: it or its folder does not exist, it may not be executed, or no process is
+    left.
+
+    `Container` turns it into an ended instance; a `temporary` one is tried again.
+    """
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -72,7 +79,11 @@ class StartFailure(Exception):
 
 
 class Child(Protocol):
-    """A started process, leader of its own session and process group."""
+    """A started process, leader of its own session and process group.
+
+    The plain and the warm launcher return one each; containers and probes do not know which. Its end is seen through
+    the descriptor.
+    """
 
     @property
     def pid(self) -> int: ...
@@ -91,7 +102,11 @@ class Child(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts processes of containers."""
+    """Starts processes of containers.
+
+    `PlainLauncher` and the warm client implement it with the same results for the program. StartFailure if the
+    command cannot run.
+    """
 
     def launch(self, request: LaunchRequest) -> Child:
         """Start it, or raise StartFailure. Returns once the command itself runs."""
@@ -125,7 +140,10 @@ class PlainChild:
 
 
 class PlainLauncher:
-    """Forks and executes. It also reaps: a subreaper becomes the parent of orphans that it did not start."""
+    """Forks and executes. It also reaps: a subreaper becomes the parent of orphans that it did not start.
+
+    Every shim and the supervisor own one; the warm launcher falls back to it.
+    """
 
     def __init__(self) -> None:
         self._running: dict[int, PlainChild] = {}

@@ -17,7 +17,11 @@ _PERIOD = 100_000  # microseconds, the kernel's default
 
 
 class Limits:
-    """Creates and removes the cgroups of one run."""
+    """Creates and removes the cgroups of one run.
+
+    The shims enter containers into them; the supervisor, or recovery after a crash, removes them. Where this user may
+    not create cgroups nothing fails: the limits are reported as not enforced.
+    """
 
     def __init__(self, run_uid: str, say: Callable[[str], None]) -> None:
         self._prefix = f"vcjob-{run_uid}"

@@ -31,7 +31,10 @@ _EVICTION_GRACE = 1.0
 
 
 class PodSpec(NamedTuple):
-    """A pod with all values resolved for this machine; see `Preparer`."""
+    """A pod with all values resolved for this machine; see `Preparer`.
+
+    It is to `Pod` what a pod object is to a kubelet, and does not change while the pod runs.
+    """
 
     containers: list[ContainerSpec]
     restart_policy: str = "Always"
@@ -42,7 +45,11 @@ class PodSpec(NamedTuple):
 
 
 class Pod:
-    """The containers of one pod. `changed` is called after every change of `state`."""
+    """The containers of one pod. `changed` is called after every change of `state`.
+
+    The pod's shim runs it: init containers in order, then the others, with restarts, probes and the grace period as a
+    kubelet does. It knows neither the job nor the other pods.
+    """
 
     def __init__(
         self,

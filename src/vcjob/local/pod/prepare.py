@@ -30,7 +30,11 @@ _SVC_FOLDER = "/etc/volcano"
 
 
 class Preparer:
-    """Resolves planned pods for this machine: environment, volumes, commands, limits. Runs in the pod's shim."""
+    """Resolves planned pods for this machine: environment, volumes, commands, limits. Runs in the pod's shim.
+
+    The supervisor makes one for the run, and each forked shim calls it. A reference or a volume that cannot be
+    resolved becomes the reason why a container cannot start.
+    """
 
     def __init__(
         self,

@@ -23,7 +23,10 @@ CheckResult = Callable[[bool, str], None]
 
 
 class Probe:
-    """One probe of one container: repeats its check and reports when a threshold is reached."""
+    """One probe of one container: repeats its check and reports when a threshold is reached.
+
+    `Container` starts and stops it, and decides what a result means. A check that takes too long has failed.
+    """
 
     def __init__(
         self,
@@ -78,7 +81,10 @@ class Probe:
 
 
 class Checks:
-    """Runs single checks for one container. Pods share the network of this machine, so ports are local."""
+    """Runs single checks for one container. Pods share the network of this machine, so ports are local.
+
+    Probes and lifecycle hooks use it. A check never raises: whatever goes wrong is a check that did not pass.
+    """
 
     def __init__(
         self, loop: Loop, launcher: Launcher, request: LaunchRequest, port: Callable[[object], int]

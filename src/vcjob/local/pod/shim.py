@@ -49,7 +49,10 @@ _REPORT = msgspec.json.Decoder(Report)
 
 
 class Order(msgspec.Struct, omit_defaults=True):
-    """A command from the supervisor to a shim, one JSON line each."""
+    """A command from the supervisor to a shim, one JSON line each.
+
+    It stops the pod, or lets it fail with a reason. `ShimHandle` sends it.
+    """
 
     stop: bool = False
     grace: float | None = None
@@ -140,7 +143,10 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 class ShimWork:
-    """What a shim needs to run a pod. `prepare` runs in the shim, so that its errors are errors of that pod."""
+    """What a shim needs to run a pod. `prepare` runs in the shim, so that its errors are errors of that pod.
+
+    The supervisor passes it to the forked process; nothing of the supervisor's own state is part of it.
+    """
 
     def __init__(
         self,

@@ -20,7 +20,10 @@ _TIMEOUT = timedelta(minutes=5)
 
 
 class Group(NamedTuple):
-    """The process group of the job, as one rank sees it."""
+    """The process group of the job, as one rank sees it.
+
+    `joined` makes it for the built-in programs, which print through it so that every line names its rank.
+    """
 
     rank: int
     world: int

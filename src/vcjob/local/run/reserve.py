@@ -16,7 +16,11 @@ _BYTES = 128 << 10
 
 
 class Reserve:
-    """A file of that size at `path`, as long as it is not needed."""
+    """A file that keeps room on the disk free at `path`, as long as the room is not needed.
+
+    `RunDir` writes through it, so that the end of a run can be recorded on a full disk. StoreError if even that
+    fails.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path

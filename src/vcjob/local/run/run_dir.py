@@ -52,7 +52,11 @@ _TROUBLE_ROOM = 4096
 
 
 class RunConfig(msgspec.Struct, omit_defaults=True):
-    """What a run takes from the shell that started it."""
+    """What a run takes from the shell that started it.
+
+    `vcjob run` stores it, the supervisor reads it, and it is removed at the end of the run because an environment may
+    hold secrets.
+    """
 
     env: dict[str, str] = {}
     cwd: str = "/"
@@ -63,7 +67,10 @@ class RunConfig(msgspec.Struct, omit_defaults=True):
 
 
 class Event(msgspec.Struct, omit_defaults=True):
-    """One line of a run's event file, in the terms of Kubernetes' events."""
+    """One line of a run's event file, in the terms of Kubernetes' events.
+
+    The supervisor and recovery append them; `vcjob events` shows them.
+    """
 
     time: float
     type: str

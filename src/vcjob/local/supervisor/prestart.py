@@ -31,7 +31,11 @@ _LOCK = 3  # run_dir.LOCK_DESCRIPTOR, whose module would load half of the packag
 
 
 class PrestartedSupervisor:
-    """A supervisor's process that waits for its run. `uid` is the run's, which all its processes carry as a mark."""
+    """A supervisor's process that waits for its run. `uid` is the run's, which all its processes carry as a mark.
+
+    `vcjob run` starts it before it loads the Job. If there will be no run, `close` ends it. BackendError if it cannot
+    be started or has died.
+    """
 
     def __init__(self, uid: str | None = None, *, warm: bool = False) -> None:
         self.uid = uid or _new_uid()

@@ -23,7 +23,10 @@ _STACKS = msgspec.json.Decoder(list[RankStack])
 
 
 class StackReader:
-    """The stacks of one run, by rank, each with the time since when it has been the same. Never blocks."""
+    """The stacks of one run, by rank, each with the time since when it has been the same. Never blocks.
+
+    `HangWatch` polls it while all ranks are idle. A failed read leaves no stacks, and no error.
+    """
 
     def __init__(self, run: RunDir) -> None:
         self._run = run

@@ -16,7 +16,10 @@ _OPTIONS_WITH_VALUE = frozenset("WX")
 
 
 class PythonCommand(NamedTuple):
-    """`interpreter options (target | -m target) args`."""
+    """A command that a zygote can start: `interpreter options (target | -m target) args`.
+
+    `understand` returns it; the warm launcher chooses the zygote by the interpreter and the options.
+    """
 
     interpreter: str
     options: tuple[str, ...]

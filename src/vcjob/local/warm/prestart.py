@@ -20,7 +20,10 @@ Key = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class PrestartedZygote(NamedTuple):
-    """The zygote, and the key of the commands that it fits."""
+    """The zygote, and the key of the commands that it fits.
+
+    Started before the pods are known. The warm launcher takes it over, or ends it if no command fits.
+    """
 
     key: Key
     zygote: ZygoteHandle

@@ -37,7 +37,11 @@ _ANSWER_SECONDS = 5.0
 
 
 class ServerInfo(msgspec.Struct):
-    """A kept-warm server, as its file describes it. No value of the environment is kept."""
+    """A kept-warm server, as its file describes it. No value of the environment is kept.
+
+    `vcjob warm` lists these, and a run looks for one that fits its command. The server may have ended since: ask
+    `alive`.
+    """
 
     key: str
     pid: int

@@ -25,7 +25,10 @@ _MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote", "main
 
 
 class Recipe(NamedTuple):
-    """What distinguishes one zygote from another: interpreter, options, environment, imports."""
+    """What distinguishes one zygote from another: interpreter, options, environment, imports.
+
+    Ranks with the same recipe can come from the same zygote.
+    """
 
     interpreter: str
     options: tuple[str, ...]
@@ -34,7 +37,11 @@ class Recipe(NamedTuple):
 
 
 class ZygoteHandle:
-    """A zygote that this process has started. It ends when every copy of `control` is closed."""
+    """A zygote that this process has started. It ends when every copy of `control` is closed.
+
+    The warm launcher keeps one per recipe. A zygote that dies is no error: its ranks are started normally from then
+    on.
+    """
 
     def __init__(self, pid: int, control: socket.socket, log: int) -> None:
         self.pid = pid

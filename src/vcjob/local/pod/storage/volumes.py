@@ -32,7 +32,10 @@ Claims = Callable[[str], str]
 
 
 class Volume(NamedTuple):
-    """A volume of a pod on this machine: the folder or file that containers see."""
+    """A volume of a pod on this machine: the folder or file that containers see.
+
+    `make_volumes` creates what is needed on the disk; `memory` is the size of a volume that is in memory.
+    """
 
     source: str
     read_only: bool = False
@@ -41,7 +44,10 @@ class Volume(NamedTuple):
 
 
 class SizeLimit(NamedTuple):
-    """An emptyDir on disk whose pod is evicted when it takes more than `limit` bytes."""
+    """An emptyDir on disk whose pod is evicted when it takes more than `limit` bytes.
+
+    The pod measures the folder from time to time, as a kubelet does.
+    """
 
     volume: str
     folder: str

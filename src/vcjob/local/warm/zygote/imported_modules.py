@@ -42,7 +42,11 @@ class ReadNames(dict[bytes, bytes]):
 
 
 class ImportedModules:
-    """Everything imported so far, the environment it was imported in, and the files it came from."""
+    """Everything imported so far, the environment it was imported in, and the files it came from.
+
+    The zygote's server and the rank parent ask it before every fork. It answers with a reason as text, or None; it
+    never raises.
+    """
 
     def __init__(self, baseline: frozenset[str]) -> None:
         self.env = dict(os.environ)

@@ -49,7 +49,10 @@ class Rank:
 
 
 class Refusal(Exception):
-    """The program must be started plainly; the text is the reason."""
+    """The program must be started normally; the text is the reason.
+
+    The rank parent reports it to the launcher, which starts the rank and notes the reason once.
+    """
 
 
 def check(rank: Rank, imported: ImportedModules, threads: int | None = None) -> Rank:
