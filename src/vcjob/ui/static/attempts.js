@@ -1,7 +1,7 @@
 // The attempts of a job side by side: when each began and ended, and which rank failed first in it.
 
 import { h } from "./dom.js";
-import { clock, duration, t } from "./i18n.js";
+import { duration, moment, t } from "./i18n.js";
 import { chip } from "./phases.js";
 import { name as podName, restarts } from "./ranks.js";
 
@@ -35,7 +35,7 @@ export function attemptTable(pods, earlier, namespace, showLogs) {
         h(
           "tbody",
           null,
-          row("Began", (fact) => clock(fact.began)),
+          row("Began", (fact) => moment(fact.began)),
           row("Duration", (fact) => (fact.ended ? duration(fact.ended - fact.began) : t("running"))),
           row("Ranks", (fact) => h("span", { class: "row" }, [...fact.phases].map(([phase, count]) => h("span", null, `${count} `, chip(phase))))),
           row("Restarts", (fact) => fact.restarts),
@@ -47,7 +47,7 @@ export function attemptTable(pods, earlier, namespace, showLogs) {
       ),
     ),
     earlier.length ? h("h2", null, t("Earlier runs")) : null,
-    earlier.length ? h("ul", null, earlier.map((run) => h("li", null, h("a", { href: `#/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(run.uid)}` }, clock(run.created, true)), " ", chip(run.phase)))) : null,
+    earlier.length ? h("ul", null, earlier.map((run) => h("li", null, h("a", { href: `#/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(run.uid)}` }, moment(run.created)), " ", chip(run.phase)))) : null,
   );
 }
 

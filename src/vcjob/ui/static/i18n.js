@@ -17,7 +17,7 @@ const CHINESE = {
   "running": "运行中", "succeeded": "成功", "failed": "失败", "Node": "节点", "Container": "容器",
   "Exit code": "退出码", "Show its logs": "查看日志", "Focus the search": "聚焦搜索框", "Next and previous job": "下一个/上一个作业",
   "Open the job": "打开作业", "Back, or close": "返回或关闭", "Show this help": "显示本帮助", "No events": "没有事件",
-  "No output yet": "还没有输出", "older lines were dropped": "较早的行已丢弃", "of": "/",
+  "No output yet": "还没有输出", "older lines were dropped": "较早的行已丢弃",
   "Its pods end; the job is kept and can be resumed.": "结束所有 Pod，作业保留，之后可以恢复。",
   "All pods end and start again; this uses one retry.": "结束并重新启动所有 Pod，消耗一次重试。",
   "Its pods end and the job counts as Completed.": "结束所有 Pod，作业记为 Completed。",
@@ -30,6 +30,10 @@ const CHINESE = {
     "只读服务器不提供此功能：读取调用栈会使每个 rank 暂停几毫秒，在集群上还会在 Pod 中运行程序。",
   "Each rank stops for some milliseconds.": "每个 rank 会暂停几毫秒。", "Show all": "全部显示", "The expression takes too long": "该正则表达式耗时过长", "The expression is not valid": "正则表达式无效", "The server does not answer": "服务器没有响应", "No pods yet": "还没有 Pod", "Began": "开始时间",
   "Your session has ended; reload the page": "会话已结束，请刷新页面", "The server answered with": "服务器返回",
+  "All attempts": "全部尝试", "waited": "等待", "ran": "运行", "Object": "对象", "First": "首次", "Job": "作业", "Normal": "正常", "Warning": "警告",
+  "Pending": "等待中", "Running": "运行中", "Succeeded": "成功", "Completed": "已完成", "Failed": "失败", "Unknown": "未知", "Aborted": "已挂起", "Aborting": "挂起中",
+  "Terminated": "已停止", "Terminating": "停止中", "Restarting": "重启中", "Completing": "完成中", "Damaged": "已损坏",
+  "epoch": "轮次", "step": "步数", "steps/s": "步/秒", "loss": "损失", "left": "剩余",
   "All containers": "全部容器", "First failure": "最先失败", "What you may not see": "没有权限查看的内容",
 };
 
@@ -67,10 +71,17 @@ export function duration(seconds) {
   return rest ? `${text}${rest}${next[1]}` : text;
 }
 
-/** @param {number | string | null | undefined} moment seconds since the epoch, or RFC 3339 @param {boolean} [day] */
-export function clock(moment, day) {
-  if (moment === null || moment === undefined) return "";
-  const date = typeof moment === "number" ? new Date(moment * 1000) : new Date(moment);
-  const place = language() === "zh" ? "zh-CN" : "en-GB";
-  return day ? date.toLocaleString(place) : date.toLocaleTimeString(place);
+/** The time of day. @param {number | string | null | undefined} when seconds since the epoch, or RFC 3339 */
+export function clock(when) {
+  return moment(when).slice(11);
+}
+
+/** The day and the time, the same in both languages. @param {number | string | null | undefined} when seconds since the epoch, or RFC 3339 */
+export function moment(when) {
+  if (when === null || when === undefined) return "";
+  const date = new Date(typeof when === "number" ? when * 1000 : when);
+  if (isNaN(date.getTime())) return "";
+  const two = (/** @type {number} */ number) => String(number).padStart(2, "0");
+  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
+  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":")}`;
 }

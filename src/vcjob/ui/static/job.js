@@ -12,7 +12,8 @@ import { chip, podBar } from "./phases.js";
 import { rankGrid } from "./ranks.js";
 import { showRankTable } from "./ranktable.js";
 import { showStacks } from "./stacks.js";
-import { eventTable, timeline } from "./times.js";
+import { eventTable, showTimeline } from "./times.js";
+import { progressText } from "./usage.js";
 
 /** @type {[string, string, string][]} */
 const ACTIONS = [
@@ -92,7 +93,7 @@ export function showJob(root, which, page) {
     const took = job.started ? ` · ${t("Duration")}: ${duration(ended - job.started)}` : "";
     const earlier = (parts.earlier ?? []).length ? ` · ${t("Earlier runs")}: ${parts.earlier.length}` : "";
     const up = `${job.pods.running + job.pods.succeeded}/${job.replicas}`;
-    const progress = job.progress ? ` · ${job.progress.text}` : "";
+    const progress = job.progress ? ` · ${progressText(job.progress.text)}` : "";
     return `${up}${progress} · ${job.namespace} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`;
   }
 
@@ -149,7 +150,7 @@ export function showJob(root, which, page) {
     else if (tab === "Stacks") showStacks(body, which, page.readOnly);
     else if (tab === "Manifest") showManifests(body, which);
     else if (tab === "Events") drawTab = drawn((/** @type {any} */ events) => eventTable(events), () => [parts.events ?? []]);
-    else if (tab === "Timeline") drawTab = () => fill(body, timeline(grid.all(), parts.job));
+    else if (tab === "Timeline") drawTab = showTimeline(body, { pods: grid.pods, all: grid.all, job: () => parts.job }).draw;
     else drawTab = drawn((/** @type {any} */ pods, /** @type {any} */ earlier) => attemptTable(pods, earlier, which.namespace, showAttempt), () => [grid.all(), parts.earlier ?? []]);
     drawTab();
   }

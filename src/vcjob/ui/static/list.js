@@ -4,6 +4,7 @@ import { connectionText, stream } from "./api.js";
 import { fill, h, perFrame } from "./dom.js";
 import { duration, t } from "./i18n.js";
 import { chip, kind, podBar } from "./phases.js";
+import { progressText } from "./usage.js";
 
 /** @type {[string, string, (job: any) => any][]} */
 const COLUMNS = [
@@ -49,7 +50,7 @@ export function showList(root, page) {
   const shown = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const matches = (/** @type {any} */ job) => {
-      const text = `${job.namespace}/${job.name} ${job.phase} ${job.reason} ${job.message}`.toLowerCase();
+      const text = `${job.namespace}/${job.name} ${job.phase} ${t(job.phase)} ${job.reason} ${job.message}`.toLowerCase();
       return FILTERS[filter][1](job) && words.every((word) => text.includes(word));
     };
     const key = COLUMNS[sort][2];
@@ -126,7 +127,7 @@ function row(job, open) {
     h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace)),
     h("td", { class: "message wide" }, h("b", null, job.reason), " ", job.message),
     h("td", null, `${up}/${job.replicas}`, podBar(job)),
-    h("td", { class: "progress wide" }, job.progress?.text ?? "", job.progress?.percent ? h("progress", { max: 100, value: job.progress.percent, "aria-label": t("Progress") }) : null),
+    h("td", { class: "progress wide" }, progressText(job.progress?.text ?? ""), job.progress?.percent ? h("progress", { max: 100, value: job.progress.percent, "aria-label": t("Progress") }) : null),
     age,
   );
   return { row, age };

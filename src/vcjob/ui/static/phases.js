@@ -1,21 +1,23 @@
 // How phases and pods look: one of five colours, the same everywhere.
 
 import { h } from "./dom.js";
+import { language, t } from "./i18n.js";
 
-/** @type {Record<string, string>} */
-const KINDS = {
-  Pending: "wait", Restarting: "wait", Aborting: "wait", Terminating: "wait", Completing: "run", Running: "run",
-  Completed: "ok", Succeeded: "ok", Failed: "bad", Damaged: "bad", Terminated: "idle", Aborted: "idle", Unknown: "wait",
-};
+/** @type {Map<string, string>} */
+const KINDS = new Map([
+  ["Pending", "wait"], ["Restarting", "wait"], ["Aborting", "wait"], ["Terminating", "wait"], ["Unknown", "wait"],
+  ["Running", "run"], ["Completing", "run"], ["Completed", "ok"], ["Succeeded", "ok"], ["Failed", "bad"], ["Damaged", "bad"],
+  ["Terminated", "idle"], ["Aborted", "idle"],
+]);
 
 /** @param {string} phase */
 export function kind(phase) {
-  return KINDS[phase] ?? "idle";
+  return KINDS.get(phase) ?? "idle";
 }
 
 /** @param {string} phase */
 export function chip(phase) {
-  return h("span", { class: `chip ${kind(phase)}` }, phase);
+  return h("span", { class: `chip ${kind(phase)}`, title: language() === "en" ? null : phase }, t(phase));
 }
 
 /** A bar of how many pods are in each state. @param {any} job */

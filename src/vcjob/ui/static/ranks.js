@@ -2,6 +2,7 @@
 
 import { fill, h, perFrame } from "./dom.js";
 import { t } from "./i18n.js";
+import { phaseLegend } from "./legend.js";
 import { kind } from "./phases.js";
 import { bytes, gpu, percent, step } from "./usage.js";
 
@@ -29,23 +30,34 @@ export function rankGrid(root, choose, chosen = "") {
   let blamed = { culprit: "", victims: new Set() };
   const list = h("ul", { class: "ranks", "aria-label": t("Ranks") });
   const about = h("p", { class: "dim" });
-  fill(root, list, about);
+  /** The phase that is shown alone. */
+  let only = "";
+  const legend = phaseLegend((phase) => { only = phase; draw(); });
+  fill(root, legend.element, list, about);
 
   list.addEventListener("click", (event) => {
     const uid = /** @type {HTMLElement} */ (event.target).dataset?.uid;
     if (uid) select(uid === chosen ? "" : uid);
   });
   list.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 10, ArrowUp: -10 }[event.key];
+    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("li:not([hidden]) button")]);
+    const second = all.findIndex((square) => square.offsetTop > all[0].offsetTop);
+    const row = second > 0 ? second : all.length;
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row }[event.key];
     if (!step) return;
-    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]);
-    const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    const next = all[Math.max(0, Math.min(all.length - 1, at + step))];
-    for (const square of all) if (square.tabIndex === 0) square.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
     event.preventDefault();
+    const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    const next = all[Math.abs(step) === 1 ? Math.max(0, Math.min(all.length - 1, at + step)) : at + step] ?? all[at];
+    take(next);
   });
+
+  /** Focuses a square, the only one that Tab reaches. @param {HTMLElement} [square] */
+  function take(square) {
+    if (!square) return;
+    for (const each of squares.values()) if (each.tabIndex === 0) each.tabIndex = -1;
+    square.tabIndex = 0;
+    square.focus();
+  }
 
   /** @param {string} uid */
   function select(uid) {
@@ -61,7 +73,7 @@ export function rankGrid(root, choose, chosen = "") {
     if (!pod) { about.textContent = ""; return; }
     const ended = pod.containers?.map((/** @type {any} */ each) => each.ended).find(Boolean);
     const use = used[chosen] ?? {};
-    const parts = [name(pod), pod.phase, pod.node && `${t("Node")}: ${pod.node}`, `${t("Restarts")}: ${restarts(pod)}`];
+    const parts = [name(pod), t(pod.phase), pod.node && `${t("Node")}: ${pod.node}`, `${t("Restarts")}: ${restarts(pod)}`];
     if (use.step !== undefined) parts.push(`${t("Step")}: ${step(use)}`);
     if (use.cpu !== undefined) parts.push(`CPU: ${percent(use.cpu)}`, `${t("Memory")}: ${bytes(use.memory)}`);
     if (pod.gpus?.length || (use.gpu ?? null) !== null) parts.push(`GPU: ${gpu(pod, use)}`);
@@ -72,7 +84,7 @@ export function rankGrid(root, choose, chosen = "") {
   }
 
   const draw = perFrame(() => {
-    list.classList.toggle("many", newest.size > MANY);
+    legend.update([...newest.values()]);
     let added = 0;
     /** The pod whose square had the focus and is replaced. */
     let left = "";
@@ -95,7 +107,7 @@ export function rankGrid(root, choose, chosen = "") {
       }
       const role = pod.name === blamed.culprit ? " first" : blamed.victims.has(name(pod)) ? " after" : "";
       const cause = role === " first" ? `, ${t("failed first")}` : role ? `, ${t("ended because of it")}` : "";
-      const label = `${name(pod)}: ${pod.phase}${cause}${pod.message ? `, ${pod.message}` : ""}`;
+      const label = `${name(pod)}: ${t(pod.phase)}${cause}${pod.message ? `, ${pod.message}` : ""}`;
       const look = kind(pod.phase) + role;
       if (square.className !== look) square.className = look;
       if (square.title === label) continue;
@@ -104,12 +116,26 @@ export function rankGrid(root, choose, chosen = "") {
       square.title = label;
     }
     if (added) order();
-    const inOrder = [...squares.values()].find((square) => (left ? square.dataset.key === left : square.tabIndex === 0)) ?? list.querySelector("button");
-    if (inOrder) inOrder.tabIndex = 0;
-    if (left) inOrder?.focus();
+    showOnly();
+    if (left) take([...squares.values()].find((square) => square.dataset.key === left && !square.parentElement?.hidden));
     if (stale.size) draw();
     describe();
   });
+
+  /** Hides the squares of other phases; the fewer there are, the larger they are. */
+  function showOnly() {
+    let visible = 0;
+    let reachable = false;
+    for (const [uid, square] of squares) {
+      const item = /** @type {HTMLElement} */ (square.parentElement);
+      const hidden = only !== "" && pods.get(uid)?.phase !== only;
+      if (item.hidden !== hidden) item.hidden = hidden;
+      if (hidden) { if (square.tabIndex === 0) square.tabIndex = -1; } else { visible += 1; reachable ||= square.tabIndex === 0; }
+    }
+    list.classList.toggle("many", visible > MANY);
+    const first = /** @type {HTMLElement | null} */ (list.querySelector("li:not([hidden]) button"));
+    if (!reachable && first) first.tabIndex = 0;
+  }
 
   function order() {
     const sorted = [...newest.values()].sort(byRank);
@@ -155,8 +181,8 @@ export function rankGrid(root, choose, chosen = "") {
 }
 
 /** Pods without a rank last, by name. @param {any} a @param {any} b */
-function byRank(a, b) {
-  return (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : 1);
+export function byRank(a, b) {
+  return (a.rank ?? 1e9) - (b.rank ?? 1e9) || (a.name < b.name ? -1 : Number(a.name > b.name));
 }
 
 /** @param {any} pod */

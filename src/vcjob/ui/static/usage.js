@@ -1,5 +1,7 @@
 // What a rank uses and how far it is, as text.
 
+import { language, t } from "./i18n.js";
+
 /** @typedef {{cpu?: number, memory?: number, gpu?: number | null, gpuMemory?: number | null, step?: number, total?: number | null}} Usage */
 
 /** @param {Usage} use */
@@ -23,4 +25,16 @@ export function bytes(value) {
 export function gpu(pod, use) {
   if (!pod.gpus?.length && (use.gpu ?? null) === null) return "–";
   return `${(pod.gpus ?? []).join(",")} ${percent(use.gpu)} ${bytes(use.gpuMemory)}`.trim();
+}
+
+/** What the server says about the progress of a job, in the chosen language. @param {string} text */
+export function progressText(text) {
+  if (language() === "en") return text;
+  const words = [t("epoch"), t("step"), t("steps/s"), t("loss"), t("left")];
+  return text
+    .replace(/epoch (\S+?)(?=,|$)/, `${words[0]} $1`)
+    .replace(/\bstep /, `${words[1]} `)
+    .replace("steps/s", words[2])
+    .replace(/\bloss /, `${words[3]} `)
+    .replace(/(\S+) left/, `${words[4]} $1`);
 }
