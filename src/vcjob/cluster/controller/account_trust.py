@@ -87,8 +87,11 @@ class AccountTrust:
         self._answers |= {name: (trusted, now) for name, trusted in answers if trusted is not None}
         if refused:
             log.warning(
-                "accounts without rights in the whole cluster, whose pods and Leases are not taken for Volcano's: %s",
-                ", ".join(f"{self._namespace}/{name}" for name in refused),
+                "%d accounts in namespace %s have no rights in the whole cluster, so their pods and Leases are not taken "
+                "for Volcano's; first: %s",
+                len(refused),
+                self._namespace,
+                refused[0],
             )
 
     def _asked_at(self, account: str) -> float:

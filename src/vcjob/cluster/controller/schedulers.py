@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from vcjob.cluster.controller.account_trust import CONTROLLER_RIGHT, SCHEDULER_RIGHT, AccountTrust
+from vcjob.cluster.controller.cache.informers import PAGE
 from vcjob.cluster.controller.options import ControllerOptions
 from vcjob.cluster.resources import COSCHEDULING_GROUPS, PARTIAL_LEASES, PartialLease, PodCondition
 from vcjob.errors import BackendError
@@ -21,6 +22,7 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.objects import Meta
 from vcjob.kube.api.resources import PODS
 from vcjob.kube.controller.informer import Informer
+from vcjob.kube.controller.watch import WatchSettings
 from vcjob.lifecycle.observed import Blocked
 from vcjob.plan.gang import GangName
 from vcjob.plan.names import DEFAULT_SCHEDULER
@@ -36,8 +38,12 @@ _NOT_ADMITTED = frozenset({"", "Pending"})
 _CHECK_SECONDS = 2.0
 
 
+class _PartLabels(msgspec.Struct, gc=False):
+    app: str = ""
+
+
 class _PartMeta(Meta, rename="camel", gc=False):
-    labels: dict[str, str] | None = None
+    labels: _PartLabels | None = None
 
 
 class _Container(msgspec.Struct, gc=False):
@@ -55,35 +61,37 @@ class _PartStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class VolcanoPart(msgspec.Struct, gc=False):
-    """A pod of Volcano itself: its scheduler or its controller manager."""
+    """A pod of Volcano itself: its scheduler or its controller manager. Arguments and conditions are read once and not
+    kept: anybody who may create pods in its namespace can make thousands of any size."""
 
     metadata: _PartMeta
     spec: _PartSpec = _PartSpec()
     status: _PartStatus = _PartStatus()
+    ready: bool = False
+    without_job_controller: bool = False
+
+    def __post_init__(self) -> None:
+        self.ready = any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+        self.without_job_controller = _switches_job_controller_off(self.spec.containers)
+        self.spec, self.status = _PartSpec((), self.account), _PartStatus()
 
     @property
     def app(self) -> str:
-        return (self.metadata.labels or {}).get("app", "")
+        return self.metadata.labels.app if self.metadata.labels else ""
 
     @property
     def account(self) -> str:
         return self.spec.service_account_name
 
-    @property
-    def ready(self) -> bool:
-        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
 
-    @property
-    def without_job_controller(self) -> bool:
-        arguments = [
-            word for c in self.spec.containers for part in (c.command, c.args) for word in part or ()
-        ]
-        return any(
-            "-job-controller" in value.split(",")
-            for at, word in enumerate(arguments)
-            if word.lstrip("-").startswith("controllers")
-            for value in [word.partition("=")[2] or (arguments[at + 1] if at + 1 < len(arguments) else "")]
-        )
+def _switches_job_controller_off(containers: tuple[_Container, ...]) -> bool:
+    arguments = [word for c in containers for part in (c.command, c.args) for word in part or ()]
+    return any(
+        "-job-controller" in value.split(",")
+        for at, word in enumerate(arguments)
+        if word.lstrip("-").startswith("controllers")
+        for value in [word.partition("=")[2] or (arguments[at + 1] if at + 1 < len(arguments) else "")]
+    )
 
 
 class LeaseMonitor:
@@ -115,7 +123,10 @@ class LeaseMonitor:
 
 
 class Schedulers:
-    """Watches Volcano's pods and Leases. Run `informers`, wait until they are synced, then ask."""
+    """Watches Volcano's pods and Leases. Run `informers`, wait until they are synced, then ask.
+
+    The controller and `vcjob install` use it. VolcanoRunning if Volcano's own job controller handles Jobs.
+    """
 
     def __init__(self, client: Client, options: ControllerOptions) -> None:
         self._client = client
@@ -141,6 +152,7 @@ class Schedulers:
             PODS.read_as(VolcanoPart),
             namespace=where,
             labels=f"app in ({SCHEDULER_APP},{CONTROLLER_APP})",
+            settings=WatchSettings(page_size=PAGE),
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from typing import cast
 
@@ -9,7 +10,20 @@ import pytest
 
 from tests.cluster.controller.harness import NAMESPACE, Harness, _read
 from tests.cluster.controller.jobs import job, task
-from vcjob.cluster.resources import PARTIAL_JOBS, PARTIAL_PODS, PartialJob
+from tests.cluster.controller.load.hostile_clients import LargeConfigMaps
+from vcjob.cluster.controller.cache.informers import Caches, wait_synced
+from vcjob.cluster.controller.cache.job_cache import JobCache
+from vcjob.cluster.controller.options import ControllerOptions
+from vcjob.cluster.controller.schedulers import Schedulers
+from vcjob.cluster.resources import (
+    PARTIAL_CONFIG_MAPS,
+    PARTIAL_GROUPS,
+    PARTIAL_JOBS,
+    PARTIAL_PODS,
+    PARTIAL_PRIORITIES,
+    PARTIAL_SERVICES,
+    PartialJob,
+)
 
 WARM_UP, ROUNDS = 10, 30
 
@@ -35,6 +49,22 @@ async def run_job(harness: Harness, number: int, *, fails: bool) -> None:
         harness.jobs.pod_gone(_read(PARTIAL_PODS, harness.api.objects.pop(("pods", pod))))
     while not harness.events._queue.empty():
         harness.events._queue.get_nowait()
+
+
+async def test_what_tenants_can_create_is_listed_in_pages_of_a_hundred() -> None:
+    """A page of objects as large as they may be has to fit into memory."""
+    server = LargeConfigMaps(101)
+    caches, jobs = Caches(server.client(), None), JobCache(lambda *_: None)
+    for resource in (PARTIAL_CONFIG_MAPS, PARTIAL_SERVICES, PARTIAL_GROUPS):
+        caches._follow_owned(jobs, resource)
+    parts = Schedulers(server.client(), ControllerOptions())._parts
+    informers = [found for found in caches.informers if found.resource is not PARTIAL_PRIORITIES]
+    running = [asyncio.create_task(informer.run()) for informer in (*informers, parts)]
+    await wait_synced([*informers, parts])
+    for one in running:
+        one.cancel()
+    assert server.limits == {100}
+    assert {len(list(informer)) for informer in informers} == {101}
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["completes", "fails"])

@@ -137,6 +137,27 @@ async def test_a_lease_alone_counts_if_volcanos_own_account_has_the_rights() -> 
     assert made.volcano_schedules
 
 
+def test_of_a_pod_that_looks_like_volcano_nothing_large_is_kept() -> None:
+    long = "x" * 100_000
+    labels = {"app": "volcano-controller"} | {f"label-{number}": "x" for number in range(1000)}
+    document = {
+        "metadata": {"name": "p", "labels": labels},
+        "spec": {
+            "containers": [{"args": [long, "--controllers=*,-job-controller"]}],
+            "serviceAccountName": "a",
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True", "message": long}]},
+    }
+    part = msgspec.convert(document, VolcanoPart)
+    assert (part.app, part.account, part.ready, part.without_job_controller) == (
+        "volcano-controller",
+        "a",
+        True,
+        True,
+    )
+    assert len(msgspec.json.encode(part)) < 1_000
+
+
 def imitations(count: int, ready: str = "True") -> list[VolcanoPart]:
     return [ready_part("volcano-controller", f"a{n}", f"imitation-{n}", ready) for n in range(count)]
 

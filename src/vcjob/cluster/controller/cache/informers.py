@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 #: How long a first list may fail before the error is raised.
 _SYNC_SECONDS = 20.0
 #: Objects per page where the first list is not streamed: even a page of the largest objects fits into memory.
-_PAGE = 100
+PAGE = 100
 #: How long a watch pauses between two reads: of what Jobs wait for, of pods, of what is watched only to be restored.
 _URGENT_PAUSE, _POD_PAUSE, _LAZY_PAUSE = 0.005, 0.02, 0.1
 
@@ -59,7 +59,7 @@ class Cache(Generic[T]):
         *,
         pause: float = _URGENT_PAUSE,
     ) -> None:
-        settings = WatchSettings(read_pause=pause, page_size=_PAGE)
+        settings = WatchSettings(read_pause=pause, page_size=PAGE)
         self.informers: dict[str | None, Informer[T]] = {
             namespace: Informer(client, resource, namespace=namespace, labels=labels, settings=settings)
             for namespace in namespaces or (None,)
@@ -74,7 +74,10 @@ class Cache(Generic[T]):
 
 
 class Caches:
-    """All informers of the controller. Call `connect`, run the `informers`, then `wait_synced`."""
+    """All informers of the controller. Call `connect`, run the `informers`, then `wait_synced`.
+
+    The controller makes one for each term of leadership. Others read it, but only `JobCache` receives its changes.
+    """
 
     def __init__(self, client: Client, namespaces: tuple[str, ...] | None) -> None:
         self._client = client
