@@ -30,7 +30,10 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How much one server takes in at the same time, and how long it waits for each part of a request."""
+    """How much one server takes in at the same time, and how long it waits for each part of a request.
+
+    Passed to `HttpServer`, so that no client can use up the memory or the connections of the process.
+    """
 
     connections: int = 256
     #: Bytes of request bodies in memory, of all connections together.

@@ -42,7 +42,11 @@ class JobMeta(Meta, rename="camel", gc=False):
 
 
 class PartialJob(msgspec.Struct, gc=False):
-    """A Job whose spec and status stay undecoded bytes until they are needed."""
+    """A Job whose spec and status stay undecoded bytes until they are needed.
+
+    The controller's informer reads Jobs into it, so that a Job which nobody reconciles costs little memory, and one
+    with a damaged spec does not affect the others.
+    """
 
     metadata: JobMeta = msgspec.field(default_factory=JobMeta)
     spec: msgspec.Raw = _NOTHING
@@ -54,13 +58,19 @@ class PartialJob(msgspec.Struct, gc=False):
 
 
 class CommandMeta(Meta, rename="camel", gc=False):
-    """The metadata of a Command; its creation decides which Job it is for."""
+    """The metadata of a Command; its creation decides which Job it is for.
+
+    The time is kept as text: it has whole seconds in UTC, and is only compared.
+    """
 
     creation_timestamp: str | None = None
 
 
 class PartialCommand(msgspec.Struct, gc=False):
-    """A Command of Volcano's `bus` API: an action for one Job."""
+    """A Command of Volcano's `bus` API: an action for one Job.
+
+    Users and the SDK create them; `CommandTracker` gives them to the lifecycle. Any user may have written any text.
+    """
 
     metadata: CommandMeta = msgspec.field(default_factory=CommandMeta)
     target: OwnerReference | None = None
@@ -71,7 +81,10 @@ class PartialCommand(msgspec.Struct, gc=False):
 
 
 class PodMarks(msgspec.Struct, frozen=True, gc=False):
-    """The annotations that identify which of the Job's pods it is."""
+    """The annotations that identify which of the Job's pods it is.
+
+    They are text that any user can change: `pod_facts` parses them, and ignores a pod whose marks make no sense.
+    """
 
     task: str = msgspec.field(name=names.TASK_SPEC, default="")
     index: str = msgspec.field(name=names.TASK_INDEX, default="")
@@ -80,7 +93,10 @@ class PodMarks(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodMeta(Meta, rename="camel", gc=False):
-    """The metadata of a pod, with the annotations that identify it within its Job."""
+    """The metadata of a pod, with the annotations that identify it within its Job.
+
+    The SDK's `PodView` extends it with what only users need.
+    """
 
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
@@ -90,7 +106,10 @@ class PodMeta(Meta, rename="camel", gc=False):
 
 
 class PodCondition(msgspec.Struct, rename="camel", gc=False):
-    """One condition of a pod, as the kubelet or a scheduler wrote it."""
+    """One condition of a pod, as the kubelet or a scheduler wrote it.
+
+    `pod_facts` and `pending_reasons` read it. What the server leaves out is empty.
+    """
 
     type: str = ""
     status: str = ""
@@ -113,7 +132,10 @@ class Running(msgspec.Struct, rename="camel", gc=False):
 
 
 class Terminated(msgspec.Struct, rename="camel", gc=False):
-    """How a container ended."""
+    """How a container ended.
+
+    The kubelet wrote it. The times are missing where the kubelet did not see the end.
+    """
 
     exit_code: int = 0
     reason: str = ""
@@ -131,7 +153,10 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False):
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", gc=False):
-    """A container of a pod: how it is now and how its previous instance ended."""
+    """A container of a pod: how it is now and how its previous instance ended.
+
+    Facts, pending reasons and the SDK's pods are derived from it. The kubelet keeps one previous instance only.
+    """
 
     name: str = ""
     restart_count: int = 0
@@ -140,7 +165,10 @@ class ContainerStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The fields of a pod spec that explain where and how the pod runs."""
+    """The fields of a pod spec that explain where and how the pod runs.
+
+    Everything else of the spec is not decoded, because a controller keeps thousands of pods.
+    """
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -159,7 +187,10 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class PartialPod(msgspec.Struct, gc=False):
-    """A pod with the fields that the lifecycle and the pending reasons need."""
+    """A pod with the fields that the lifecycle and the pending reasons need.
+
+    The controller's informer keeps all pods of Jobs in this form; `PodView` has more for the SDK.
+    """
 
     metadata: PodMeta = msgspec.field(default_factory=PodMeta)
     spec: PodSpec = PodSpec()
@@ -177,7 +208,10 @@ class OwnedMeta(Meta, rename="camel", gc=False):
 
 
 class PartialOwned(msgspec.Struct, gc=False):
-    """An object known by its metadata alone: a ConfigMap, whose content may be large and not ours."""
+    """An object known by its metadata alone: a ConfigMap, whose content may be large and not ours.
+
+    A new version can be a new content: `OwnedObjects` then reads the object itself.
+    """
 
     metadata: OwnedMeta = msgspec.field(default_factory=OwnedMeta)
 
@@ -209,7 +243,10 @@ class GroupStatus(msgspec.Struct, gc=False):
 
 
 class PartialGroup(PartialSpecced, gc=False):
-    """A PodGroup of Volcano or of the coscheduling plugin."""
+    """A PodGroup of Volcano or of the coscheduling plugin.
+
+    The scheduler writes the status, which says why a gang waits; the spec is the controller's.
+    """
 
     status: GroupStatus | None = None
 
@@ -230,7 +267,10 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class PartialLease(msgspec.Struct, gc=False):
-    """A Lease of Volcano, by which it is recognised as running."""
+    """A Lease of Volcano, by which it is recognised as running.
+
+    `Schedulers` watches these; the controller's own Lease is `kube.controller.lease`'s.
+    """
 
     metadata: Meta = msgspec.field(default_factory=Meta)
     spec: LeaseSpec = LeaseSpec()

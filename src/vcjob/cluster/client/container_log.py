@@ -22,7 +22,10 @@ _MOST_TRIES = 5
 
 
 class Watched:
-    """The latest state of a pod, with an event for its next change."""
+    """The latest state of a pod, with an event for its next change.
+
+    `JobFollower` puts every report about the pod in; each `ContainerLog` of the pod waits for changes.
+    """
 
     def __init__(self, pod: PodView) -> None:
         self.pod = pod
@@ -47,7 +50,11 @@ class Watched:
 
 
 class ContainerLog:
-    """`await run()`: puts the lines of one container into the sink until its pod has ended."""
+    """`await run()`: puts the lines of one container into the sink until its pod has ended.
+
+    `JobFollower` runs one for each chosen container. A connection that breaks off is opened again where it ended.
+    Other errors become a note and are retried; only missing rights are raised.
+    """
 
     def __init__(
         self,

@@ -58,7 +58,11 @@ class Seen:
 
 
 class JobFollower:
-    """`run` it; it ends when the Job is over or deleted and everything was read. A suspended Job may be resumed."""
+    """`run` it; it ends when the Job is over or deleted and everything was read. A suspended Job may be resumed.
+
+    The handle and the follower of the SDK run it on the loop of their connection and read its sink in their own
+    thread. Errors of the API are translated as in `error_messages`.
+    """
 
     def __init__(
         self,

@@ -35,7 +35,10 @@ _PODS_GONE_SECONDS = 60.0
 
 
 class JobKey(msgspec.Struct, frozen=True):
-    """Identifies one Job (or Command), even if another one gets its name later."""
+    """Identifies one Job (or Command), even if another one gets its name later.
+
+    Handles of the SDK keep it; requests about the Job name the uid, so that they never concern another Job.
+    """
 
     name: str
     namespace: str
@@ -48,7 +51,11 @@ class JobKey(msgspec.Struct, frozen=True):
 
 
 class JobClient:
-    """The Jobs of one cluster. Its methods run on the event loop of a `LoopThread`; `close` it at the end."""
+    """The Jobs of one cluster. Its methods run on the event loop of a `LoopThread`; `close` it at the end.
+
+    Each connection of the SDK owns one. Errors are those that users see: NoSuchJob, JobExists, Denied and
+    BackendError, with a hint (`error_messages`).
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config

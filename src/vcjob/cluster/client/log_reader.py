@@ -26,7 +26,10 @@ _Line = tuple[Moment, bytes]
 
 
 class LogReader:
-    """`await run()`: puts the lines of all chosen logs into the sink, oldest first, and returns at their end."""
+    """`await run()`: puts the lines of all chosen logs into the sink, oldest first, and returns at their end.
+
+    The cluster handle makes one for each call. Every log is a connection, so their number is bounded by a UserError.
+    """
 
     def __init__(
         self,

@@ -25,7 +25,10 @@ Moment = tuple[int, int]  # epoch seconds, nanoseconds
 
 
 class Source(LogOrigin, frozen=True, kw_only=True):
-    """The log of one instance of a container."""
+    """The log of one instance of a container.
+
+    The pod's uid is part of it, because the next attempt of a pod has the same name.
+    """
 
     pod: str
     uid: str
@@ -52,7 +55,11 @@ def containers_of(pod: PodView, chosen: LogFilter) -> list[str]:
 
 
 class Sink:
-    """A bounded queue of log lines and notes from the event loop to the caller's thread."""
+    """A bounded queue of log lines and notes from the event loop to the caller's thread.
+
+    Followers and readers put lines in, and wait while it is full; the SDK's thread takes them out. It is the only
+    object that both threads use.
+    """
 
     def __init__(self, *, timestamps: bool = False) -> None:
         """timestamps: each chunk has the time at which its lines were written, so it is often a single line."""
@@ -179,7 +186,10 @@ def _epoch(head: bytes, zone: bytes) -> int:
 
 
 class Watermark:
-    """How far a log has been read, so that a second connection skips what was already read."""
+    """How far a log has been read, so that a second connection skips what was already read.
+
+    A log can only be requested from a whole second on, so it counts the lines of that second.
+    """
 
     __slots__ = ("_same", "_skip", "moment")
 

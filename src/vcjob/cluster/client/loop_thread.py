@@ -17,7 +17,11 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for other threads. `at_end` is awaited before the loop is closed at the program's exit."""
+    """Runs coroutines for other threads. `at_end` is awaited before the loop is closed at the program's exit.
+
+    A connection of the SDK owns one, and all its requests run there. Results and exceptions reach the caller
+    unchanged.
+    """
 
     def __init__(self, at_end: Callable[[], Awaitable[None]] | None = None) -> None:
         self._loop = asyncio.new_event_loop()

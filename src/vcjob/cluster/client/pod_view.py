@@ -39,7 +39,11 @@ class PodViewSpec(PodSpec, frozen=True, rename="camel", gc=False):
 
 
 class PodView(PartialPod, gc=False):
-    """One pod of a Job."""
+    """One pod of a Job, with the fields of the controller's pods and those that only users see.
+
+    The client's modules read pods into it, and the SDK makes its `PodState`s from it. What a pod lacks is empty,
+    never an error.
+    """
 
     metadata: PodViewMeta = msgspec.field(default_factory=PodViewMeta)
     spec: PodViewSpec = PodViewSpec()

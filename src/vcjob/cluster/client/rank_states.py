@@ -48,7 +48,10 @@ _SECTION = re.compile(rb"^@vcjob-rank (\S)\n(.*)$", re.MULTILINE)
 
 
 class ReadStates(NamedTuple):
-    """The states of the ranks that have reported, in the order of ranks, and why others could not be read."""
+    """The states of the ranks that have reported, in the order of ranks, and why others could not be read.
+
+    The search for hangs needs them. A pod that cannot be read is a problem for the user, not an error.
+    """
 
     states: list[RankState]
     problems: tuple[str, ...] = ()

@@ -24,7 +24,11 @@ _MESSAGE_LIMIT = 2000
 
 
 class Rejected(Exception):
-    """The Job cannot be run as it is."""
+    """The Job cannot be run as it is.
+
+    Raised by the controller's own admission, which also checks Jobs that no webhook has seen; `JobPreparer` writes
+    the message into the status.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -61,7 +61,11 @@ _EVENTS = EVENTS.read_as(_Ignored)
 
 
 class EventRecorder:
-    """Queues events that the reconciler emits; `run` writes them one at a time."""
+    """Queues events that the reconciler emits; `run` writes them one at a time.
+
+    The controller runs it as a task. Events are for users only, so one that cannot be written is logged and dropped,
+    except that a lost Lease is raised.
+    """
 
     def __init__(self, client: Client, identity: str) -> None:
         self._client = client

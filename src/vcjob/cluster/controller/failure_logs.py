@@ -56,7 +56,11 @@ _EXPLAINED = (POD_FAILED, TASK_FAILED)
 
 
 class FailureLogs:
-    """Reads logs for the reconciler. `wake` has a Job reconciled again once its logs are read."""
+    """Reads logs for the reconciler. `wake` has a Job reconciled again once its logs are read.
+
+    A decision about a failed rank waits for them for a short time. It needs the right to read `pods/log`; without it,
+    or after any other error, the decision has no cause from the logs.
+    """
 
     def __init__(
         self, client: Client, wake: Callable[[QueueKey], None], *, enabled: bool, offload: Offload

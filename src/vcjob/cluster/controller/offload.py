@@ -34,7 +34,10 @@ _THREADS = 2
 
 
 class Offload:
-    """Runs functions for the reconciler, in a thread where the Job is large. Errors are raised as they are."""
+    """Runs functions for the reconciler, in a thread where the Job is large. Errors are raised as they are.
+
+    One instance serves all workers, so that the event loop, and with it the Lease, is not held up by one large Job.
+    """
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(_THREADS)

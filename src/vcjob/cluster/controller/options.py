@@ -16,7 +16,10 @@ GangChoice: TypeAlias = Literal["auto", "none", "volcano", "coscheduling"]
 
 
 class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Immutable; the defaults suit an installation by `vcjob install`."""
+    """The options of one controller. Immutable; the defaults suit an installation by `vcjob install`.
+
+    `process.main` makes it from the command line, and hands it to everything that it starts.
+    """
 
     #: The namespaces whose Jobs are reconciled; None: all.
     namespaces: tuple[str, ...] | None = None

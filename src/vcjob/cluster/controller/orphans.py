@@ -32,7 +32,11 @@ COMMAND_GRACE_SECONDS = 10.0
 
 
 class Orphans:
-    """Called by the reconciler for Jobs that no longer exist. API errors are raised and retried."""
+    """Called by the reconciler for Jobs that no longer exist. API errors are raised and retried.
+
+    It reads the Job from the server before it deletes anything, because the controller's view may be old, and it
+    never deletes claims, which hold users' data.
+    """
 
     def __init__(
         self,

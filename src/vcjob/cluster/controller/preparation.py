@@ -37,7 +37,11 @@ _CANNOT_CONTINUE = (
 
 
 class JobPreparer:
-    """Fills `JobState.job`, `plan` and `chosen_gang`."""
+    """Fills `JobState.job`, `plan` and `chosen_gang`.
+
+    The reconciler calls it first in every reconcile; it only works when the Job has changed. An invalid Job is
+    rejected in its status.
+    """
 
     def __init__(
         self,

@@ -59,7 +59,11 @@ _ENDED = FINAL | {Phase.ABORTED}
 
 
 class Reconciler:
-    """Brings one Job at a time to what its spec asks for. All state is in `JobCache`."""
+    """Brings one Job at a time to what its spec asks for. All state is in `JobCache`.
+
+    The controller's workers call it with keys of the queue, several at once but never for the same Job. API errors
+    are raised, and the key is retried with back-off.
+    """
 
     def __init__(
         self,

@@ -11,7 +11,10 @@ from typing import Protocol
 
 
 class Telemetry(Protocol):
-    """Called on the event loop; must not block or raise."""
+    """What the controller reports. Called on the event loop; must not block or raise.
+
+    `process.metrics.Metrics` implements it. All calls come from the leader, except `leads`.
+    """
 
     def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
         """Register the function that counts the Jobs in each phase, until this replica leads no more. It may be called
@@ -39,7 +42,10 @@ class Telemetry(Protocol):
 
 
 class Silent:
-    """Ignores everything."""
+    """A Telemetry that ignores everything.
+
+    Used by a controller that is started without metrics.
+    """
 
     def count_phases(self, count: Callable[[], Mapping[str, int]]) -> None:
         pass

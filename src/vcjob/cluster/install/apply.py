@@ -65,7 +65,11 @@ _ESTABLISH_SECONDS = 30.0
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What happened to one object."""
+    """What happened to one object.
+
+    Reported as it happens, so that the user sees how far an installation or removal got; its text form is a line of
+    the output.
+    """
 
     kind: str
     name: str
@@ -76,7 +80,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All changes of one installation or removal, and warnings for the user."""
+    """All changes of one installation or removal, and warnings for the user.
+
+    `install` and `uninstall` return it; the command line prints the warnings at the end.
+    """
 
     changes: list[Change]
     notes: list[str]

@@ -21,7 +21,11 @@ from vcjob.wellknown.annotations import REPLACED
 
 
 class Intended(msgspec.Struct, frozen=True):
-    """One object as it should be (`body`) and as it is (`found`)."""
+    """One object as it should be (`body`) and as it is (`found`).
+
+    Everything is looked up before anything is written, so that conflicts are known beforehand. `keep`: it is left as
+    it is.
+    """
 
     resource: Resource[Document]
     body: Document

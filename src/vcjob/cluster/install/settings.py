@@ -39,7 +39,11 @@ SELECTOR = f"{MANAGED_BY}=vcjob,{PART_OF}=vcjob"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an administrator can choose about an installation."""
+    """What an administrator can choose about an installation.
+
+    The command line fills it in; doctor derives it from the Deployment that it finds. The values are checked by the
+    command line's options.
+    """
 
     namespace: str = NAMESPACE
     image: str = IMAGE

@@ -14,7 +14,10 @@ from vcjob.cluster.process.metrics import CONTENT_TYPE, Metrics
 
 
 class Health:
-    """Alive as long as it answers; ready when it waits for nothing."""
+    """Alive as long as it answers; ready when it waits for nothing.
+
+    `process.main` sets `waiting_for`, and the kubelet's probes ask. It sends no request to the API server.
+    """
 
     def __init__(self) -> None:
         self.waiting_for = ""

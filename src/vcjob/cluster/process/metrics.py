@@ -60,7 +60,10 @@ class _Requests(Collector):
 
 
 class Metrics:
-    """Implements `telemetry.Telemetry` for the controller, and observes its client and the webhook."""
+    """Implements `telemetry.Telemetry` for the controller, and observes its client and the webhook.
+
+    `process.main` owns it and serves `render`. Everything but `render` runs on the event loop and only counts.
+    """
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()

@@ -35,7 +35,10 @@ SERVER_LIFE = timedelta(days=365)
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A certificate and its key, in PEM."""
+    """A certificate and its key, in PEM.
+
+    Made here for the webhook's server and its CA; `tls` stores both in a Secret. Its key must not appear in logs.
+    """
 
     certificate: bytes
     key: bytes

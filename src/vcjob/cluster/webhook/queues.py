@@ -20,7 +20,10 @@ _DISCOVERY_SECONDS = 60.0
 
 
 class QueueCache:
-    """Queues by name, followed by a watch. Without Queues in the cluster, or while the watch fails, it has none."""
+    """Queues by name, followed by a watch. Without Queues in the cluster, or while the watch fails, it has none.
+
+    `process.main` runs it, and the webhook calls `current` for each request, which never waits.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client

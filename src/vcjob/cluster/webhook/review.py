@@ -31,7 +31,10 @@ _LONGEST_NAME = 253
 
 
 class Malformed(Exception):
-    """The body is not an AdmissionReview of a Job; the message says why."""
+    """The body is not an AdmissionReview of a Job; the message says why.
+
+    The server answers with status 400. A Job with errors is no exception but a refusal.
+    """
 
 
 class _Kind(msgspec.Struct):

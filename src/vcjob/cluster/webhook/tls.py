@@ -87,7 +87,11 @@ def _wants_new_server(server: Pair, authorities: list[bytes], names: Sequence[st
 
 
 class WebhookTls:
-    """Keeps a valid certificate in `context`. `await start()`, then `run()` in a task."""
+    """Keeps a valid certificate in `context`. `await start()`, then `run()` in a task.
+
+    All replicas share one Secret. `start` raises errors of the API; `run` logs and retries them, and the server
+    continues with the certificate that it has.
+    """
 
     def __init__(
         self,

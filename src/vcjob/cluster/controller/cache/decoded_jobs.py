@@ -16,7 +16,11 @@ MAX_BYTES = 12 * 1024 * 1024
 
 
 class DecodedJobs:
-    """The large Jobs that keep their decoded spec, the one used last at the end."""
+    """The large Jobs that keep their decoded spec, the one used last at the end.
+
+    The reconciler says when it begins and ends to use a Job. It bounds the memory for such specs; a spec that was
+    dropped is decoded again.
+    """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[QueueKey, tuple[JobState, int]] = OrderedDict()

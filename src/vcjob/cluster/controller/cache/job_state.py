@@ -28,11 +28,17 @@ QueueKey: TypeAlias = tuple[str, str]  # namespace, uid
 
 
 class Outdated(Exception):
-    """The Job changed meanwhile: what was decided rests on an old view, so decide again."""
+    """The Job changed meanwhile: what was decided rests on an old view, so decide again.
+
+    Raised by everything that writes for the reconciler, which then reconciles the Job again at once.
+    """
 
 
 class UnsavedCounters(NamedTuple):
-    """Counters that are not written yet: since when (monotonic), and whether they count only pods that wait to run."""
+    """Counters that are not written yet: since when (monotonic), and whether they count only pods that wait to run.
+
+    The status writer keeps it in the JobState; the throttle decides how much longer they wait.
+    """
 
     since: float
     only_waits: bool
@@ -59,7 +65,11 @@ class PendingReason:
 
 
 class JobState:
-    """One Job by namespace and uid: the object, its plan, its status, and trackers for pods, objects and retries."""
+    """One Job by namespace and uid: the object, its plan, its status, and trackers for pods, objects and retries.
+
+    `JobCache` makes it and fills it from the watches; the reconciler and what it calls read it and record their own
+    writes. Only one worker uses it at a time. `current` raises Outdated if the Job is gone.
+    """
 
     __slots__ = (  # noqa: RUF023 - in the order of __init__
         "key", "namespace", "uid", "name",

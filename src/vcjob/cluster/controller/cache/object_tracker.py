@@ -18,7 +18,11 @@ _CREATED_BEFORE_PODS = frozenset({"ConfigMap", "Service", "NetworkPolicy", "PodG
 
 
 class ObjectTracker:
-    """The objects of one Job as last seen or written. The informers' handlers and `OwnedObjects` write here."""
+    """The objects of one Job as last seen or written. The informers' handlers and `OwnedObjects` write here.
+
+    Part of `JobState`. A report that is older than what is known is ignored, because our own writes may be newer than
+    the watch.
+    """
 
     __slots__ = ("creating", "dirty", "group", "grouped_tasks", "owned", "verified")
 

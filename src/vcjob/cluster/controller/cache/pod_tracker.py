@@ -22,7 +22,10 @@ HALF_DELETED_SECONDS = 5.0
 
 
 class PodChange(Enum):
-    """What a report about a pod changed."""
+    """What a report about a pod changed.
+
+    `JobCache` queues the Job only for changes that matter; `PodControl` records its own writes with it.
+    """
 
     UNIDENTIFIED = auto()  # its annotations do not name one of the Job's pods
     NOTHING = auto()

@@ -48,7 +48,12 @@ RESOURCES: dict[tuple[str, str], Resource[Any]] = {
 
 
 class OwnedObjects:
-    """Creates, restores and deletes the objects of Jobs for the reconciler. An object of another owner is never touched."""
+    """Creates, restores and deletes the objects of Jobs for the reconciler. An object of another owner is never
+    touched.
+
+    What they should be comes from the plan. A refusal or a name in use is returned as a pending reason; other API
+    errors are raised.
+    """
 
     def __init__(self, client: Client, jobs: JobCache, offload: Offload) -> None:
         self._client = client

@@ -16,7 +16,10 @@ _WRITES_PER_SECOND = 10.0
 
 
 class StatusThrottle:
-    """A token bucket for counter-only writes. `delay`: seconds for which counters wait when nothing else happens."""
+    """A token bucket for counter-only writes. `delay`: seconds for which counters wait when nothing else happens.
+
+    `StatusWriter` owns the only one; it knows neither Jobs nor the API, and only answers how long to wait.
+    """
 
     def __init__(self, delay: float) -> None:
         self._delay = delay

@@ -43,7 +43,11 @@ _IRREVERSIBLE = (KillPods, DeleteCommand, DeleteJob)
 
 
 class StatusWriter:
-    """Writes statuses for the reconciler. `delay`: seconds for which counters wait when nothing else happens."""
+    """Writes statuses for the reconciler. `delay`: seconds for which counters wait when nothing else happens.
+
+    The only place that writes one. Outdated if the Job has changed or is gone; other API errors are raised, and the
+    decided status is kept in memory for the next attempt.
+    """
 
     def __init__(
         self,
