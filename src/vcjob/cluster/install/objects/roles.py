@@ -50,8 +50,8 @@ def user_roles() -> list[Document]:
         _rule("scheduling.volcano.sh", ["podgroups"], _READ),
     ]
     edit = [
-        _rule("batch.volcano.sh", ["jobs"], ["create", "update", "patch", "delete"]),
-        _rule("bus.volcano.sh", ["commands"], ["create", "delete"]),
+        _rule("batch.volcano.sh", ["jobs"], ["create", "update", "patch", "delete", "deletecollection"]),
+        _rule("bus.volcano.sh", ["commands"], ["create", "delete", "deletecollection"]),
     ]
     found = []
     for name, rules, targets in (
