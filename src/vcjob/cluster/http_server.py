@@ -2,7 +2,8 @@
 
 It serves an aiohttp application to clients that nobody vouches for: every pod of a cluster can connect. `webhook` and
 `process` start it. A client that sends slowly or not at all loses its connection when its time is up, or earlier when
-the server is full, so it cannot keep others out. Fails with `BackendError` where the address cannot be bound.
+the server is full, and no address has more complete requests than are left for the others: no client can keep others
+out. Fails with `BackendError` where the address cannot be bound.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import cast
 import msgspec
 from aiohttp import web
 
+from vcjob.cluster.fair_share import FairShare
 from vcjob.errors import BackendError
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,8 @@ class Limits(msgspec.Struct, frozen=True):
 class Connection(asyncio.Protocol):
     """One client: passes everything on to aiohttp's protocol, and keeps the deadline of the current step.
 
-    `busy` from the moment a request is complete until its response was produced: then it is never dropped.
+    `busy` from the moment a request is complete until its response was produced: then it is never dropped, and what it
+    holds counts even if the client disconnects.
     """
 
     def __init__(self, server: HttpServer, address: str, inner: asyncio.Protocol) -> None:
@@ -62,7 +65,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._idle = False
-        self._lost = False
+        self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of asyncio's
@@ -85,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._inner.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._lost = True
+        self.lost = True
         self._server.forget(self)
         self._cancel_timer()
         self._inner.connection_lost(error)
@@ -96,9 +99,17 @@ class Connection(asyncio.Protocol):
         self._cancel_timer()
         self.since = asyncio.get_running_loop().time()
 
+    def complete_request(self) -> None:
+        """The request is complete; raises the HTTP error that refuses it where its address has many of them."""
+        if not self._server.admit(self):
+            raise web.HTTPServiceUnavailable(reason="too many requests of this client at the same time")
+        self.busy = True
+
     def end_request(self, *, body_was_read: bool) -> None:
         """The response was produced. A client that is still sending a refused body gets no second request."""
-        self.busy = False
+        if self.busy:
+            self.busy = False
+            self._server.release(self)
         self._server.hold(self, -self.body_bytes)
         self._idle = body_was_read
         limits = self._server.limits
@@ -122,7 +133,7 @@ class Connection(asyncio.Protocol):
             raise web.HTTPRequestTimeout(
                 reason=f"the body did not arrive within {limits.body_seconds:g} s"
             ) from None
-        self.busy = True
+        self.complete_request()
         return bytes(body)
 
     def drop(self) -> None:
@@ -136,7 +147,7 @@ class Connection(asyncio.Protocol):
 
     def _expect_within(self, seconds: float) -> None:
         self._cancel_timer()
-        if not self._lost:
+        if not self.lost:
             loop = asyncio.get_running_loop()
             self.since = loop.time()
             self._timer = loop.call_later(seconds, self.drop)
@@ -156,6 +167,8 @@ class HttpServer:
     def __init__(self, app: web.Application, limits: Limits = Limits()) -> None:  # noqa: B008 - immutable
         self.limits = limits
         self.body_bytes = 0
+        self._requests = FairShare(limits.connections)
+        self._complete_bytes = FairShare(limits.body_bytes)
         app.middlewares.insert(0, _tracked)
         self._runner = web.AppRunner(
             app,
@@ -202,9 +215,23 @@ class HttpServer:
                 return False
         return True
 
+    def admit(self, connection: Connection) -> bool:
+        """Count a complete request; False where its address has its share already."""
+        if not self._requests.take(connection.address, 1):
+            return False
+        if self._complete_bytes.take(connection.address, connection.body_bytes):
+            return True
+        self._requests.give_back(connection.address, 1)
+        return False
+
+    def release(self, connection: Connection) -> None:
+        self._requests.give_back(connection.address, 1)
+        self._complete_bytes.give_back(connection.address, connection.body_bytes)
+
     def forget(self, connection: Connection) -> None:
-        if connection in self._open:
-            del self._open[connection]
+        """The client is gone. A request that it had completed is still in memory until it ends."""
+        self._open.pop(connection, None)
+        if not connection.busy:
             self.hold(connection, -connection.body_bytes)
 
     async def _accept(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
@@ -271,8 +298,9 @@ async def _tracked(
 ) -> web.StreamResponse:
     connection = connection_of(request)
     connection.begin_request()
-    connection.busy = not request.can_read_body
     try:
+        if not request.can_read_body:
+            connection.complete_request()
         return await handler(request)
     finally:
         connection.end_request(body_was_read=not request.can_read_body)

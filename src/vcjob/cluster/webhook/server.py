@@ -1,7 +1,7 @@
 """The webhook's HTTPS server: reads AdmissionReviews, has them answered, and never shows a traceback.
 
 `process.main` starts it. `http_server` bounds connections, time and memory. A review that takes long is answered on a
-thread, because the event loop also renews the Lease and answers probes.
+thread, because the event loop also renews the Lease and answers probes. Clients have these threads in turn.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TypeAlias
 from aiohttp import web
 
 from vcjob.admission.review import Queues
+from vcjob.cluster.fair_share import Turns
 from vcjob.cluster.http_server import HttpServer, Limits, connection_of
 from vcjob.cluster.webhook.review import Malformed, Purpose, answer
 
@@ -37,6 +38,7 @@ class Webhook:
     def __init__(self, queues: Callable[[], Queues | None], observe: Observe) -> None:
         self._queues = queues
         self._observe = observe
+        self._turns = Turns(_THREADS)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="review")
 
     def app(self) -> web.Application:
@@ -69,15 +71,19 @@ class Webhook:
             self._observe(purpose, status, time.monotonic() - start)
 
     async def _review(self, request: web.Request, purpose: Purpose) -> web.Response:
-        body = await connection_of(request).read_body(request, LARGEST_BODY)
+        connection = connection_of(request)
+        body = await connection.read_body(request, LARGEST_BODY)
         queues = self._queues()
         try:
             if len(body) <= INLINE_BYTES:
                 answered = answer(body, purpose, queues=queues)
             else:
-                answered = await asyncio.get_running_loop().run_in_executor(
-                    self._threads, lambda: answer(body, purpose, queues=queues)
-                )
+                async with self._turns.turn(connection.address):
+                    if connection.lost:
+                        raise ConnectionResetError
+                    answered = await asyncio.get_running_loop().run_in_executor(
+                        self._threads, lambda: answer(body, purpose, queues=queues)
+                    )
         except Malformed as error:
             return web.Response(status=400, text=f"{error}\n")
         return web.Response(body=answered, content_type="application/json")

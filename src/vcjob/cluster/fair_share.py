@@ -1,0 +1,78 @@
+"""What the clients of a server share fairly by address: an amount of something, and turns to work.
+
+`http_server` bounds complete requests with it and `webhook` orders the reviews. Used on one event loop, without locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class FairShare:
+    """An amount of which no address may hold more than is left. One alone holds at most a half, two a third each:
+    there is always some for another address, and a client that is alone is not bounded to a small part."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._total = 0
+        self._held: Counter[str] = Counter()
+
+    def take(self, address: str, count: int) -> bool:
+        """Returns False, and takes nothing, where this address has enough."""
+        if self._held[address] + count > self._limit - self._total - count:
+            return False
+        self._held[address] += count
+        self._total += count
+        return True
+
+    def give_back(self, address: str, count: int) -> None:
+        self._total -= count
+        self._held[address] -= count
+        if not self._held[address]:
+            del self._held[address]
+
+
+class Turns:
+    """A number of turns at the same time. Addresses that wait come one after the other, however many requests each has."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        #: Who waits, by address; the address that comes next is first.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, address: str) -> AsyncIterator[None]:
+        """Wait for a turn, and have it."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait(address)
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _wait(self, address: str) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(address, deque()).append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if not future.cancelled():  # the turn had come
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            address = next(iter(self._waiting))
+            futures = self._waiting.pop(address)
+            future = futures.popleft()
+            if futures:
+                self._waiting[address] = futures
+            if not future.done():
+                future.set_result(None)
+                return
+        self._free += 1

@@ -1,0 +1,143 @@
+"""One client with complete requests, however large and many, keeps no other out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cluster.webhook.reviews import guide, response, review
+from tests.cluster.webhook.serving import HEAD, Serve, Webhook
+from vcjob.cluster.fair_share import FairShare, Turns
+from vcjob.cluster.webhook import server
+from vcjob.cluster.webhook.review import answer
+
+OTHER, THIRD = "127.0.0.9", "127.0.0.8"
+
+
+class Reviews:
+    """Reviews of long bodies that do not end before `go_on` is set; the first byte says whose each is."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.begun: list[bytes] = []
+
+    def answer(self, body: bytes, *rest: Any, **options: Any) -> bytes:
+        if len(body) <= server.INLINE_BYTES:
+            return answer(body, *rest, **options)
+        self.begun.append(body[:1])
+        assert self.go_on.wait(30)
+        return b"{}"
+
+
+@pytest.fixture
+def reviews(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reviews]:
+    held = Reviews()
+    monkeypatch.setattr(server, "answer", held.answer)
+    yield held
+    held.go_on.set()
+
+
+def long_review(size: int, name: bytes = b"x") -> bytes:
+    return HEAD % size + name * size
+
+
+def counted(webhook: Webhook, size: int) -> Callable[[], bool]:
+    return lambda: webhook.server.body_bytes == size
+
+
+async def test_large_requests_of_one_address_do_not_keep_the_api_server_out(
+    serve: Serve, reviews: Reviews
+) -> None:
+    """Three complete bodies that are being answered were all that the server could hold."""
+    webhook = await serve(body_bytes=1024 * 1024)
+    await webhook.open(long_review(349_500), source=OTHER)
+    await webhook.settle(lambda: len(reviews.begun) == 1)
+    for _ in range(2):
+        reader = await webhook.open(long_review(349_500), source=OTHER)
+        said = await reader.readuntil(b"too many requests of this client at the same time\n")
+        assert said.startswith(b"HTTP/1.1 503 ")
+    status, said = await webhook.post("/validate", review(guide()))
+    assert status == 200
+    assert response(said)["allowed"]
+    assert webhook.server.body_bytes == 349_500
+
+
+async def test_many_requests_of_one_address_do_not_use_up_the_connections(
+    serve: Serve, reviews: Reviews
+) -> None:
+    webhook = await serve(connections=8)
+    for _ in range(4):
+        await webhook.open(long_review(20_000), source=OTHER)
+    await webhook.settle(counted(webhook, 80_000))
+    for _ in range(8):
+        reader = await webhook.open(long_review(20_000), source=OTHER)
+        assert b"503" in await reader.readline()
+    assert (await webhook.post("/validate", review(guide())))[0] == 200
+
+
+async def test_clients_have_the_threads_in_turn(serve: Serve, reviews: Reviews) -> None:
+    webhook = await serve()
+    for number, (name, source) in enumerate([(b"a", OTHER)] * 5 + [(b"b", THIRD)] * 2):
+        await webhook.open(long_review(20_000, name), source=source)
+        await webhook.settle(counted(webhook, 20_000 * (number + 1)))
+    await webhook.settle(lambda: len(reviews.begun) == 2)
+    reviews.go_on.set()
+    await webhook.settle(counted(webhook, 0))
+    assert b"".join(reviews.begun) == b"aaababa"
+
+
+async def test_the_request_of_a_client_that_is_gone_counts_until_it_ends_and_is_not_begun(
+    serve: Serve, reviews: Reviews
+) -> None:
+    """Bodies of clients that disconnected waited for a thread without being counted: memory without a bound."""
+    webhook = await serve()
+    for number in range(4):
+        await webhook.open(long_review(20_000), source=OTHER)
+        await webhook.settle(counted(webhook, 20_000 * (number + 1)))
+    await webhook.settle(lambda: len(reviews.begun) == 2)
+    for writer in webhook.kept:
+        writer.transport.abort()
+    await webhook.settle(lambda: webhook.server.connections == 0)
+    assert webhook.server.body_bytes == 80_000
+    reviews.go_on.set()
+    await webhook.settle(counted(webhook, 0))
+    assert len(reviews.begun) == 2
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40)), max_size=60))
+def test_there_is_always_a_share_left_for_an_address_that_has_none(taken: list[tuple[str, int]]) -> None:
+    share, held = FairShare(100), dict[str, int]()
+    for address, count in taken:
+        if share.take(address, count):
+            held[address] = held.get(address, 0) + count
+            assert held[address] <= 100 - sum(held.values())
+    assert share.take("d", 12), "three have at most a quarter each, of which the fourth may have a half"
+    share.give_back("d", 12)
+    for address, count in held.items():
+        share.give_back(address, count)
+    assert share.take("a", 50)
+    assert not share.take("a", 1)
+
+
+async def test_a_turn_that_was_given_to_a_waiter_that_gave_up_is_passed_on() -> None:
+    turns, had = Turns(1), list[str]()
+
+    async def have(address: str) -> None:
+        async with turns.turn(address):
+            had.append(address)
+            await asyncio.sleep(0)
+
+    async with turns.turn("a"):
+        waiters = [asyncio.create_task(have(address)) for address in "bbc"]
+        await asyncio.sleep(0)
+        waiters[1].cancel()
+    waiters[0].cancel()  # its turn has just come
+    await asyncio.gather(*waiters, return_exceptions=True)
+    await have("d")
+    assert had == ["c", "d"]
