@@ -14,7 +14,11 @@ from vcjob.spec.problem import Problem, error, warning
 
 
 class Findings:
-    """Errors and warnings in the order in which they were found; not `complete` where checking was cut short."""
+    """Errors and warnings in the order in which they were found; not `complete` where checking was cut short.
+
+    `admission.review` collects the problems of one document in it. It bounds their number, so that a hostile document
+    costs little.
+    """
 
     __slots__ = ("complete", "errors", "warnings", "warnings_left_out")
 

@@ -16,7 +16,11 @@ _EMPTY = {"object": dict, "array": list, "string": str, "integer": int, "number"
 
 
 class Unreadable:
-    """The places of a document that cannot be read, each with the type that is wanted there."""
+    """The places of a document that cannot be read, each with the type that is wanted there.
+
+    `admission.review` removes them, so that the other checks still run on what is left, and drops problems that only
+    follow from them.
+    """
 
     __slots__ = ("_above", "places")
 

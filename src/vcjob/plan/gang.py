@@ -21,7 +21,11 @@ _NOT_INHERITED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Gang:
-    """No gang: the cluster's default scheduler places the pods one by one."""
+    """No gang: the cluster's default scheduler places the pods one by one.
+
+    The base of the other gangs. A plan has one and asks it for the scheduler, the marks of pods and the PodGroup. It
+    asks no cluster: the controller chooses the gang.
+    """
 
     def __init__(self, scheduler: str | None = None) -> None:
         self._scheduler = scheduler

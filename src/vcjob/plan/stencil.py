@@ -18,7 +18,10 @@ _KINDS = "index|partition|attempt|version|retries"
 
 
 class MarkClash(Exception):
-    """The text contains the mark outside of a slot; another mark must be chosen."""
+    """The text contains the mark outside of a slot; another mark must be chosen.
+
+    The plan then tries again with another mark.
+    """
 
 
 def mark(nonce: int) -> str:
@@ -27,7 +30,11 @@ def mark(nonce: int) -> str:
 
 
 class Stencil:
-    """The pods of one task as fragments of JSON with a numbered gap between each two."""
+    """The pods of one task as fragments of JSON with a numbered gap between each two.
+
+    A plan keeps one per task, so that a pod costs a join of fragments and not an encoding. MarkClash if the mark of
+    the gaps occurs in the task itself.
+    """
 
     __slots__ = ("_fragments", "_gaps", "size")
 

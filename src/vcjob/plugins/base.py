@@ -112,7 +112,11 @@ class PodDraft:
 
 
 class Plugin(ABC, Generic[Options]):
-    """The base of every plugin; third parties register theirs under the entry-point group `vcjob.plugins`."""
+    """The base of every plugin; third parties register theirs under the entry-point group `vcjob.plugins`.
+
+    The registry opens the plugins that a Job names, admission calls `parse` and `check`, and the plan the others. A
+    plugin must depend on the Job alone, so that every backend and every later version makes the same pods.
+    """
 
     name: ClassVar[str]
     #: Lower runs first. pytorch 10, svc 20, env 30; third parties 100 unless they say otherwise.

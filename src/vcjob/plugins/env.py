@@ -33,7 +33,10 @@ class EnvOptions(msgspec.Struct, frozen=True):
 
 
 class EnvPlugin(Plugin[EnvOptions]):
-    """The variables VK_TASK_INDEX and VC_TASK_INDEX, and on request VCJOB_ATTEMPT."""
+    """The variables VK_TASK_INDEX and VC_TASK_INDEX, and on request VCJOB_ATTEMPT.
+
+    In the registry as `env`. It adds no objects and finds no problems but those of its arguments.
+    """
 
     name: ClassVar[str] = "env"
     order: ClassVar[int] = 30

@@ -35,7 +35,11 @@ _QUOTES = "\"'\u201c\u201d\u2018\u2019`"
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """One argument of a plugin. `ours` marks an extension that Volcano does not know; `meaning` is for the documentation."""
+    """One argument of a plugin. `ours` marks an extension that Volcano does not know; `meaning` is for the
+    documentation.
+
+    The plugins list theirs in `FLAGS`, from which the parser, `vcjob explain` and the reference are made.
+    """
 
     name: str
     kind: Kind

@@ -14,7 +14,10 @@ from vcjob.spec.problem import Path, Problem, error
 
 
 class Mounts(msgspec.Struct, frozen=True):
-    """What a plugin (`owner` in messages) mounts, the paths and the names of its volumes."""
+    """What a plugin (`owner` in messages) mounts, the paths and the names of its volumes.
+
+    The plugin's check uses it to report volumes of the Job that are in the way, before a pod is created.
+    """
 
     owner: str
     what: str

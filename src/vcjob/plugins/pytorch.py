@@ -20,7 +20,10 @@ PORT_NAME = "pytorchjob-port"
 
 
 class PytorchPlugin(Plugin[PytorchOptions]):
-    """Ranks, the address of the master, and the variables that torch.distributed reads."""
+    """Ranks, the address of the master, and the variables that torch.distributed reads.
+
+    In the registry as `pytorch`. Its arguments are read by `pytorch_options`, its checks are in `pytorch_checks`.
+    """
 
     name: ClassVar[str] = "pytorch"
     order: ClassVar[int] = 10

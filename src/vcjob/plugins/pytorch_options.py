@@ -79,7 +79,10 @@ COUNTED_BY_TORCHRUN = ("auto", "gpu", "cpu")
 
 
 class PytorchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the plugin. `given` has the position in the list of each argument that the user wrote."""
+    """The options of the plugin. `given` has the position in the list of each argument that the user wrote.
+
+    `parse_options` makes it, also from arguments with errors; problems name the argument by its position.
+    """
 
     master: str = "master"
     worker: str = "worker"

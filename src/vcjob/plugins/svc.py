@@ -68,7 +68,11 @@ class SvcOptions(msgspec.Struct, frozen=True):
 
 
 class SvcPlugin(Plugin[SvcOptions]):
-    """Host names, host lists, a headless Service and a NetworkPolicy."""
+    """Host names, host lists, a headless Service and a NetworkPolicy.
+
+    In the registry as `svc`. The names are those of `plugins.hosts`; the local backend resolves them without a
+    Service.
+    """
 
     name: ClassVar[str] = "svc"
     order: ClassVar[int] = 20
