@@ -12,7 +12,10 @@ import click
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within a range; the help shows the range."""
+    """A whole number within a range; the help shows the range.
+
+    The `type` of an option. Anything else is a usage error in plain words.
+    """
 
     name = "number"
 
@@ -25,7 +28,10 @@ class WholeNumber(click.IntRange):
 
 
 class Number(click.FloatRange):
-    """A number within a range; the help shows the range."""
+    """A number within a range; the help shows the range.
+
+    The `type` of an option. NaN is in no range.
+    """
 
     name = "number"
 

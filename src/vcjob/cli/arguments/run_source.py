@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class RunSource(NamedTuple):
-    """The command line of `run` or `render`, as far as it says what to run."""
+    """The command line of `run` or `render`, as far as it says what to run.
+
+    The verb fills it in, and `load` returns the Jobs. It reads the file only then, and knows no backend but its name.
+    """
 
     target: str
     arguments: Sequence[str]

@@ -58,7 +58,10 @@ class ScriptArguments(TypedDict):
 
 
 class ScriptOptions(NamedTuple):
-    """What the user typed; None where it was not given."""
+    """The options for a Python script: what the user typed; None where it was not given.
+
+    The verbs that accept a script get one. `script_job` has the defaults and the checks of the values.
+    """
 
     module: bool
     name: str | None

@@ -70,7 +70,10 @@ _NOUNS = ("job", "jobs", "vcjob", "vcjobs")
 
 
 class Mistake(click.UsageError):
-    """A usage error with its own hint."""
+    """A usage error with its own hint.
+
+    Raised for command lines that click would accept or explain badly; `cli.main` shows it and exits with 2.
+    """
 
     def __init__(self, message: str, *, hint: str, ctx: click.Context | None = None) -> None:
         super().__init__(message, ctx)

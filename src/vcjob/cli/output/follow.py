@@ -191,7 +191,11 @@ def _finish(jobs: list[FollowedJob], output: str, interrupts: Interrupts) -> Non
 
 
 class Interrupts:
-    """Counts Ctrl-C and SIGTERM, so that they are answered between two steps and never in the middle of one."""
+    """Counts Ctrl-C and SIGTERM, so that they are answered between two steps and never in the middle of one.
+
+    `vcjob run` uses it as a context while it starts and follows jobs; the loop that follows decides what each one
+    means.
+    """
 
     def __init__(self) -> None:
         self.count = 0
