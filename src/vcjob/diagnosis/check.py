@@ -15,7 +15,10 @@ Standing: TypeAlias = Literal["ok", "note", "missing"]
 
 
 class Check(msgspec.Struct, frozen=True):
-    """The result of one check of `vcjob doctor`: its topic, how it stands, one sentence, and what to do."""
+    """The result of one check of `vcjob doctor`: its topic, how it stands, one sentence, and what to do.
+
+    Made with `ok`, `note` and `missing`; `vcjob doctor -o json` prints its fields.
+    """
 
     topic: str
     standing: Standing

@@ -16,21 +16,31 @@ _ORDER = {"high": 0, "medium": 1, "low": 2}
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """A quoted line and where it was found: "rank 1, stderr", "event FailedMount", "pod status"."""
+    """A quoted line and where it was found: "rank 1, stderr", "event FailedMount", "pod status".
+
+    Part of a finding; the text is what a program or Kubernetes wrote, unchanged.
+    """
 
     source: str
     text: str
 
 
 class Ranks(msgspec.Struct, frozen=True):
-    """The ranks that a finding is about, by name ("rank 1", or the pod of a task without ranks)."""
+    """The ranks that a finding is about, by name ("rank 1", or the pod of a task without ranks).
+
+    `first` failed or are stuck; `victims` ended or wait because of them.
+    """
 
     first: tuple[str, ...] = ()
     victims: tuple[str, ...] = ()
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`cause` is a stable word from `vcjob.wellknown.causes`; `message` is one sentence for users."""
+    """`cause` is a stable word from `vcjob.wellknown.causes`; `message` is one sentence for users.
+
+    Rules yield them, `diagnose` sorts them, and `Handle.why` returns them. Scripts read them with `vcjob why -o
+    json`.
+    """
 
     cause: str
     message: str

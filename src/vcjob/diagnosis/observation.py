@@ -14,7 +14,10 @@ from vcjob.diagnosis.finding import Finding
 
 
 class End(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a container ended. `stopped`: vcjob or the kubelet ended it, so its end does not count as a failure."""
+    """How a container ended. `stopped`: vcjob or the kubelet ended it, so its end does not count as a failure.
+
+    Part of a `PodObservation`. A time that nobody recorded is None.
+    """
 
     exit_code: int
     reason: str = ""
@@ -28,7 +31,10 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One frame of a Python stack."""
+    """One frame of a Python stack.
+
+    From py-spy or from the agent of a rank; the file is the path in the rank's own file system.
+    """
 
     function: str
     file: str
@@ -36,7 +42,10 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Collective(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One collective that a rank issued, from PyTorch's flight recorder."""
+    """One collective that a rank issued, from PyTorch's flight recorder.
+
+    The rules for hangs compare these between the ranks of a group; `sequence` counts them.
+    """
 
     sequence: int
     name: str
@@ -49,7 +58,10 @@ class Collective(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One send or receive between two ranks, from PyTorch's flight recorder, which records them for nccl."""
+    """One send or receive between two ranks, from PyTorch's flight recorder, which records them for nccl.
+
+    For other backends of torch a transfer shows only in the stack.
+    """
 
     name: str
     #: The rank of the job to which it sends or from which it receives; None: any rank, or it is not known.
@@ -60,7 +72,10 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RankState(msgspec.Struct, omit_defaults=True):
-    """What a rank's process does, as its agent and /proc show it. Times are None where it does not hold."""
+    """What a rank's process does, as its agent and /proc show it. Times are None where it does not hold.
+
+    The backends collect it for running jobs, and the rules for hangs read it. A rank that has not reported has none.
+    """
 
     rank: int
     #: The newest ones, oldest first, and the ranks in each group.
@@ -86,7 +101,10 @@ class RankState(msgspec.Struct, omit_defaults=True):
 
 
 class PodObservation(msgspec.Struct, omit_defaults=True):
-    """The newest attempt of one pod: its state, how its containers ended and what it printed last."""
+    """The newest attempt of one pod: its state, how its containers ended and what it printed last.
+
+    Part of an `Observation`. What a backend cannot know is empty or None.
+    """
 
     pod: str
     task: str
@@ -146,7 +164,10 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
 
 
 class EventObservation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Kubernetes event, or one of the local backend, about the Job or one of its pods."""
+    """A Kubernetes event, or one of the local backend, about the Job or one of its pods.
+
+    Rules quote them as evidence.
+    """
 
     reason: str
     message: str
@@ -156,7 +177,11 @@ class EventObservation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Observation(msgspec.Struct, omit_defaults=True):
-    """A job at one moment."""
+    """A job at the time `now`: everything that the rules may use.
+
+    A backend collects it, and `diagnose` passes it to every rule. It is plain data, so a rule can be tested without a
+    job.
+    """
 
     name: str
     backend: str

@@ -24,7 +24,10 @@ _COLLECTIVES = ("/distributed_c10d.py", "/_functional_collectives.py", "/distrib
 
 
 class RankStack(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The main thread of one rank's Python process, innermost frame first; or why it cannot be read."""
+    """The main thread of one rank's Python process, innermost frame first; or why it cannot be read.
+
+    Both backends read it with py-spy; `vcjob stacks` and the rules for hangs use it.
+    """
 
     pod: str
     rank: int | None = None
@@ -68,7 +71,10 @@ class StackGroup(msgspec.Struct, frozen=True):
 
 
 class StackReport(msgspec.Struct, frozen=True):
-    """The stacks of all ranks of a job, in the order of ranks."""
+    """The stacks of all ranks of a job, in the order of ranks.
+
+    `Handle.stacks` returns it. A rank whose stack cannot be read is in it, with the reason.
+    """
 
     stacks: tuple[RankStack, ...]
 

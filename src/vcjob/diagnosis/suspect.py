@@ -59,7 +59,11 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}|[0-9]+(?:\.[0-9]+)?")
 
 
 class Suspect:
-    """Reads one failed pod. Made by the rules, for the length of one diagnosis."""
+    """Reads one failed pod. Made by the rules, for the length of one diagnosis.
+
+    The matchers ask it for the traceback, the last line or the signal. Each is computed once, and never fails,
+    whatever the program printed.
+    """
 
     def __init__(self, pod: PodObservation, end: End) -> None:
         self.pod = pod

@@ -13,7 +13,10 @@ from vcjob.diagnosis.suspect import Suspect
 
 
 class Verdict(NamedTuple):
-    """`what` completes the sentence "rank 1 …"."""
+    """The cause of one rank's failure. `what` completes the sentence "rank 1 …".
+
+    A matcher returns it; `failure` adds the ranks and the evidence.
+    """
 
     cause: str
     what: str
