@@ -25,7 +25,10 @@ _OF_TORCH = ("gloo_", "pt_", "cuda")
 
 
 class ActivitySample(NamedTuple):
-    """Sums over a process and its descendants, and how much the process has printed."""
+    """Sums over a process and its descendants, and how much the process has printed.
+
+    The watch for hangs compares two samples: they tell a rank that waits from one that works.
+    """
 
     at: float
     cpu_seconds: float

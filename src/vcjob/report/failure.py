@@ -16,7 +16,10 @@ LAST_LINES = 20
 
 
 class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """The container that failed first."""
+    """The container that failed first.
+
+    Part of a `FailureReport`. Plain strings and numbers, as `vcjob status -o json` prints them.
+    """
 
     pod: str
     task: str
@@ -57,7 +60,10 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class FailureReport(msgspec.Struct, rename="camel"):
-    """The first finding of the diagnosis in plain strings, with the container that it names."""
+    """The first finding of the diagnosis in plain strings, with the container that it names.
+
+    `Handle.failure` and `JobFailed` carry it; the summary at the end of `vcjob run` prints it.
+    """
 
     culprit: Culprit | None
     #: Pods that ended badly only after the first one had, or were ended because of it.

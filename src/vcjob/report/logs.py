@@ -12,7 +12,10 @@ import msgspec
 
 
 class LogOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One instance of one container, or one stream of it where the backend keeps them apart."""
+    """One instance of one container, or one stream of it where the backend keeps them apart.
+
+    Every chunk of a log has one. It tells attempts and restarts apart, whose lines must not be mixed.
+    """
 
     rank: int | None
     task: str
@@ -33,7 +36,10 @@ class LogOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Chunk(NamedTuple):
-    """Whole lines of one origin, each with its line break."""
+    """Whole lines of one origin, each with its line break.
+
+    Both backends return logs as chunks, because there may be many lines.
+    """
 
     origin: LogOrigin
     data: bytes
@@ -57,7 +63,10 @@ class _Pod(Protocol):
 
 
 class LogFilter(NamedTuple):
-    """Which logs are wanted."""
+    """Which logs are wanted; without ranks, tasks or an attempt those of all.
+
+    `Handle.log_chunks` takes one; the backends select by it before they read.
+    """
 
     ranks: tuple[int, ...] = ()
     tasks: tuple[str, ...] = ()

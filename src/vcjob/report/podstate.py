@@ -23,7 +23,10 @@ OOM_KILLED = "OOMKilled"
 
 
 class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """How one run of a container ended. A death by signal N has exit code 128+N, as in Kubernetes."""
+    """How one run of a container ended. A death by signal N has exit code 128+N, as in Kubernetes.
+
+    Part of `ContainerState`, which keeps the last two.
+    """
 
     exit_code: int
     reason: str
@@ -36,7 +39,10 @@ class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """One container of a pod: whether it runs, how often it was restarted, how it ended."""
+    """One container of a pod: whether it runs, how often it was restarted, how it ended.
+
+    Locally the pod's shim updates it; for a cluster it is derived from the kubelet's status, and has no pid.
+    """
 
     name: str
     role: Role
@@ -65,7 +71,10 @@ class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """One pod of a job, in the same form for both backends. Part of `Handle`'s interface."""
+    """One pod of a job, in the same form for both backends. Part of `Handle`'s interface.
+
+    `Handle.pods` returns these. Fields that only one backend knows say so, and are empty for the other.
+    """
 
     task: str
     index: int

@@ -44,14 +44,20 @@ _OTHER_LOSS = re.compile(r"(?:val|valid|validation|eval|test|best)[_ /]?loss", r
 
 
 class TimedLine(NamedTuple):
-    """A line without its line break, and when it was received (epoch seconds), if known."""
+    """A line without its line break, and when it was received (epoch seconds), if known.
+
+    The input of everything that reads progress from a log.
+    """
 
     text: str
     time: float | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a job is. Every field is what the program printed, or follows from it; None where that is unknown."""
+    """How far a job is. Every field is what the program printed, or follows from it; None where that is unknown.
+
+    `Handle.progress` returns it; `status`, `list` and the page show it.
+    """
 
     step: int | None = None
     total: int | None = None
@@ -80,7 +86,10 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ProgressPoint(NamedTuple):
-    """A point of a chart: what one line says. `own`: it is in the form that takes precedence over others."""
+    """A point of a chart: what one line says. `own`: it is in the form that takes precedence over others.
+
+    The page draws them; a line without a step or a loss has none.
+    """
 
     time: float | None
     step: int | None

@@ -29,7 +29,10 @@ LABELS = {
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One part of a pod's life, in epoch seconds. `detail`: the init step, or how it ended."""
+    """One part of a pod's life, in epoch seconds. `detail`: the init step, or how it ended.
+
+    `kind` is one of `LABELS`. The row of a pod in a timeline consists of these.
+    """
 
     kind: str
     start: float
@@ -57,7 +60,10 @@ class TimelineRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """A job from its creation to its end, or to now while it runs."""
+    """A job from its creation to its end, or to now while it runs.
+
+    `Handle.timeline` returns it, made from the states of the pods; its methods draw it.
+    """
 
     job: str
     start: float

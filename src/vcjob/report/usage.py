@@ -12,7 +12,10 @@ import msgspec
 
 
 class RankUsage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """One pod: the process of its rank and everything below that. None: not known on this machine."""
+    """One pod: the process of its rank and everything below that. None: not known on this machine.
+
+    A backend measures it over a short time; `vcjob top` prints one line for each.
+    """
 
     pod: str
     rank: int | None
@@ -40,7 +43,10 @@ class RankUsage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
 
 
 class UsageReport(msgspec.Struct, frozen=True, rename="camel"):
-    """All ranks that run, in the order of ranks, measured over `seconds`."""
+    """All ranks that run, in the order of ranks, measured over `seconds`.
+
+    `Handle.usage` returns it; ranks that have ended are left out.
+    """
 
     job: str
     seconds: float
