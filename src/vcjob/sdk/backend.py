@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Where(TypedDict):
-    """The arguments that name a backend and a namespace, the same for every function of the SDK."""
+    """The arguments that name a backend and a namespace, the same for every function of the SDK.
+
+    Verbs of the command line pass it on as `**where`; None means the default.
+    """
 
     on: BackendName | None
     namespace: str | None
@@ -30,7 +33,10 @@ class Where(TypedDict):
 
 
 class RunOptions(NamedTuple):
-    """How a Job is started. The options from `image_commands` on mean something on this machine only."""
+    """How a Job is started. The options from `image_commands` on mean something on this machine only.
+
+    Passed to `Backend.start`; the command line has refused those that the backend has no use for.
+    """
 
     namespace: str | None = None
     allow_unknown: bool = False
@@ -43,7 +49,11 @@ class RunOptions(NamedTuple):
 
 
 class Backend(Protocol):
-    """Finds, lists and starts Jobs in one place. Failures are `VcjobError`s with a hint."""
+    """Finds, lists and starts Jobs in one place. Failures are `VcjobError`s with a hint.
+
+    `LocalBackend` and `ClusterBackend` implement it; the functions of the SDK, the verbs and the page use nothing
+    else, so they must not ask which one it is.
+    """
 
     @property
     def name(self) -> BackendName: ...

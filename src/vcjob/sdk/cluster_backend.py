@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 class ClusterBackend:
-    """See `backend.Backend`. Where no namespace is named, the context's own is used."""
+    """See `backend.Backend`. Where no namespace is named, the context's own is used.
+
+    `open_backend` makes it. Nothing is read or sent before the first call, and connections are shared by all backends
+    of the same cluster.
+    """
 
     name: BackendName = "cluster"
 
@@ -84,7 +88,10 @@ class ClusterBackend:
 
 
 class ImpersonatingBackend(ClusterBackend):
-    """A cluster as another user sees it, over connections of its own. The caller needs the right to impersonate."""
+    """A cluster as another user sees it, over connections of its own. The caller needs the right to impersonate.
+
+    The page's server makes one for each user behind a proxy, and closes it.
+    """
 
     def __init__(self, context: str | None, kubeconfig: str | None, user: str, groups: Sequence[str]) -> None:
         super().__init__(context, kubeconfig)

@@ -27,7 +27,11 @@ Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | Job
 
 
 class Loaded:
-    """The content of a source: its Jobs after admission, the objects next to them, and the problems found."""
+    """The content of a source: its Jobs after admission, the objects next to them, and the problems found.
+
+    `load` returns it, and the backends start its Jobs. SourceError if the source cannot be read; a Job with errors is
+    not in `jobs`.
+    """
 
     __slots__ = ("claims", "config_maps", "documents", "file", "given", "jobs", "problems", "secrets")
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class LocalBackend:
-    """See `backend.Backend`. One object starts at most one prestarted supervisor at a time."""
+    """See `backend.Backend`. One object starts at most one prestarted supervisor at a time.
+
+    `open_backend` makes it. Every call opens the job store again, so it keeps nothing of a job.
+    """
 
     name: BackendName = "local"
 

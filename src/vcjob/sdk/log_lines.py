@@ -19,7 +19,10 @@ LogSteps = Generator[list[Chunk] | float, None, None]
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line that a container wrote, and which one it was."""
+    """One line that a container wrote, and which one it was.
+
+    `Handle.logs` yields these; bytes that are not UTF-8 are replaced in `text`.
+    """
 
     rank: int | None
     task: str
@@ -46,7 +49,10 @@ def lines_of(chunk: Chunk) -> Iterator[LogLine]:
 
 
 class Follower(Protocol):
-    """The logs, pods and status of a job while it runs: call `poll` in a loop, with `wait` in between, until `ended`."""
+    """The logs, pods and status of a job while it runs: call `poll` in a loop, with `wait` in between, until `ended`.
+
+    Each backend implements it; `run`, `logs` and `watch` are such loops. `poll` raises what the handle would raise.
+    """
 
     status: Status
     pods: list[PodState]

@@ -22,7 +22,10 @@ _KEPT = ("Job", "ConfigMap", "Secret", "PersistentVolumeClaim")
 
 
 class Converted(NamedTuple):
-    """The documents of the new file, and what has no equivalent in it."""
+    """The documents of the new file, and what has no equivalent in it.
+
+    `convert_jobs` returns it. The documents are not checked yet: `validate` does that.
+    """
 
     documents: list[dict[str, Any]]
     notes: list[Note]

@@ -27,12 +27,18 @@ _FIELD_MARKS = (typing, typing.ClassVar, dataclasses, dataclasses.InitVar, datac
 
 
 class Unshippable(Exception):
-    """Why a text would not do what the object does here; `functions` reports it with the object's name."""
+    """Why a text would not do what the object does here; `functions` reports it with the object's name.
+
+    It never reaches the user as such: `functions` turns it into a UserError.
+    """
 
 
 @dataclass
 class Source:
-    """A definition as text: what it reads from its surroundings, and the lists and dictionaries that it copies."""
+    """A definition as text: what it reads from its surroundings, and the lists and dictionaries that it copies.
+
+    `function_source` makes one for each function or class; `functions` joins their texts.
+    """
 
     text: str
     tree: ast.Module
@@ -65,7 +71,10 @@ class Source:
 
 @dataclass
 class CurrentValues:
-    """Replaces expressions that were evaluated when the definition ran by the values that they have now."""
+    """Replaces expressions that were evaluated when the definition ran by the values that they have now.
+
+    Used for default arguments and attributes of classes. Unshippable if a value cannot be written as text.
+    """
 
     source: Source
     scope: Mapping[str, Any]

@@ -14,14 +14,21 @@ _CORRECT = "correct it in the original file"
 
 
 class Note(NamedTuple):
-    """A field of the original that was left out or means something else now."""
+    """A field of the original that was left out or means something else now.
+
+    The converters collect them, and `vcjob convert` prints them.
+    """
 
     path: str
     message: str
 
 
 class Fields:
-    """A mapping of the original and its path. A field is reported unless it is taken."""
+    """A mapping of the original and its path. A field is reported unless it is taken.
+
+    The converters read PyTorchJobs and TrainJobs through it, so no field gets lost silently. UserError for a value of
+    another type.
+    """
 
     def __init__(self, value: Any, path: str, notes: list[Note]) -> None:
         self._values = dict(mapping_at(path, value))

@@ -21,7 +21,11 @@ _inherited: list[tuple[JobClient, LoopThread]] = []
 
 
 class ClusterConnection:
-    """Used by `cluster_backend` and `handle`; every coroutine of `jobs` runs on `loop`."""
+    """The client and the thread of one cluster.
+
+    Used by `cluster_backend` and `handle`; every coroutine of `jobs` runs on `loop`. After a fork the child makes its
+    own.
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 class ClusterFollower:
-    """See `handle.Follower`."""
+    """Follows a Job on a cluster; see `log_lines.Follower`.
+
+    The cluster handle makes it. A `JobFollower` reads on the event loop, and this class takes over what it has read
+    in the caller's thread. Its errors are raised by `poll`.
+    """
 
     def __init__(
         self,

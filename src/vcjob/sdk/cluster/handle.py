@@ -47,7 +47,10 @@ T = TypeVar("T")
 
 
 class ClusterHandle(Handle):
-    """A Job object of a cluster, by its uid: a later Job of the same name is another one."""
+    """A Job object of a cluster, by its uid: a later Job of the same name is another one.
+
+    Every method sends requests, in the caller's thread, and raises NoSuchJob once the Job is deleted.
+    """
 
     backend = "cluster"
     ends_at_once = False

@@ -35,7 +35,10 @@ _VERBS = {"restart": "restart", "fail": "stop"}
 
 
 class HangWatcher:
-    """What is known about hangs of one followed job. `poll` is called with every new view of the job."""
+    """What is known about hangs of one followed job. `poll` is called with every new view of the job.
+
+    The follower and the handle use it. It reads the ranks on the event loop of the connection.
+    """
 
     def __init__(self, connection: ClusterConnection, key: JobKey, note: Callable[[str], None]) -> None:
         self._connection = connection

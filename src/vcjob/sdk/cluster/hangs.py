@@ -33,7 +33,10 @@ NO_REPORTS = (
 
 
 class Hangs(NamedTuple):
-    """The findings, and the sentence that says what could not be read."""
+    """The findings, and the sentence that says what could not be read.
+
+    The result of one search; without findings and without a problem, no rank hangs.
+    """
 
     findings: list[Finding]
     problem: str = ""

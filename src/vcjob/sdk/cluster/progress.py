@@ -40,7 +40,11 @@ _WRITTEN = msgspec.json.Decoder(WrittenProgress)
 
 
 class ProgressWriter:
-    """Collects the lines of rank 0 and writes the progress that they show. Used by the follower and by `logs -f`."""
+    """Collects the lines of rank 0 and writes the progress that they show. Used by the follower and by `logs -f`.
+
+    The progress becomes an annotation of the Job, so that other users see it. After a write that failed, nothing is
+    written any more.
+    """
 
     def __init__(self, connection: ClusterConnection, key: JobKey) -> None:
         self._connection = connection

@@ -59,7 +59,11 @@ _KILL_SECONDS = 30.0
 
 
 class LocalHandle(Handle):
-    """A run in this machine's job store. Every method reads the store again."""
+    """A run in this machine's job store. Every method reads the store again.
+
+    Requests go to the run's supervisor through `jobs.requests`. NoSuchJob once the run is deleted, StoreError if its
+    files cannot be read.
+    """
 
     backend = "local"
 
