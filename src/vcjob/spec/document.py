@@ -21,7 +21,10 @@ MIN_INTEGER = -(2**63)
 
 
 class Mark(Protocol):
-    """A 0-based position in a text, as the parser gives it."""
+    """A 0-based position in a text, as the parser gives it.
+
+    Documents keep two numbers of each, and turn them into 1-based ones for problems.
+    """
 
     @property
     def line(self) -> int: ...
@@ -34,7 +37,11 @@ Places: TypeAlias = "dict[str, tuple[Mark, Places]] | list[tuple[Mark, Places]] 
 
 
 class Document:
-    """Plain data (`data`), the file that it came from, and the problems of its text (`problems`)."""
+    """Plain data (`data`), the file that it came from, and the problems of its text (`problems`).
+
+    `spec.bundle` makes one for each document of a file; admission checks it and asks it where a problem is.
+    Read-only, except for `changed`.
+    """
 
     __slots__ = ("_places", "_start", "changed", "data", "file", "problems")
 

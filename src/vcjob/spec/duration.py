@@ -28,7 +28,10 @@ _MOST_DIGITS = 19
 
 
 class DurationTooLong(ValueError):
-    """The text is a duration, but above the 292 years that Go can represent."""
+    """The text is a duration, but above the 292 years that Go can represent.
+
+    A ValueError of its own, because the checks of a Job report it in other words.
+    """
 
 
 def nanoseconds(text: str) -> int:

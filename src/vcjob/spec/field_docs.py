@@ -91,7 +91,10 @@ _INDEX = re.compile(r"\[\d*\]")
 
 
 class FieldDoc(NamedTuple):
-    """One field: its path without indexes, its type, meaning and default, and the names of its own fields."""
+    """One field: its path without indexes, its type, meaning and default, and the names of its own fields.
+
+    `vcjob.explain()` returns it; the reference of the Job is generated from all of them.
+    """
 
     path: str
     type: str

@@ -20,7 +20,10 @@ NO_UID = "00000000-0000-0000-0000-000000000000"
 
 
 class Policy(msgspec.Struct, frozen=True, rename="camel"):
-    """What to do (`action`) when something happens (`event`, `events` or `exit_code`)."""
+    """What to do (`action`) when something happens (`event`, `events` or `exit_code`).
+
+    The fields are as the user wrote them; admission checks them, and the lifecycle turns them into a table.
+    """
 
     action: str | None = None
     event: str | None = None
@@ -41,7 +44,10 @@ class DependsOn(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartitionPolicy(msgspec.Struct, frozen=True, rename="camel"):
-    """How the pods of a task are divided into partitions of equal size."""
+    """How the pods of a task are divided into partitions of equal size.
+
+    A gang scheduler places partitions together; the lifecycle restarts them together.
+    """
 
     total_partitions: int = 0
     partition_size: int = 0
@@ -50,7 +56,11 @@ class PartitionPolicy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Task(msgspec.Struct, frozen=True, rename="camel"):
-    """One task: pods that share a template and differ in their index."""
+    """One task: pods that share a template and differ in their index.
+
+    Read by admission, the plan, the plugins and the lifecycle. The template is plain data with every field that the
+    user wrote.
+    """
 
     name: str = ""
     replicas: int = 0
@@ -74,7 +84,10 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class VolumeSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """A volume of the Job: an existing claim by name, or a new one."""
+    """A volume of the Job: an existing claim by name, or a new one.
+
+    The plan mounts it into every container.
+    """
 
     mount_path: str = ""
     volume_claim_name: str | None = None
@@ -126,7 +139,11 @@ msgspec.json.Decoder(_Document)
 
 
 class Job:
-    """A Job: its raw document and the typed view of it. Treat both as read-only."""
+    """A Job: its raw document and the typed view of it. Treat both as read-only.
+
+    Made by admission from a document that it could read; nothing is checked here. What is derived from a Job may be
+    kept per object, because it never changes.
+    """
 
     __slots__ = (
         "__weakref__",

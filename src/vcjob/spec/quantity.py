@@ -26,7 +26,10 @@ Format = Literal["decimal", "binary", "exponent"]
 
 
 class Quantity(msgspec.Struct, frozen=True):
-    """An amount in billionths, and the family of suffixes it was written with."""
+    """An amount in billionths, and the family of suffixes it was written with.
+
+    `parse` makes it. Sums and products are exact and keep the family of the first amount, as in Kubernetes.
+    """
 
     nano: int
     format: Format = "decimal"

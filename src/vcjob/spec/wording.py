@@ -44,7 +44,10 @@ _SHOWN_FIELDS = 12
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A schema rule that a value breaks: where the value is, where the rule is, and the validator's details."""
+    """A schema rule that a value breaks: where the value is, where the rule is, and the validator's details.
+
+    `spec.schema` makes it, and this module writes a sentence and a hint for it.
+    """
 
     where: Path
     rule: tuple[str, ...]
