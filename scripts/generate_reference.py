@@ -20,6 +20,9 @@ from scripts import chinese, output_schemas
 from vcjob.admission.limits import LIMITS, MAX_PROBLEMS
 from vcjob.cli.main import VERBS, cli
 from vcjob.cluster.process.metrics import Metrics
+from vcjob.lifecycle.decision_context import CONDITIONS_KEPT, HISTORY_KEPT, MESSAGE_BYTES
+from vcjob.lifecycle.task_state import EVICTIONS_KEPT
+from vcjob.lifecycle.user_requests import COMMANDS_KEPT, COMMANDS_PER_DECISION, COMMANDS_UNDELETED
 from vcjob.plugins.goflags import Flag
 from vcjob.plugins.pytorch_options import FLAGS
 from vcjob.plugins.registry import MAX_VARIABLES
@@ -260,7 +263,39 @@ def _limits(text: Text) -> list[str]:
         text("A refused Job gets its first {n} problems, and how many more there are.").format(
             n=MAX_PROBLEMS
         ),
+        "",
+        text(
+            "What happens to a Job while it runs is bounded, too. Nothing is refused here: the last column says what follows."
+        ),
+        "",
+        *_table(
+            _all(text, "What", "At most", "Beyond"), [[text(a), f"{n:,}", text(b)] for a, n, b in BOUNDS]
+        ),
     ]
+
+
+#: What bounds a decision about a Job and its status: what is bounded, the number, and what happens to the rest.
+BOUNDS = (
+    ("Commands that one decision executes", COMMANDS_PER_DECISION, "The others follow at once."),
+    (
+        "Executed Commands of a Job that are not deleted yet",
+        COMMANDS_UNDELETED,
+        "Further ones wait until some are deleted.",
+    ),
+    ("Deleted Commands in the status of a Job", COMMANDS_KEPT, "The oldest are forgotten."),
+    (
+        "Entries of the history in the status of a Job: actions that ended attempts",
+        HISTORY_KEPT,
+        "The oldest are forgotten.",
+    ),
+    ("Conditions in the status of a Job", CONDITIONS_KEPT, "The oldest are forgotten."),
+    ("Bytes of a message in the status of a Job", MESSAGE_BYTES, "The message is cut and ends with `…`."),
+    (
+        "Times of delayed evictions in the status of a task",
+        EVICTIONS_KEPT,
+        "Those nearest to each other count from the earliest of them.",
+    ),
+)
 
 
 def architecture(language: str = "en") -> str:
