@@ -13,7 +13,7 @@ import msgspec
 
 from tests.admission import expensive_jobs
 from tests.cluster.webhook.reviews import guide, response, review
-from tests.cluster.webhook.test_server import HEAD, Webhook
+from tests.cluster.webhook.serving import HEAD, Webhook
 from vcjob.kube.api.client import Client
 from vcjob.kube.api.options import PARTIAL_LIST
 from vcjob.kube.config.auth import Fixed

@@ -80,7 +80,7 @@ class Cluster:
         self.controller.jobs.job_changed(_read(PARTIAL_JOBS, made))
 
     async def serve_ordinary_jobs(self, *others: Coroutine[Any, Any, None]) -> None:
-        """Run the workers, and `others` beside them, until all ordinary Jobs have their pods."""
+        """Run the workers, and `others` with them, until all ordinary Jobs have their pods."""
         workers = [asyncio.create_task(self.controller._work()) for _ in range(16)]
         workers += map(asyncio.create_task, others)
         served = asyncio.create_task(self.api.served.wait())

@@ -29,7 +29,7 @@ from tests.cluster.controller.load.hostile_cluster import (
     LoopSteps,
     foreign_pod,
 )
-from tests.cluster.webhook.test_server import webhooks
+from tests.cluster.webhook.serving import webhooks
 from vcjob.cluster.controller import event_recorder, offload
 from vcjob.cluster.controller.admission import admit_job
 from vcjob.cluster.controller.cache.informers import Caches
