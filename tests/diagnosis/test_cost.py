@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.diagnosis import traceback_text
 from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
 from vcjob.diagnosis.observation import Collective, End, Observation, PodObservation, RankState
+from vcjob.diagnosis.prefixes import plain
 
 _ERROR = (
     "Traceback (most recent call last):",
@@ -34,7 +34,6 @@ def failure(ranks: int) -> Observation:
 
 def counted(ranks: int, monkeypatch: pytest.MonkeyPatch) -> int:
     lines = 0
-    plain = traceback_text.plain
 
     def counting(line: str) -> str:
         nonlocal lines
@@ -42,7 +41,7 @@ def counted(ranks: int, monkeypatch: pytest.MonkeyPatch) -> int:
         return plain(line)
 
     with monkeypatch.context() as patched:
-        patched.setattr(traceback_text, "plain", counting)
+        patched.setattr("vcjob.diagnosis.traceback_text.plain", counting)
         (finding,) = diagnose(failure(ranks))
     assert finding.ranks.first == ("rank 1",) and len(finding.ranks.victims) == ranks - 1
     return lines

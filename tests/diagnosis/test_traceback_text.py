@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.diagnosis.traceback_text import last_traceback, reason_line, torchrun_root_cause, tracebacks
+from vcjob.diagnosis.torchrun_text import torchrun_root_cause
+from vcjob.diagnosis.traceback_text import last_traceback, reason_line, tracebacks
 
 PREFIXED = """\
 [rank1]: Traceback (most recent call last):

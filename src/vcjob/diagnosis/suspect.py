@@ -12,19 +12,12 @@ import signal
 from functools import cached_property
 
 from vcjob.diagnosis.finding import Evidence
+from vcjob.diagnosis.frames import LAUNCHER_ERRORS, Traceback
 from vcjob.diagnosis.noise import is_noise
 from vcjob.diagnosis.observation import End, Observation, PodObservation
-from vcjob.diagnosis.traceback_text import (
-    LAUNCHER_ERRORS,
-    TorchrunFailure,
-    Traceback,
-    before_launcher,
-    last_lines,
-    last_traceback,
-    lines_by_rank,
-    says_why,
-    torchrun_root_cause,
-)
+from vcjob.diagnosis.prefixes import lines_by_rank
+from vcjob.diagnosis.torchrun_text import TorchrunFailure, before_launcher, torchrun_root_cause
+from vcjob.diagnosis.traceback_text import last_lines, last_traceback, says_why
 from vcjob.report.podstate import OOM_KILLED
 
 #: What torch's communication says when another rank has gone. The words alone prove nothing: a program may use the

@@ -15,7 +15,7 @@ from vcjob.diagnosis.observation import Observation, PodObservation
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect
-from vcjob.diagnosis.traceback_text import lines_by_rank
+from vcjob.diagnosis.prefixes import lines_by_rank
 from vcjob.wellknown import causes
 
 _TIMEOUT = re.compile(

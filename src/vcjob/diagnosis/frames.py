@@ -1,0 +1,84 @@
+"""Frames and tracebacks, as `traceback_reader` finds them in a rank's output.
+
+`Traceback` knows which of its frames are the user's and who raised it; the rules ask for no more than that.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+#: Code that is not the user's: installed packages, the standard library, generated code.
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen |/torchrun$|/bin/")
+#: Characters of a message that are searched; what went wrong stands above the frames of native code.
+LONGEST_TEXT = 8000
+#: What torchrun itself raises because a process of its own has failed or was ended.
+LAUNCHER_ERRORS = ("ChildFailedError", "SignalException")
+#: `accelerate launch` raises an error of the standard library.
+_CHILD_ERROR = "CalledProcessError"
+_LAUNCHER = re.compile(r"/accelerate/commands/|/torch/distributed/(?:launch|run)\.py$|/deepspeed/launcher/")
+_DISTRIBUTED = re.compile(r"/torch/distributed/|/torch/nn/parallel/")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A frame: where the program was."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}"
+        return f"{where} in {self.function}" if self.function else where
+
+    @property
+    def is_library(self) -> bool:
+        return _LIBRARY.search(self.file) is not None
+
+
+class Traceback(msgspec.Struct, frozen=True):
+    """One traceback: frames, outermost first; the exception's first line; further lines of its message.
+
+    `uncaught`: torch's hook printed it, so it ended the program. `went_on`: what follows shows that the program handled
+    it and went on. `child_signal`: the signal that ended the process, as its launcher says below it.
+    """
+
+    frames: tuple[Place, ...]
+    exception: str
+    more: tuple[str, ...] = ()
+    uncaught: bool = False
+    went_on: bool = False
+    child_signal: int | None = None
+
+    @property
+    def type(self) -> str:
+        return self.exception.partition(":")[0].rpartition(".")[2]
+
+    @property
+    def is_launcher(self) -> bool:
+        """Whether a launcher raised it because a process that it started has failed."""
+        if self.type == _CHILD_ERROR:
+            return any(_LAUNCHER.search(frame.file) for frame in self.frames[-3:])
+        return self.type in LAUNCHER_ERRORS
+
+    @property
+    def own_frame(self) -> Place | None:
+        """The last frame in the user's own code, else the innermost one."""
+        own = [frame for frame in self.frames if not frame.is_library]
+        return own[-1] if own else self.frames[-1] if self.frames else None
+
+    @property
+    def in_distributed(self) -> bool:
+        """Whether torch's communication raised it."""
+        below = (
+            self.frames[self.frames.index(self.own_frame) + 1 :]
+            if self.own_frame in self.frames
+            else self.frames
+        )
+        return any(_DISTRIBUTED.search(frame.file) for frame in below)
+
+    @property
+    def text(self) -> str:
+        """The message, as far as rules search it."""
+        return "\n".join((self.exception, *self.more))[:LONGEST_TEXT]

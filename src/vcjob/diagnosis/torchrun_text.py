@@ -1,0 +1,45 @@
+"""What torchrun prints about the workers below it: the table of failures, and where its own traceback begins.
+
+`Suspect` uses it to name the worker that failed first. Any text is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vcjob.diagnosis.prefixes import plain
+from vcjob.diagnosis.traceback_reader import Reader
+
+#: torchrun's table of failures: its heading, two of the lines below it, and how far below they may be.
+_ROOT_CAUSE = "Root Cause (first observed failure):"
+_FAILED_RANK = re.compile(r"^\s*rank\s*: (\d{1,9}) \(local_rank: (\d{1,9})\)")
+_FAILED_CODE = re.compile(r"^\s*exitcode\s*: (-?\d{1,9})\b")
+_TABLE_LINES = 20
+
+
+class TorchrunFailure(NamedTuple):
+    """The worker that failed first, as torchrun observed it."""
+
+    rank: int
+    local_rank: int
+    exit_code: int
+
+
+def torchrun_root_cause(lines: Sequence[str]) -> TorchrunFailure | None:
+    """The worker that torchrun's last table of failures names; None where there is no table."""
+    start = max((place for place, line in enumerate(lines) if _ROOT_CAUSE in line), default=None)
+    if start is None:
+        return None
+    table = [plain(line) for line in lines[start : start + _TABLE_LINES]]
+    rank = next(filter(None, map(_FAILED_RANK.match, table)), None)
+    code = next(filter(None, map(_FAILED_CODE.match, table)), None)
+    return TorchrunFailure(int(rank[1]), int(rank[2]), int(code[1])) if rank and code else None
+
+
+def before_launcher(lines: Sequence[str]) -> Sequence[str]:
+    """The lines above the traceback of the launcher: what its processes printed; all of them where there is none."""
+    blocks = Reader([*map(plain, lines)]).blocks
+    start = next((block.start for block in blocks if block.traceback.is_launcher), len(lines))
+    return lines[:start]

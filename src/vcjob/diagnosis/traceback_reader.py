@@ -1,0 +1,197 @@
+"""Finds the tracebacks in the lines of a program, in one pass: `Reader`.
+
+A progress bar may stand before the first line; groups of exceptions, frames of `rich` and errors that Python ignores
+are recognised. Nothing is imported from the user's program, and any text is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vcjob.diagnosis.frames import Place, Traceback
+from vcjob.diagnosis.noise import is_noise
+
+_HEAD = "Traceback (most recent call last):"
+_GROUP_HEAD = f"+ Exception Group {_HEAD}"
+#: The head in a frame of `rich`.
+_BOX_HEAD = re.compile(r"╭[─ ]+Traceback \(most recent call last\)")
+_FRAME = re.compile(r'^\s*File "(.+)", line (\d{1,9})(?:, in (.+))?$')
+_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
+_SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
+#: What Python prints above the traceback of an error that does not end the program: of a thread, or one that it ignores.
+_IN_THREAD = re.compile(r"Exception in (?:thread|callback) ")
+_IGNORED = re.compile(
+    r"Exception ignored |Error in atexit\._run_exitfuncs|--- Logging error ---|Error in sys\.excepthook"
+    r"|(?:Task|Future) exception was never retrieved"
+)
+_CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+_NCCL_DETAIL = "Last error:"
+
+
+class Block(NamedTuple):
+    """A traceback and its lines, `start` to `end`; `said`: where its exception is. `kind`: "", "thread", "ignored"."""
+
+    start: int
+    said: int
+    end: int
+    traceback: Traceback
+    kind: str = ""
+
+
+class Reader:
+    """Finds the tracebacks in lines without prefixes, in one pass.
+
+    `blocks` are those that are complete; `ignored`: the places of lines that belong to ignored errors.
+    """
+
+    def __init__(self, lines: Sequence[str], *, in_group: bool = False) -> None:
+        self.lines = lines
+        self._in_group = in_group
+        self.blocks: list[Block] = []
+        self.ignored: set[int] = set()
+        self._kind = ""  # of the traceback that may begin at this line
+        self._close()
+        place = 0
+        while place < len(lines):
+            place = self._read(place, lines[place].rstrip())
+        self._finish(len(lines))
+
+    def _close(self) -> None:
+        self._start = self._said = -1
+        self._frames: list[Place] = []
+        self._message: list[str] = []
+        #: The exception is indented less than the frames.
+        self._indent = 1
+        self._headless = self._boxed = False
+
+    @property
+    def _open(self) -> bool:
+        return self._start >= 0
+
+    def _read(self, place: int, line: str) -> int:
+        """Take in one line, or a whole group of exceptions. Returns the place of the next line."""
+        if line.endswith(_HEAD):
+            kind = self._begin(place)
+            if line.lstrip().startswith(_GROUP_HEAD) and not self._in_group:
+                return self._group(place, kind)
+        elif _BOX_HEAD.match(line.lstrip()):
+            self._begin(place)
+            self._boxed = True
+        elif self._open and self._message:
+            self._read_message(place, line)
+        elif self._open and self._boxed and line.lstrip()[:1] in ("│", "╰"):
+            self._read_box(line)
+        elif self._open and line and self._read_inside(place, line):
+            pass
+        elif self._kind == "ignored" and line and self.lines[place - 1].strip() and _EXCEPTION.match(line):
+            self.ignored.update((place - 1, place))  # printed without a traceback
+            self._kind = ""
+        else:
+            self._read_outside(place, line)
+        return place + 1
+
+    def _begin(self, place: int) -> str:
+        self._finish(place)
+        self._start = place
+        return self._kind
+
+    def _read_message(self, place: int, line: str) -> None:
+        if line and not line.startswith("=====") and not is_noise(line) and not _marks(line):
+            self._message.append(line)
+        else:
+            self._finish(place)
+            self._read_outside(place, line)
+
+    def _read_inside(self, place: int, line: str) -> bool:
+        """A frame, its code, or the exception. False: the line belongs to no traceback."""
+        indent = len(line) - len(line.lstrip())
+        if match := _FRAME.match(line):
+            if not self._frames:
+                self._indent = indent or 1
+            self._frames.append(Place(match[1], int(match[2]), match[3] or ""))
+        elif indent < self._indent and _EXCEPTION.match(line.lstrip()):
+            if self._headless and not line.startswith(_SYNTAX_ERRORS):
+                self._close()
+                return False
+            self._said, self._message = place, [line.strip()]
+        elif self._headless and indent < self._indent:
+            self._close()
+            return False
+        return True
+
+    def _read_box(self, line: str) -> None:
+        """`│ /app/train.py:12 in main    │`"""
+        text = line.strip().strip("│")
+        file, _, function = text[1:].rstrip().rpartition(" in ")
+        name, _, number = file.rpartition(":")
+        if text[1:2].strip() and name and number.isascii() and number.isdigit() and len(number) < 10:
+            self._frames.append(Place(name, int(number), function))
+
+    def _read_outside(self, place: int, line: str) -> None:
+        if not line:
+            return
+        match = _FRAME.match(line)
+        if match and match[3] is None and not self._open:
+            # A script that cannot be compiled has no traceback.
+            self._start, self._headless = place, True
+            self._read_inside(place, line)
+        elif kind := _marks(line):
+            self._kind = kind
+            if kind == "ignored":
+                self.ignored.add(place)
+        elif _CHAINED.match(line):
+            self._kind = self.blocks[-1].kind if self.blocks else ""
+        elif not line.startswith(("future: ", "handle: ")):
+            self._kind = ""
+
+    def _finish(self, end: int) -> None:
+        if self._open and self._message:
+            self._add(end, _traceback(self._frames, self._message))
+        self._close()
+
+    def _add(self, end: int, found: Traceback) -> None:
+        self.blocks.append(Block(self._start, self._said, end, found, self._kind))
+        if self._kind == "ignored":
+            self.ignored.update(range(self._start, end))
+        self._kind = ""
+
+    def _group(self, start: int, kind: str) -> int:
+        """`| ` stands before every line of a group, and `+---` before each of its exceptions."""
+        inside, place = [_HEAD], start + 1
+        while place < len(self.lines) and (text := self.lines[place].lstrip())[:1] in ("|", "+"):
+            inside.append(text[2:] if text.startswith("|") else "")
+            place += 1
+        found = [block.traceback for block in Reader(inside, in_group=True).blocks]
+        if found:
+            self._kind, self._said = kind, start
+            self._add(place, _group(found, inside))
+        self._close()
+        return place
+
+
+def _marks(line: str) -> str:
+    """Which kind of traceback this line announces."""
+    return "thread" if _IN_THREAD.match(line) else "ignored" if _IGNORED.match(line) else ""
+
+
+def _group(found: Sequence[Traceback], inside: Sequence[str]) -> Traceback:
+    """A group of exceptions as one: it is named with the first of them."""
+    group = found[0]
+    parts = inside[inside.index("") :] if "" in inside else ()
+    bare = next((line for line in parts if _EXCEPTION.match(line) and "Group:" not in line), None)
+    first = next((each for each in found[1:] if "Group:" not in each.exception), None)
+    said = bare if first is None else first.exception
+    exception = group.exception if said is None else f"{group.exception}; the first: {said}"
+    more = tuple(line for line in parts if _EXCEPTION.match(line))
+    return Traceback((*group.frames, *(first.frames if first else ())), exception, more)
+
+
+def _traceback(frames: list[Place], message: list[str]) -> Traceback:
+    """nccl's message begins with where it was raised; what went wrong stands below `Last error:`."""
+    exception, more = message[0], message[1:]
+    if _NCCL_DETAIL in more[:-1]:
+        kind = exception.partition(":")[0]
+        exception, more = f"{kind}: {more[more.index(_NCCL_DETAIL) + 1]}", message
+    return Traceback(tuple(frames), exception, tuple(more))
