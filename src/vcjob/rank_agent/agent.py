@@ -84,6 +84,15 @@ class Agent:
                     failures = 0
                 except Exception:
                     failures += 1
+        if not self.ending:
+            self.withdraw()
+
+    def withdraw(self) -> None:
+        """Nothing more will be reported: the last report must not be taken for what the rank does now."""
+        try:
+            os.unlink(self.file)
+        except OSError:
+            pass
 
     def tick(self) -> None:
         now = time.time()
@@ -158,9 +167,11 @@ class Agent:
             rank = c10d.get_rank()
             world = getattr(c10d, "_world", None)
             if world is not None:  # another torch: the stack is reported alone
+                # Groups of other ranks only have one entry together, which has no name.
                 self.groups = {
                     world.pg_names[group]: sorted(ranks)
                     for group, ranks in dict(world.pg_group_ranks).items()
+                    if group in world.pg_names
                 }
         large = int(os.environ.get(_SETTINGS[0]) or 0) > _LARGEST_BUFFER
         if (self.dumped is None or self.dumped != self.status) and not (moving and large):

@@ -18,7 +18,8 @@ from vcjob.rank_agent import agent as agent_module
 from vcjob.rank_agent.agent import Agent
 
 AGENT = os.path.dirname(rank_agent.__file__)
-#: A torch.distributed with one group of two ranks, whose recorder has one collective that waits.
+#: A torch.distributed with one group of two ranks, whose recorder has one collective that waits, and as in every program
+#: with groups of other ranks, an entry (-100) for these.
 _NATIVE = """
 import json
 def _dump_fr_trace_json(collectives=True):
@@ -28,7 +29,9 @@ def _dump_fr_trace_json(collectives=True):
 """
 _C10D = """
 import types
-_world = types.SimpleNamespace(pg_map={1: ('gloo', None)}, pg_names={1: '0'}, pg_group_ranks={1: {0: 0, 1: 1}})
+_world = types.SimpleNamespace(
+    pg_map={1: ('gloo', None)}, pg_names={1: '0'}, pg_group_ranks={1: {0: 0, 1: 1}, -100: {0: 0, 2: 1}}
+)
 is_initialized = lambda: True
 get_rank = lambda: 1
 get_global_rank = lambda group, rank: 10 * rank
@@ -187,6 +190,23 @@ def test_the_end_of_the_process_waits_for_a_report_and_none_follows(
     agent.busy.release()  # as if the end had not waited for the thread
     reporting.join(60)
     assert not reporting.is_alive() and len(calls) <= made + 1
+
+
+def test_an_agent_that_cannot_go_on_leaves_no_report_of_an_earlier_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would take it for what the rank does now, and blame it for being behind."""
+    agent = Agent(str(tmp_path), None, every=0.001)
+    agent.tick()
+    agent.write(agent.stack(), moving=False)
+    assert len(list(tmp_path.iterdir())) == 1
+
+    def fails() -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(agent, "tick", fails)
+    agent.run()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_agents_thread_is_not_one_that_a_program_waits_for(tmp_path: Path, torch_folder: Path) -> None:
