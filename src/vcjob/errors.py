@@ -135,7 +135,10 @@ class BackendError(VcjobError):
 
 
 class Denied(BackendError):
-    """The user lacks the right to do this on the cluster."""
+    """The user lacks the right to do this on the cluster.
+
+    Raised where the API server answers a user's request with 403; the message says what may not be done.
+    """
 
 
 class StoreError(BackendError):
