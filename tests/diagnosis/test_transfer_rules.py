@@ -123,13 +123,18 @@ def test_a_receive_of_which_only_the_stack_is_known_names_nobody() -> None:
 
 def test_a_receive_from_a_rank_that_waits_in_a_collective_is_a_mismatch() -> None:
     waits = Collective(5, "all_reduce", issued_at=NOW - 95, done=False)
-    others = [RankState(rank, (waits,), GROUPS) for rank in (1, 2)]
+    stack = (Frame("all_reduce", TORCH, 3018), OWN)
+    others = [RankState(rank, (waits,), GROUPS, stack, idle_since=NOW - 90) for rank in (1, 2)]
     (finding,) = found(in_call(0, 1), *others)
-    assert finding.cause == "CollectiveMismatch"
+    assert (finding.cause, finding.confidence) == ("CollectiveMismatch", "high")
+    assert (finding.ranks.first, finding.ranks.victims) == (("rank 0",), ("rank 1", "rank 2"))
     assert finding.message == (
         "rank 1 and rank 2 wait in all_reduce #5, while rank 0 waits in recv for rank 1: they wait for each other"
     )
     assert found(in_call(0, 1, since=NOW - 5), *others) == []
+    others[0].idle_since = None  # it has issued the collective early, and works
+    others[0].stack = (OWN,)
+    assert found(in_call(0, 1), *others) == []
 
 
 def test_a_rank_that_receives_from_one_outside_the_group_is_not_the_one_that_is_behind() -> None:

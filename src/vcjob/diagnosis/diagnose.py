@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from vcjob.diagnosis.finding import Finding, ranked
 from vcjob.diagnosis.observation import Observation
-from vcjob.diagnosis.rules import failure, hang, pending, rendezvous, straggler, transfers
+from vcjob.diagnosis.rules import failure, hang, mismatch, pending, rendezvous, straggler, transfers
 from vcjob.wellknown import causes
 
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]
@@ -27,7 +27,7 @@ RULES: Sequence[Rule] = (
 )
 #: For a backend that watches a running job: these rules compare several observations. `RULES` repeats their findings.
 LIVE_RULES: Sequence[Rule] = (
-    hang.different_collectives,
+    mismatch.different_collectives,
     hang.rank_behind,
     transfers.unanswered_transfer,
     hang.not_in_the_collective,

@@ -77,7 +77,7 @@ _TORCHRUN = [
 _CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "raises-and-exits-slowly": (_RAISES, "Exception", ("rank 1",)),
     "mismatched-shapes": (_SHAPES, "CollectiveMismatch", ()),
-    "slightly-smaller": (_SLIGHTLY_SMALLER, "CollectiveMismatch", ("rank 1",)),
+    "slightly-smaller": (_SLIGHTLY_SMALLER, "CollectiveMismatch", ()),
     "exits-early": (_LEAVES, "RankExitedEarly", ("rank 1",)),
     "wrong-world-size": (_WORLD_SIZE, "WorldSizeMismatch", ()),
     "master-never-listens": (_NEVER_LISTENS, "MasterNotListening", ("rank 1",)),

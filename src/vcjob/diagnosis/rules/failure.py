@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from vcjob.diagnosis.finding import Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
-from vcjob.diagnosis.rules import exceptions, exits, hang, lost_peers, meeting, watchdog
+from vcjob.diagnosis.rules import exceptions, exits, lost_peers, meeting, mismatch, watchdog
 from vcjob.diagnosis.rules.verdict import Matcher, Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect, suspects
@@ -56,9 +56,9 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     first = found[0]
     if observation.hang_findings and first.is_about_communication:
         return  # they waited for each other until torch gave up: `hang.recorded` says who did not come
-    mismatch = hang.first_mismatch(observation) if first.is_about_communication else None
-    if mismatch is not None:
-        yield mismatch
+    different = mismatch.first_mismatch(observation) if first.is_about_communication else None
+    if different is not None:
+        yield different
         return
     verdict, recorded = _verdict(first), observation.recorded_finding
     left = _left_early(observation, first) if first.is_complaint else None

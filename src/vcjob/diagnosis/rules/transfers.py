@@ -8,22 +8,23 @@ gloo the agent shows the call of the main thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from vcjob.diagnosis.finding import Finding
-from vcjob.diagnosis.observation import Observation, RankState, Transfer
+from vcjob.diagnosis.observation import Observation, RankState
 from vcjob.diagnosis.rules import hang
+from vcjob.diagnosis.rules.waits import (
+    STUCK,
+    Wait,
+    ended_ranks,
+    is_blocked,
+    is_long,
+    is_stuck,
+    rank_stack,
+    transfer_of,
+)
 from vcjob.wellknown import causes
 
 _HINT = "every send needs a receive of the other rank, in the same order"
-
-
-class Wait(NamedTuple):
-    """A rank has waited in `name` (`send`, `recv`) for the rank `peer` since the time `since`; `peer` None: for any rank."""
-
-    name: str
-    peer: int | None
-    since: float
 
 
 def unanswered_transfer(observation: Observation) -> Iterator[Finding]:
@@ -31,12 +32,12 @@ def unanswered_transfer(observation: Observation) -> Iterator[Finding]:
     if observation.phase != "Running":
         return
     states = {state.rank: state for state in observation.rank_states}
-    waits = {rank: wait for rank, state in states.items() if (wait := wait_of(state)) is not None}
+    waits = {rank: wait for rank, state in states.items() if (wait := transfer_of(state)) is not None}
     # A receive may be issued long before its data is needed: only a rank that goes no further waits in it.
     long = {
         rank: wait
         for rank, wait in waits.items()
-        if observation.now - wait.since >= observation.hang_after * hang.STUCK
+        if is_long(wait.since, observation, STUCK)
         and not states[rank].paused
         and _goes_no_further(states[rank], observation)
     }
@@ -44,7 +45,7 @@ def unanswered_transfer(observation: Observation) -> Iterator[Finding]:
     if circle and _long_enough(circle, long, observation):
         yield _circle(observation, states, waits, circle)
         return
-    ended = hang.ended_ranks(observation)
+    ended = ended_ranks(observation)
     victims: dict[int, list[int]] = {}
     for rank, last in ends.items():
         victims.setdefault(last, []).append(rank)
@@ -55,26 +56,10 @@ def unanswered_transfer(observation: Observation) -> Iterator[Finding]:
             return
 
 
-def wait_of(state: RankState) -> Wait | None:
-    """The transfer in which a rank waits."""
-    if state.call_since is not None:
-        name = state.stack[0].function if state.stack else "recv"
-        return Wait(name.rsplit(".", 1)[-1], state.peer, state.call_since)
-    pending: dict[str, Transfer] = {}
-    for each in state.transfers:
-        # What is issued as one batch is recorded one by one, never ends, and is followed by an entry that does.
-        if each.done:
-            pending.pop(each.group, None)
-        elif each.peer is not None:
-            pending.setdefault(each.group, each)
-    first = min(pending.values(), key=lambda each: each.issued_at, default=None)
-    return None if first is None else Wait(first.name, first.peer, first.issued_at)
-
-
 def _goes_no_further(state: RankState, observation: Observation) -> bool:
-    if state.call_since is not None or hang.is_stuck(state, observation):
+    if state.call_since is not None or is_stuck(state, observation):
         return True
-    return hang.rank_stack(state).waits_in == "synchronize"
+    return rank_stack(state).waits_in == "synchronize"
 
 
 def _follow(waits: Mapping[int, Wait]) -> tuple[list[int], dict[int, int]]:
@@ -102,12 +87,12 @@ def _follow(waits: Mapping[int, Wait]) -> tuple[list[int], dict[int, int]]:
 
 
 def _long_enough(ranks: list[int], waits: Mapping[int, Wait], observation: Observation) -> bool:
-    return any(observation.now - waits[rank].since >= observation.hang_after for rank in ranks)
+    return any(is_long(waits[rank].since, observation) for rank in ranks)
 
 
 def _does_nothing(state: RankState, waits: Mapping[int, Wait], observation: Observation) -> bool:
     joined = bool(state.groups) and state.rank not in waits
-    return joined and hang.is_stuck(state, observation) and not hang.is_blocked(state, observation)
+    return joined and is_stuck(state, observation) and not is_blocked(state, observation)
 
 
 def _behind(
