@@ -99,3 +99,29 @@ LATE = {
     "rank-0-downloads": "if rank == 0:\n    while True: open('/dev/zero', 'rb').read(1 << 20), time.sleep(0.05)\n",
     "rank-2-computes": "if rank == 2:\n    while True: sum(range(1000))\n",
 }
+#: Four ranks in two rows and two columns. Rank 1 waits for rank 3 in its column, and so rank 0 for rank 1 in its row.
+GRID = (
+    INIT
+    + """
+rows = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+columns = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+groups = columns[rank % 2], rows[rank // 2]
+for group in groups:
+    dist.all_reduce(torch.ones(4), group=group)
+if rank == 3:
+    {}
+for group in groups:
+    dist.all_reduce(torch.ones(4), group=group)
+time.sleep(600)
+"""
+)
+OTHER_ORDER = (
+    INIT
+    + """
+pairs = [dist.new_group([0, 1]), dist.new_group([0, 1])]
+for group in pairs if rank == 0 else reversed(pairs):
+    if rank < 2:
+        dist.all_reduce(torch.ones(4), group=group)
+time.sleep(600)
+"""
+)

@@ -19,7 +19,8 @@ from vcjob.diagnosis.diagnose import HANGS
 from vcjob.sdk.finding import jobs
 from vcjob.sdk.local.handle import LocalHandle
 
-from .watching import a_line_of_every_rank, finding_of
+from .hang_programs import GRID, WORK
+from .watching import STARTED, a_line_of_every_rank, finding_of, ranks_in_a_collective, until
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +130,20 @@ def test_a_job_that_runs_has_no_finding(name: str, start: Start) -> None:
     handle.stop(now=True)
     handle.wait(30)
     assert handle.phase == "Terminated" and handle.why() == []
+
+
+@pytest.mark.torch
+@pytest.mark.long
+@pytest.mark.timeout(2 * STARTED)
+@pytest.mark.parametrize("work", ["writes-a-checkpoint", "compiles-in-a-child"])
+def test_ranks_that_wait_through_several_groups_for_one_that_works_do_not_hang(
+    work: str, start: Start
+) -> None:
+    document = job(*ranks(python(GRID.format(WORK[work])), workers=3))
+    handle = start(document, env={**os.environ, "VCJOB_HANG_AFTER": str(_SHORT)})
+    until(lambda: ranks_in_a_collective(handle) == {0, 1, 2}, "all others in a collective", handle)
+    nothing_is_found(handle)
+    handle.stop(now=True)
 
 
 def test_a_stopped_terminal_stops_no_rank_and_is_no_hang(tmp_path: Path) -> None:

@@ -20,10 +20,12 @@ from .hang_programs import (
     DATA_LOADER,
     FORKED_LOCK,
     GATHERS,
+    GRID,
     INIT_ONLY,
     JOIN,
     LATE,
     LOOPS,
+    OTHER_ORDER,
     PIPELINES,
     PREPARES,
     RECEIVES,
@@ -34,16 +36,26 @@ from .hang_programs import (
     UNEVEN,
     WORK,
 )
-from .watching import STARTED, a_line_of_every_rank, finding_of, hang_events, nothing_is_found, until
+from .watching import (
+    STARTED,
+    a_line_of_every_rank,
+    finding_of,
+    hang_events,
+    nothing_is_found,
+    ranks_in_a_collective,
+    until,
+)
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(2 * STARTED)]
 
 SECONDS = 6.0
 
 
-def hung(start: Start, program: str, *, seconds: float = SECONDS, on_hang: str = "warn") -> LocalHandle:
-    """Start three ranks of a program with a short patience."""
-    document: dict[str, Any] = job(*ranks(python(program)), maxRetry=2)
+def hung(
+    start: Start, program: str, *, seconds: float = SECONDS, on_hang: str = "warn", workers: int = 2
+) -> LocalHandle:
+    """Start three ranks of a program, or more, with a short patience."""
+    document: dict[str, Any] = job(*ranks(python(program), workers=workers), maxRetry=2)
     document["metadata"].setdefault("annotations", {})["vcjob.io/on-hang"] = on_hang
     return start(document, env={**os.environ, "VCJOB_HANG_AFTER": str(seconds)})
 
@@ -81,6 +93,27 @@ def test_the_rank_is_named_while_the_job_runs(program: str, cause: str, part: st
 
 
 @pytest.mark.long
+def test_with_several_groups_the_rank_for_which_all_wait_in_the_end_is_named(start: Start) -> None:
+    handle = hung(start, GRID.format("time.sleep(600)"), workers=3)
+    a_line_of_every_rank(handle, 4)
+    part = "rank 3 never reached all_reduce #2 of group "
+    finding = finding_of(handle, "RankBehind", part, ("rank 3",))
+    assert finding.confidence == "high" and finding.ranks.victims == ("rank 0", "rank 1", "rank 2")
+    assert hang_events(handle, "CollectiveMismatch") == []
+    handle.stop(now=True)
+
+
+@pytest.mark.long
+def test_ranks_that_use_two_groups_in_different_order_are_named(start: Start) -> None:
+    handle = hung(start, OTHER_ORDER)
+    a_line_of_every_rank(handle)
+    part = "rank 0 waits in all_reduce #1 of group 1, while rank 1 waits in all_reduce #1 of group 2"
+    finding = finding_of(handle, "CollectiveMismatch", part, ("rank 0", "rank 1"))
+    assert finding.confidence == "high"
+    handle.stop(now=True)
+
+
+@pytest.mark.long
 def test_without_the_agent_the_stacks_name_the_rank(start: Start) -> None:
     """-E: Python ignores PYTHONPATH, so that the agent is not loaded."""
     if find_py_spy() is None:
@@ -97,7 +130,7 @@ def test_without_the_agent_the_stacks_name_the_rank(start: Start) -> None:
 @pytest.mark.parametrize("work", list(WORK))
 def test_a_rank_that_works_while_the_others_wait_is_no_hang(work: str, start: Start) -> None:
     handle = hung(start, PREPARES.format(WORK[work]), seconds=2.0)
-    until(lambda: _waiting(handle), "a rank that waits in a collective", handle)
+    until(lambda: ranks_in_a_collective(handle), "a rank that waits in a collective", handle)
     nothing_is_found(handle, 3 * 2.0)
     handle.stop(now=True)
 
@@ -123,7 +156,7 @@ def test_a_pipeline_that_works_is_no_hang(pipeline: str, start: Start) -> None:
 @pytest.mark.long
 def test_uneven_batches_are_no_hang(start: Start) -> None:
     handle = hung(start, UNEVEN)
-    until(lambda: _waiting(handle), "a rank that waits in a collective", handle)
+    until(lambda: ranks_in_a_collective(handle), "a rank that waits in a collective", handle)
     nothing_is_found(handle, 1.5 * SECONDS)
     handle.stop(now=True)
 
@@ -136,7 +169,7 @@ def test_a_rank_that_somebody_has_stopped_is_no_hang_and_neither_is_its_time_aft
     container = main_container(pod)
     assert container is not None and container.pid is not None
     os.kill(container.pid, signal.SIGSTOP)
-    until(lambda: _waiting(handle), "a rank that waits in a collective", handle)
+    until(lambda: ranks_in_a_collective(handle), "a rank that waits in a collective", handle)
     nothing_is_found(handle, 3 * 2.0)
     os.kill(container.pid, signal.SIGCONT)
     handle.stop(now=True)
@@ -228,17 +261,3 @@ def test_a_hang_is_reported_within_thirty_seconds_with_default_settings(
     began = max(line.time or 0.0 for line in handle.logs() if line.text in ("begun", "up"))
     assert datetime.fromisoformat(event["firstTimestamp"]).timestamp() - began <= 30
     handle.stop(now=True)
-
-
-def _waiting(handle: LocalHandle) -> list[str]:
-    """Ranks whose report says that they wait in a collective."""
-    from vcjob.local.logs.rank_reports import read_reports
-    from vcjob.local.run.run_dir import RunDir
-
-    run = RunDir(handle.folder)
-    return [
-        str(report.state.rank)
-        for pod in handle.pods()
-        for report in read_reports(run.pod_folder(pod.name, pod.attempt))
-        if any(not call.done for call in report.state.collectives)
-    ]

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from vcjob.diagnosis.diagnose import HANGS
 from vcjob.diagnosis.finding import Finding
+from vcjob.local.logs.rank_reports import read_reports
+from vcjob.local.run.run_dir import RunDir
 from vcjob.sdk.local.handle import LocalHandle
 
 #: Importing torch in all ranks, and from there to the finding.
@@ -44,6 +46,17 @@ def finding_of(handle: LocalHandle, cause: str, part: str = "", first: tuple[str
 def hang_events(handle: LocalHandle, cause: str) -> list[str]:
     """The messages of the events with this cause, oldest first."""
     return [event["message"] for event in handle.events() if event["reason"] == cause]
+
+
+def ranks_in_a_collective(handle: LocalHandle) -> set[int]:
+    """Ranks whose report says that they wait in a collective."""
+    run = RunDir(handle.folder)
+    return {
+        report.state.rank
+        for pod in handle.pods()
+        for report in read_reports(run.pod_folder(pod.name, pod.attempt))
+        if any(not call.done for call in report.state.collectives)
+    }
 
 
 def nothing_is_found(handle: LocalHandle, seconds: float) -> None:
