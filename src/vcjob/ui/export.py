@@ -130,7 +130,8 @@ def _finding(finding: dict[str, Any], phase: str) -> str:
     evidence = "\n".join(f"{each['source']}: {each['text']}" for each in finding.get("evidence", []))
     hint = f"<p>{escape(finding['hint'])}</p>" if finding.get("hint") else ""
     return (
-        f"<section class='panel {'bad' if phase == 'Failed' else 'wait'}'><h2>{escape(finding['cause'])}</h2><p>{_plain(finding['message'])}</p>{hint}"
+        f"<section class='panel {'bad' if phase == 'Failed' else 'wait'}'>"
+        f"<h2>{escape(finding['cause'])}</h2><p>{_plain(finding['message'])}</p>{hint}"
         f"<pre>{_plain(evidence)}</pre></section>"
     )
 

@@ -13,6 +13,7 @@ import msgspec
 from vcjob.diagnosis.collect import newest_attempts
 from vcjob.errors import BackendError, NoSuchJob, StoreError, UserError, VcjobError
 from vcjob.lifecycle.status import Status
+from vcjob.report.events import event_time
 from vcjob.sdk.backend import Backend
 from vcjob.sdk.handle import Handle
 from vcjob.ui.diagnosing import Diagnosis
@@ -84,19 +85,14 @@ def events(job: Handle) -> list[dict[str, Any]]:
 def _event(event: dict[str, Any]) -> dict[str, Any]:
     """An event that happened several times has the times of the first and the last; newer clients call these series."""
     about, series = event.get("involvedObject") or {}, event.get("series") or {}
-    first = event.get("firstTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+    what = f"{about.get('kind', '?').lower()}/{about.get('name', '?')}"
     return {
         "type": event.get("type") or "Normal",
         "reason": event.get("reason") or "",
         "message": event.get("message") or "",
-        "object": ""
-        if about.get("kind") == "Job"
-        else f"{about.get('kind', '?').lower()}/{about.get('name', '?')}",
-        "first": first,
-        "time": event.get("lastTimestamp")
-        or series.get("lastObservedTime")
-        or event.get("eventTime")
-        or first,
+        "object": "" if about.get("kind") == "Job" else what,
+        "first": event.get("firstTimestamp") or event.get("eventTime") or event_time(event),
+        "time": event_time(event),
         "count": event.get("count") or series.get("count") or 1,
     }
 

@@ -51,7 +51,8 @@ def job_list(backend: Backend, namespace: str | None) -> Iterator[Produced]:
 def one_job(backend: Backend, namespace: str, name: str, *, read_only: bool = False) -> Iterator[Produced]:
     """First everything, then the parts that changed; of pods only those that changed or are gone.
 
-    With `read_only`, nothing is written, not even the progress into a Job of a cluster. A job that is started again under its name is a new run, with a new uid: its history begins again.
+    With `read_only`, nothing is written, not even the progress into a Job of a cluster. A job that is started again
+    under its name is a new run, with a new uid: its history begins again.
     """
     sent: dict[str, Any] = {}
     pods: dict[str, dict[str, Any]] = {}
