@@ -141,7 +141,7 @@ msgspec.json.Decoder(_Document)
 class Job:
     """A Job: its raw document and the typed view of it. Treat both as read-only.
 
-    Made by admission from a document that it could read; nothing is checked here. What is derived from a Job may be
+    Admission makes it from a document that it could read; nothing is checked here. What is derived from a Job may be
     kept per object, because it never changes.
     """
 

@@ -57,8 +57,7 @@ def containers_of(pod: PodView, chosen: LogFilter) -> list[str]:
 class Sink:
     """A bounded queue of log lines and notes from the event loop to the caller's thread.
 
-    Followers and readers put lines in, and wait while it is full; the SDK's thread takes them out. It is the only
-    object that both threads use.
+    Followers and readers put lines in, and wait while it is full; the SDK's thread takes them out.
     """
 
     def __init__(self, *, timestamps: bool = False) -> None:

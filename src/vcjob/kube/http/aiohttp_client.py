@@ -45,7 +45,8 @@ class _Limits(TypedDict, total=False):
 class AiohttpClient:
     """One aiohttp session, opened by the first request.
 
-    The transport uses it where the configuration names a proxy. Its loop must close it. Failures are TransportErrors.
+    The transport uses it where the configuration names a proxy. Close it on the event loop that used it. Failures are
+    TransportErrors.
     """
 
     def __init__(self, config: ClusterConfig) -> None:

@@ -21,7 +21,7 @@ class ConnectionPool:
     """The connections to one endpoint: as many as there are requests in flight, reused when idle.
 
     `PooledClient` owns it. It sends each request once; a request on an idle connection that the server has closed
-    meanwhile fails, and the transport repeats it.
+    meanwhile fails, and the transport repeats it if that is safe.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

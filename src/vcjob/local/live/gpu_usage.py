@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 class GpuUsage(NamedTuple):
     """One GPU. `memory_by_pid` has the processes that NVML shows; None where it does not know their memory.
 
-    `live.usage` assigns it to the rank that holds the GPU.
+    `usage_of_pod` adds those together on which the processes of a rank run.
     """
 
     uuid: str

@@ -49,7 +49,7 @@ T = TypeVar("T")
 class ClusterHandle(Handle):
     """A Job object of a cluster, by its uid: a later Job of the same name is another one.
 
-    Every method sends requests, in the caller's thread, and raises NoSuchJob once the Job is deleted.
+    Its methods block while the connection's thread sends their requests. NoSuchJob once the Job is deleted.
     """
 
     backend = "cluster"
