@@ -62,7 +62,7 @@ class Fault:
     used: int = 0
 
     def takes(self, request: web.BaseRequest, chance: float) -> bool:
-        watch = request.query.get("watch") in ("1", "true")
+        watch = _is_watch(request)
         return (
             (self.times is None or self.used < self.times)
             and (self.method is None or self.method == request.method)
@@ -173,7 +173,7 @@ class ApiProxy:
             return _hang_up(request)
         if fault.answer is not None:
             return _status(fault.answer, fault.retry_after)
-        if request.query.get("watch") in ("1", "true"):
+        if _is_watch(request):
             return await self._watch(request, fault)
         try:
             async with self._ask(request, await request.read()) as answer:
@@ -215,6 +215,14 @@ class ApiProxy:
         return self._session.request(
             request.method, url, headers=_passed_on(request.headers), data=body or None
         )
+
+
+def _is_watch(request: web.BaseRequest) -> bool:
+    """A log that is followed is one too: its answer has no end."""
+    return (
+        "true" in (request.query.get("watch"), request.query.get("follow"))
+        or request.query.get("watch") == "1"
+    )
 
 
 def _passed_on(headers: Any) -> dict[str, str]:
