@@ -53,7 +53,7 @@ SAMPLES = {
     "_GROUP": "[PG ID 0 PG GUID 0(default_pg) Rank 2]",
     "_HOST": "HTTPSConnectionPool(host='huggingface.co', port=443)",
     "_IGNORED": "Error in atexit._run_exitfuncs:",
-    "_IN_THREAD": "Exception in thread ",
+    "_IN_THREAD": "Process SpawnProcess-1:",
     "_LAST": "Last enqueued NCCL work: 5",
     "_LAUNCHER": "/site-packages/accelerate/commands/launch.py",
     "_LIBRARY": "/usr/lib/python3/site-packages/",

@@ -101,6 +101,36 @@ thread.join()
 for number in range(20):
     print("step", number, file=sys.stderr)
 """
+#: Threads and processes outlive the main thread: it waits for them, and prints its own traceback before.
+THREAD_AT_EXIT = """
+import threading, time
+def prefetch():
+    while threading.main_thread().is_alive():
+        time.sleep(0.001)
+    import socket
+    socket.create_connection(("127.0.0.1", 1))
+threading.Thread(target=prefetch).start()
+raise ValueError("loss is NaN")
+"""
+PROCESSES_AT_EXIT = """
+import multiprocessing, sys
+context = multiprocessing.get_context("fork")
+queue = context.SimpleQueue()
+def load():
+    raise queue.get()
+processes = [context.Process(target=load) for _ in range(2)]
+for process in processes:
+    process.start()
+def tell(*error):
+    sys.__excepthook__(*error)
+    for each in ConnectionResetError(104, "Connection reset by peer"), KeyboardInterrupt():
+        queue.put(each)
+        while all(process.is_alive() for process in processes):
+            pass
+        processes.remove(next(process for process in processes if not process.is_alive()))
+sys.excepthook = tell
+raise ValueError("loss is NaN")
+"""
 CRASH_AT_EXIT = """
 import atexit, os, signal
 atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
@@ -150,6 +180,8 @@ CASES: dict[str, tuple[str, str, str]] = {
     "logged, then an exit": (LOGGED_LAST, "Exception", NAN_AT.format(4)),
     "a thread, then killed": (THREAD + KILLED.format("KILL"), "Killed", "rank 0 was killed by SIGKILL, which vcjob did not send"),
     "a thread, then an exception": (THREAD + "raise ValueError('loss is NaN')", "Exception", NAN_AT.format(10)),
+    "an exception, then one of a thread": (THREAD_AT_EXIT, "Exception", NAN_AT.format(9)),
+    "an exception, then those of processes": (PROCESSES_AT_EXIT, "Exception", NAN_AT.format(18)),
     "an exception, then a crash": (CRASH_AT_EXIT, "Exception", NAN_AT.format(4)),
     "a group": (
         GROUP,

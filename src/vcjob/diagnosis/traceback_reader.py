@@ -20,8 +20,9 @@ _BOX_HEAD = re.compile(r"╭[─ ]+Traceback \(most recent call last\)")
 _FRAME = re.compile(r'^\s*File "(.+)", line (\d{1,9})(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
 _SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
-#: What Python prints above the traceback of an error that does not end the program: of a thread, or one that it ignores.
-_IN_THREAD = re.compile(r"Exception in (?:thread|callback) ")
+#: What Python prints above the traceback of an error that does not end the program: of a thread, or a process below it.
+_IN_THREAD = re.compile(r"Exception in (?:thread|callback) |Process \S{1,200}:$")
+#: The same of an error that it ignores.
 _IGNORED = re.compile(
     r"Exception ignored |Error in atexit\._run_exitfuncs|--- Logging error ---|Error in sys\.excepthook"
     r"|(?:Task|Future) exception was never retrieved"
@@ -43,14 +44,15 @@ class Block(NamedTuple):
 class Reader:
     """Finds the tracebacks in lines without prefixes, in one pass.
 
-    `blocks` are those that are complete; `ignored`: the places of lines that belong to ignored errors.
+    `blocks` are those that are complete; `aside`: the places of lines about errors that do not end the program, of
+    each kind of such errors.
     """
 
     def __init__(self, lines: Sequence[str], *, in_group: bool = False) -> None:
         self.lines = lines
         self._in_group = in_group
         self.blocks: list[Block] = []
-        self.ignored: set[int] = set()
+        self.aside: dict[str, set[int]] = {"thread": set(), "ignored": set()}
         self._kind = ""  # of the traceback that may begin at this line
         self._close()
         place = 0
@@ -86,7 +88,7 @@ class Reader:
         elif self._open and line and self._read_inside(place, line):
             pass
         elif self._kind == "ignored" and line and self.lines[place - 1].strip() and _EXCEPTION.match(line):
-            self.ignored.update((place - 1, place))  # printed without a traceback
+            self.aside["ignored"].update((place - 1, place))  # printed without a traceback
             self._kind = ""
         else:
             self._read_outside(place, line)
@@ -139,10 +141,11 @@ class Reader:
             self._read_inside(place, line)
         elif kind := _marks(line):
             self._kind = kind
-            if kind == "ignored":
-                self.ignored.add(place)
+            self.aside[kind].add(place)
         elif _CHAINED.match(line):
             self._kind = self.blocks[-1].kind if self.blocks else ""
+            if self._kind:
+                self.aside[self._kind].add(place)
         elif not line.startswith(("future: ", "handle: ")):
             self._kind = ""
 
@@ -153,8 +156,8 @@ class Reader:
 
     def _add(self, end: int, found: Traceback) -> None:
         self.blocks.append(Block(self._start, self._said, end, found, self._kind))
-        if self._kind == "ignored":
-            self.ignored.update(range(self._start, end))
+        if self._kind:
+            self.aside[self._kind].update(range(self._start, end))
         self._kind = ""
 
     def _group(self, start: int, kind: str) -> int:

@@ -43,10 +43,18 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
 
 
 def _judged(block: Block, blocks: Sequence[Block], lines: Sequence[str], said: Sequence[str]) -> Traceback:
-    """The traceback, with what the lines around it show. A launcher's own output below it is no sign of progress."""
+    """The traceback, with what the lines around it show.
+
+    A launcher's own output below it is no sign of progress, nor are errors of the threads and processes that the end of
+    the program took by surprise.
+    """
     launchers = [each for each in blocks if each.start >= block.start and each.traceback.is_launcher]
     reader = Reader(said[block.end : launchers[0].start] if launchers else said[block.end :])
-    after = [line for place, line in enumerate(reader.lines) if place not in reader.ignored]
+    after = [
+        line
+        for place, line in enumerate(reader.lines)
+        if not any(place in each for each in reader.aside.values())
+    ]
     died = next(filter(None, (_DIED_OF.search(each.traceback.text) for each in launchers)), None)
     return msgspec.structs.replace(
         block.traceback,
@@ -59,7 +67,7 @@ def _judged(block: Block, blocks: Sequence[Block], lines: Sequence[str], said: S
 def last_lines(lines: Sequence[str], count: int) -> tuple[str, ...]:
     """The last lines that may be a reason; noise, and errors that Python ignored, only where nothing else was printed."""
     said = [*map(plain, lines)]
-    ignored = Reader(said).ignored
+    ignored = Reader(said).aside["ignored"]
     reasons = without_noise(line for place, line in enumerate(said) if place not in ignored)
     if not reasons:
         reasons = [text for line in said if (text := line.strip()) and not set(text) <= set("=-_ ")]
