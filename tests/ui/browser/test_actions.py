@@ -106,7 +106,7 @@ def test_logs_arrive_live_and_are_filtered(page: Page) -> None:
         "before => document.querySelector('.logs .line:last-child').textContent !== before", arg=before
     )
     page.get_by_label("Filter lines").fill("tick 3 of 0")
-    page.get_by_text(re.compile(r"^1 lines")).wait_for()
+    page.get_by_text(re.compile(r"^1 line$")).wait_for()
     page.get_by_role("button", name="Regex").click()
     page.get_by_label("Filter lines").fill("tick [12] of [01]$")
     page.get_by_text(re.compile(r"^4 lines")).wait_for()
@@ -220,6 +220,9 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("tick")
     assert page.get_by_label("Filter lines").input_value() == "tick"
+    page.keyboard.press("Escape")
+    assert page.get_by_label("Filter lines").input_value() == ""
+    assert page.get_by_role("heading", name=name, level=1).is_visible()
     page.keyboard.press("Escape")
     page.get_by_role("heading", name="Jobs").wait_for()
 

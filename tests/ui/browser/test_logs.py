@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,7 +85,7 @@ def test_an_expression_that_never_ends_leaves_the_page_alive(log: Page) -> None:
     log.get_by_role("button", name="Regex").click()
     expect_count(log, "^0 lines")
     log.get_by_label("Filter lines").fill("LINE 7")
-    expect_count(log, "^1 lines")
+    expect_count(log, "^1 line$")
 
 
 def test_long_lines_are_bounded_by_their_length(log: Page) -> None:
@@ -203,6 +204,28 @@ def test_lines_of_one_moment_that_come_again_are_counted(log: Page) -> None:
         }"""
     )
     assert kept == [5, ["b", "c", "d", "x"]]
+
+
+def test_a_download_shows_how_much_has_come(log: Page, tmp_path: Path) -> None:
+    log.evaluate(
+        """() => {
+          const real = window.fetch;
+          window.fetch = (path, options) => {
+            if (!String(path).includes("/logs.txt")) return real(path, options);
+            return Promise.resolve(new Response(new ReadableStream({ start: controller => { window.file = controller; } })));
+          };
+        }"""
+    )
+    button = log.get_by_role("button", name="Download")
+    button.click()
+    log.evaluate("for (let count = 0; count < 250; count++) file.enqueue(new Uint8Array(10_000).fill(65))")
+    log.get_by_role("button", name="Download · 2.5 MB").wait_for()
+    assert button.is_disabled()
+    with log.expect_download() as download:
+        log.evaluate("file.close()")
+    download.value.save_as(tmp_path / "log")
+    assert (tmp_path / "log").read_text() == "A" * 2_500_000
+    assert button.inner_text() == "Download" and button.is_enabled()
 
 
 def test_trouble_of_the_log_is_said_and_removed(log: Page) -> None:

@@ -128,6 +128,22 @@ def test_a_request_without_an_answer_ends_with_a_sentence(page: Page, server: Se
     page.unroute_all(behavior="ignoreErrors")
 
 
+def test_a_download_that_stops_ends_with_a_sentence(page: Page, server: Server) -> None:
+    shorten(page, "SILENCE", 3000)
+    page.reload()
+    page.evaluate(
+        """() => {
+          const real = window.fetch;
+          window.fetch = (path, options) => String(path).includes("/logs.txt") ? Promise.resolve(new Response(new ReadableStream())) : real(path, options);
+        }"""
+    )
+    page.goto(f"{server.origin}/#/jobs/default/talking")
+    page.get_by_role("button", name="Download").click()
+    assert page.get_by_role("button", name="Download").is_disabled()
+    page.get_by_role("status").get_by_text("The server does not answer").wait_for()
+    assert page.get_by_role("button", name="Download").is_enabled()
+
+
 @pytest.mark.console_errors
 def test_a_server_with_too_many_streams_is_named(page: Page, server: Server) -> None:
     """Chromium logs the 503 as an error."""

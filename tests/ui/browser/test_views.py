@@ -71,7 +71,7 @@ def test_the_language_and_a_new_token_keep_the_tab_and_the_filter(page: Page, se
     open_job(page, "newer")
     page.get_by_role("button", name=re.compile("^rank 1 ")).click()
     page.get_by_label("Filter lines").fill("two")
-    page.get_by_text(re.compile("^1 lines")).wait_for()
+    page.get_by_text(re.compile("^1 line$")).wait_for()
     page.get_by_role("tab", name="Events").click()
     page.get_by_role("button", name="中文").click()
     page.get_by_role("button", name="English").click()
@@ -79,7 +79,7 @@ def test_the_language_and_a_new_token_keep_the_tab_and_the_filter(page: Page, se
     assert page.get_by_role("tab", name="Events").get_attribute("aria-selected") == "true"
     page.get_by_role("tab", name="Logs").click()
     assert page.get_by_label("Filter lines").input_value() == "two"
-    page.get_by_text(re.compile("^1 lines")).wait_for()
+    page.get_by_text(re.compile("^1 line$")).wait_for()
     page.locator(".chip", has_text="rank 1").wait_for()
 
 
@@ -128,6 +128,7 @@ def test_the_arrow_keys_move_between_tabs(page: Page) -> None:
         tab = page.get_by_role("tab", name=name, exact=True)
         assert tab.get_attribute("aria-selected") == "true"
         assert tab.evaluate("e => e === document.activeElement")
+        page.get_by_role("tabpanel", name=name, exact=True).wait_for()
     assert page.locator("[role=tab][tabindex='0']").count() == 1
 
 

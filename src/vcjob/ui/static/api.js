@@ -95,9 +95,27 @@ export async function post(path, body) {
   return (await request(path, options)).json();
 }
 
-/** @param {string} path @returns {Promise<Blob>} */
-export async function download(path) {
-  return (await request(path)).blob();
+/**
+ * A file of any size. Rejects if nothing comes for too long.
+ * @param {string} path
+ * @param {(bytes: number) => void} progress
+ */
+export async function download(path, progress) {
+  const reader = /** @type {ReadableStream<Uint8Array<ArrayBuffer>>} */ ((await request(path)).body).getReader();
+  /** What was read last, and before it the rest, which the browser may keep on the disk. @type {BlobPart[]} */
+  let parts = [];
+  let size = 0;
+  for (;;) {
+    let late = false;
+    const watchdog = setTimeout(() => { late = true; reader.cancel(); }, SILENCE);
+    const { done, value } = await reader.read().finally(() => clearTimeout(watchdog));
+    if (late) throw new Error(t("The server does not answer"));
+    if (done) return new Blob(parts);
+    parts.push(value);
+    size += value.length;
+    if (parts.length > 100) parts = [new Blob(parts)];
+    progress(size);
+  }
 }
 
 /** An error as one line for users. @param {unknown} error */

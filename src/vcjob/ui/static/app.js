@@ -12,6 +12,8 @@ const THEME = "vcjob-theme";
 let view = null;
 /** @type {any} */
 let info = { backend: "local", readOnly: true };
+/** The only namespace whose jobs the user may list, and why. @type {{namespace: string, message: string} | null} */
+let scope = null;
 
 function theme() {
   const chosen = localStorage.getItem(THEME);
@@ -38,7 +40,7 @@ function header() {
     byId("top"),
     h("a", { class: "skip", href: "#main", onclick: (/** @type {Event} */ event) => { event.preventDefault(); byId("main").focus(); } }, t("Skip to the content")),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "/static/icon.svg", alt: "" }), "vcjob"),
-    h("span", { class: "chip" }, t(info.backend === "local" ? "this machine" : "cluster"), info.namespace ? ` · ${info.namespace}` : ""),
+    h("span", { class: "chip", title: scope?.message }, [t(info.backend === "local" ? "this machine" : "cluster"), info.namespace ?? scope?.namespace].filter(Boolean).join(" · ")),
     info.readOnly ? h("span", { class: "chip wait" }, t("read-only")) : null,
     h("span", { class: "space" }),
     info.readOnly ? null : h("button", { class: "primary", id: "run", onclick: () => go("#/run") }, t("Run a Job")),
@@ -82,10 +84,10 @@ function route(state) {
     view = showJob(root, { namespace: parts[1], name: parts[2] }, { back, banner, readOnly: info.readOnly, confirm: ask, state });
   } else if (parts[0] === "run" && !info.readOnly) {
     document.title = `${t("Run a Job")} · vcjob`;
-    view = showSubmit(root, { open, back, banner, namespace: info.namespace });
+    view = showSubmit(root, { open, back, banner, namespace: info.namespace ?? scope?.namespace ?? null });
   } else {
     document.title = "vcjob";
-    view = showList(root, { open, banner, state });
+    view = showList(root, { open, banner, state, limit: (only) => { scope = only; header(); } });
   }
   if (focused === "language") byId(focused).focus();
 }
@@ -122,7 +124,8 @@ function help() {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  // Escape and Enter of an input method belong to its list of words.
+  if (event.isComposing || event.keyCode === 229 || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
   if (typing && event.key !== "Escape") return;
   if (event.key === "?") help();

@@ -17,7 +17,7 @@ const CHINESE = {
   "running": "运行中", "succeeded": "成功", "failed": "失败", "Node": "节点", "Container": "容器",
   "Exit code": "退出码", "Show its logs": "查看日志", "Focus the search": "聚焦搜索框", "Next and previous job": "下一个/上一个作业",
   "Open the job": "打开作业", "Back, or close": "返回或关闭", "Show this help": "显示本帮助", "No events": "没有事件",
-  "No output yet": "还没有输出", "older lines were dropped": "较早的行已丢弃",
+  "No output yet": "还没有输出", "older lines were dropped": "较早的行已丢弃", "older line was dropped": "较早的行已丢弃", "line": "行", "pending": "等待中",
   "Its pods end; the job is kept and can be resumed.": "结束所有 Pod，作业保留，之后可以恢复。",
   "All pods end and start again; this uses one retry.": "结束并重新启动所有 Pod，消耗一次重试。",
   "Its pods end and the job counts as Completed.": "结束所有 Pod，作业记为 Completed。",

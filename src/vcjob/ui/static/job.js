@@ -45,7 +45,7 @@ export function showJob(root, which, page) {
   const why = h("div");
   const charts = progressCharts(h("div", { class: "charts", hidden: true }));
   const ranks = h("div");
-  const tabs = TABS.map((each) => h("button", { role: "tab", "aria-controls": "panel", onclick: () => openTab(each) }, t(each)));
+  const tabs = TABS.map((each) => h("button", { role: "tab", id: `tab-${each}`, "aria-controls": "panel", onclick: () => openTab(each) }, t(each)));
   const list = h("div", { class: "tabs", role: "tablist", onkeydown: move }, tabs);
   const body = h("div", { role: "tabpanel", id: "panel" });
   const back = h("a", { class: "back", href: "#/" }, `← ${t("Back to the list")}`);
@@ -142,6 +142,7 @@ export function showJob(root, which, page) {
       button.setAttribute("aria-selected", String(TABS[place] === tab));
       button.tabIndex = TABS[place] === tab ? 0 : -1;
     });
+    body.setAttribute("aria-labelledby", `tab-${tab}`);
     fill(body);
     if (tab === "Logs") {
       const shown = (logs = showLogs(body, which, page, kept));
@@ -198,7 +199,7 @@ export function showJob(root, which, page) {
     /** @param {string} key */
     key(key) {
       if (key === "/") { if (tab !== "Logs") openTab("Logs"); logs?.focus(); }
-      else if (key === "Escape") page.back();
+      else if (key === "Escape") { if (!logs?.clear()) page.back(); }
       else return false;
       return true;
     },

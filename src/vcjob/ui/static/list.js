@@ -18,7 +18,8 @@ const COLUMNS = [
 /** @type {[string, (job: any) => boolean][]} */
 const FILTERS = [
   ["All", () => true],
-  ["running", (job) => ["run", "wait"].includes(kind(job.phase)) && !job.done],
+  ["pending", (job) => job.phase === "Pending"],
+  ["running", (job) => ["run", "wait"].includes(kind(job.phase)) && job.phase !== "Pending" && !job.done],
   ["succeeded", (job) => job.phase === "Completed"],
   ["failed", (job) => job.phase === "Failed"],
 ];
@@ -26,7 +27,7 @@ const FILTERS = [
 /**
  * Shows the list in an element; returns what the page needs to know of it.
  * @param {HTMLElement} root
- * @param {{open: (job: any) => void, banner: (text: string, source?: string) => void, state?: {search: string, filter: number, sort: number, down: boolean, chosen: string}}} page
+ * @param {{open: (job: any) => void, banner: (text: string, source?: string) => void, limit: (only: any) => void, state?: {search: string, filter: number, sort: number, down: boolean, chosen: string}}} page
  */
 export function showList(root, page) {
   /** @type {any[] | null} */
@@ -45,7 +46,8 @@ export function showList(root, page) {
   let rows = new Map();
   const table = h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads)), body));
   const empty = h("div", { class: "empty" });
-  fill(root, h("h1", null, t("Jobs")), h("div", { class: "row" }, search, h("div", { class: "row", role: "group", "aria-label": t("Phase") }, filters)), table, empty);
+  const note = h("p", { class: "dim", hidden: true });
+  fill(root, h("h1", null, t("Jobs")), note, h("div", { class: "row" }, search, h("div", { class: "row", role: "group", "aria-label": t("Phase") }, filters)), table, empty);
 
   const shown = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -93,6 +95,7 @@ export function showList(root, page) {
     "/api/stream",
     (event, data) => {
       if (event === "jobs") { jobs = data; draw(); }
+      else if (event === "namespace") { page.limit(data); note.textContent = data?.message ?? ""; note.hidden = !data; }
       else page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "", "list");
     },
     (state) => page.banner(connectionText(state), "list"),
@@ -124,7 +127,7 @@ function row(job, open) {
     "tr",
     { class: "open", onclick: (/** @type {MouseEvent} */ event) => { if (!(event.target instanceof HTMLAnchorElement)) open(job); } },
     h("td", null, chip(job.phase)),
-    h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace)),
+    h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace), job.reason ? h("div", { class: "narrow" }, job.reason) : null),
     h("td", { class: "message wide" }, h("b", null, job.reason), " ", job.message),
     h("td", null, `${up}/${job.replicas}`, podBar(job)),
     h("td", { class: "progress wide" }, progressText(job.progress?.text ?? ""), job.progress?.percent ? h("progress", { max: 100, value: job.progress.percent, "aria-label": t("Progress") }) : null),

@@ -46,6 +46,7 @@ export function showLogs(root, job, page, state) {
   const attempt = menu(t("Attempt"), (value) => { choice.attempt = value; open(); });
   container.set(choice.container);
   attempt.set(choice.attempt);
+  const saving = /** @type {HTMLButtonElement} */ (h("button", { onclick: save }, t("Download")));
   const count = h("span", { class: "dim" });
   /** What the user should know about logs that are not shown. */
   const notes = h("ul", { class: "dim", "aria-label": t("Notes"), hidden: true });
@@ -61,7 +62,7 @@ export function showLogs(root, job, page, state) {
       regex.element,
       following.element,
       h("button", { onclick: firstError }, t("First error")),
-      h("button", { onclick: save }, t("Download")),
+      saving,
       which,
       container.element,
       attempt.element,
@@ -101,9 +102,10 @@ export function showLogs(root, job, page, state) {
       rows.push(row);
     }
     shown.replaceChildren(...rows);
-    const more = buffer.dropped() ? ` (${buffer.dropped()} ${t("older lines were dropped")})` : "";
+    const dropped = buffer.dropped();
+    const more = dropped ? ` (${dropped} ${t(dropped === 1 ? "older line was dropped" : "older lines were dropped")})` : "";
     if (search.validationMessage) count.textContent = search.validationMessage;
-    else if (total || buffer.filtered()) count.textContent = `${total} ${t("lines")}${more}`;
+    else if (total || buffer.filtered()) count.textContent = `${total} ${t(total === 1 ? "line" : "lines")}${more}`;
     else count.textContent = notes.hidden ? t("No output yet") : "";
   });
 
@@ -207,13 +209,19 @@ export function showLogs(root, job, page, state) {
 
   async function save() {
     page.banner("");
+    saving.disabled = true;
     try {
-      const blob = await download(`${jobPath(job)}/logs.txt?${selection()}`);
+      const blob = await download(`${jobPath(job)}/logs.txt?${selection()}`, (size) => {
+        saving.textContent = `${t("Download")} · ${(size / 1e6).toFixed(1)} MB`;
+      });
       const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(blob), download: `${job.name}.log` }));
       link.click();
       URL.revokeObjectURL(link.href);
     } catch (error) {
       page.banner(sentence(error));
+    } finally {
+      saving.disabled = false;
+      saving.textContent = t("Download");
     }
   }
 
@@ -223,6 +231,14 @@ export function showLogs(root, job, page, state) {
     close: () => { stop(); worker.end(); },
     state: () => ({ search: search.value, regex: regex.on(), follow, choice: { ...choice } }),
     focus: () => search.focus(),
+    /** Empties the filter; false if there was nothing to leave. */
+    clear() {
+      if (!search.value && document.activeElement !== search) return false;
+      search.value = "";
+      search.blur();
+      filter();
+      return true;
+    },
     /** Shows one pod or all of them, or another attempt ("" is the newest). @param {{pod?: any, attempt?: number | ""}} chosen */
     choose(chosen) {
       if (chosen.pod !== undefined) choice.pod = chosen.pod;

@@ -26,9 +26,17 @@ export function showSubmit(root, page) {
     h("div", { class: "row" }, run, h("button", { onclick: check }, t("Check")), h("label", { class: "button" }, t("Choose a file"), h("input", { type: "file", class: "unseen", accept: ".yaml,.yml,.json", "aria-label": t("Job file"), onchange: (/** @type {Event} */ event) => take(/** @type {HTMLInputElement} */ (event.target).files) }))),
     problems,
   );
-  text.addEventListener("dragover", (event) => { event.preventDefault(); text.classList.add("drop"); });
-  text.addEventListener("dragleave", () => text.classList.remove("drop"));
-  text.addEventListener("drop", (event) => { event.preventDefault(); text.classList.remove("drop"); take(event.dataTransfer?.files ?? null); });
+  const ended = new AbortController();
+  const { signal } = ended;
+  // Anywhere on the page: the browser would leave it for a file that is dropped next to the text.
+  for (const name of ["dragover", "dragleave", "drop"]) {
+    addEventListener(name, (/** @type {any} */ event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      text.classList.toggle("drop", name === "dragover");
+      if (name === "drop") take(event.dataTransfer.files);
+    }, { signal });
+  }
 
   /** @param {FileList | null} files */
   async function take(files) {
@@ -51,13 +59,16 @@ export function showSubmit(root, page) {
     timer = window.setTimeout(check, 500);
   }
 
+  /** Counts the checks: only what the newest one has found is shown. */
+  let turn = 0;
   async function check() {
+    const now = ++turn;
     if (!text.value.trim()) { fill(problems); return; }
     try {
       const found = (await post("/api/validate", { text: text.value })).problems;
-      fill(problems, found.length ? found.map(item) : h("li", { class: "warning" }, t("The Job is valid")));
+      if (now === turn) fill(problems, found.length ? found.map(item) : h("li", { class: "valid" }, t("The Job is valid")));
     } catch (error) {
-      page.banner(sentence(error));
+      if (now === turn) page.banner(sentence(error));
     }
   }
 
@@ -69,6 +80,7 @@ export function showSubmit(root, page) {
       page.open(job);
     } catch (error) {
       const wrong = error instanceof ApiError ? error.problems : [];
+      turn += 1;
       if (wrong.length) fill(problems, wrong.map(item));
       page.banner(sentence(error));
     } finally {
@@ -102,7 +114,7 @@ export function showSubmit(root, page) {
   text.focus();
   if (draft) check();
   return {
-    close: () => clearTimeout(timer),
+    close: () => { clearTimeout(timer); ended.abort(); turn += 1; },
     state: () => null,
     /** @param {string} key */
     key(key) {
