@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from vcjob.diagnosis.finding import Finding, ranked
 from vcjob.diagnosis.observation import Observation
-from vcjob.diagnosis.rules import failure, hang, mismatch, pending, rendezvous, straggler, transfers
+from vcjob.diagnosis.rules import failure, hang, pending, rendezvous, straggler, transfers
+from vcjob.diagnosis.rules.collectives import mismatch
 from vcjob.wellknown import causes
 
 Rule: TypeAlias = Callable[[Observation], Iterator[Finding]]

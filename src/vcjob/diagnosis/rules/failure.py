@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from vcjob.diagnosis.finding import Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
-from vcjob.diagnosis.rules import exceptions, exits, lost_peers, meeting, mismatch, watchdog
+from vcjob.diagnosis.rules import exceptions, exits, lost_peers, meeting, watchdog
+from vcjob.diagnosis.rules.collectives import mismatch
 from vcjob.diagnosis.rules.verdict import Matcher, Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect, suspects

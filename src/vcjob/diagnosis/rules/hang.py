@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from vcjob.diagnosis.finding import Confidence, Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, RankState
-from vcjob.diagnosis.rules.wait_graph import Edge, Group, WaitGraph
-from vcjob.diagnosis.rules.waits import (
+from vcjob.diagnosis.rules.collectives.wait_graph import Edge, Group, WaitGraph
+from vcjob.diagnosis.rules.collectives.waits import (
     NOT_COLLECTIVE,
     is_blocked,
     is_long,

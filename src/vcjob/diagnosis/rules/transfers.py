@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.observation import Observation, RankState
 from vcjob.diagnosis.rules import hang
-from vcjob.diagnosis.rules.waits import (
+from vcjob.diagnosis.rules.collectives.waits import (
     STUCK,
     Wait,
     ended_ranks,

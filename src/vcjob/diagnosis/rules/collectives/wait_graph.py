@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vcjob.diagnosis.observation import Collective, Observation, RankState
-from vcjob.diagnosis.rules import waits
+from vcjob.diagnosis.rules.collectives import waits
 
 #: With so many newer entries in its report, a group that is missing there may have been overwritten.
 _OVERWRITTEN = 50
@@ -26,7 +26,7 @@ class Group(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """`rank` waits for `peer`, since a moment: in a collective of `group`, or in a send or receive (None)."""
+    """`rank` waits for `peer` since that time: in a collective of `group`, or in a send or receive (None)."""
 
     rank: int
     peer: int
@@ -103,7 +103,7 @@ class WaitGraph:
         return self._unable(never)[0] - self.without_end() - never
 
     def without_end(self) -> set[int]:
-        """The ranks that wait for ever: for each other, or for ranks that do."""
+        """The ranks that can never go on: they wait for each other, or for ranks that do."""
         return self._unable(frozenset())[0]
 
     def circle(self) -> list[Edge]:

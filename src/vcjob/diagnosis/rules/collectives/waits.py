@@ -18,7 +18,7 @@ NOT_COLLECTIVE = frozenset({"", "DataLoader", "synchronize", "init_process_group
 
 
 class Wait(NamedTuple):
-    """One rank waits in `name` (`send`, `recv`) for the rank `peer`, since a moment; `peer` None: for any rank."""
+    """One rank waits in `name` (`send`, `recv`) for the rank `peer` since that time; `peer` None: for any rank."""
 
     name: str
     peer: int | None

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from vcjob.diagnosis.finding import Confidence, Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Collective, Observation, RankState
+from vcjob.diagnosis.rules.collectives.wait_graph import Group, process_groups
+from vcjob.diagnosis.rules.collectives.waits import STUCK, is_long
 from vcjob.diagnosis.rules.hang import named_ranks, of_group, rank_names
-from vcjob.diagnosis.rules.wait_graph import Group, process_groups
-from vcjob.diagnosis.rules.waits import STUCK, is_long
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.wellknown import causes
 
