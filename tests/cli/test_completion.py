@@ -16,8 +16,9 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import vcjob as sdk
+from tests.cli.conftest import Vcjob
 from vcjob.cli.arguments import completing
-from vcjob.cli.main import cli
+from vcjob.cli.main import VERBS, cli, main
 from vcjob.errors import BackendError
 from vcjob.wellknown.environment import COMPLETE
 
@@ -159,3 +160,41 @@ def _read_until(terminal: int, wanted: bytes) -> None:
         left = deadline - time.monotonic()
         assert left > 0 and select.select([terminal], [], [], left)[0], f"{wanted!r} is not in {shown!r}"
         shown += os.read(terminal, 4096)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_the_command_back(vcjob: Vcjob, shell: str) -> None:
+    result = vcjob("completion", shell)
+    assert result.code == 0
+    assert "_VCJOB_COMPLETE" in result.out
+    assert f"{shell}_complete" in result.out
+    assert vcjob("completion", "tcsh").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("vcjob ", set(VERBS)),
+        ("vcjob val", {"validate"}),
+        ("vcjob render --ga", {"--gang"}),
+        ("vcjob render --gang co", {"coscheduling"}),
+    ],
+)
+def test_the_shell_is_told_what_fits(
+    words: str, expected: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_VCJOB_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    assert main() == 0
+    assert {line.partition(",")[2] for line in capsys.readouterr().out.splitlines()} == expected
+
+
+def test_the_shell_completes_file_names_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_VCJOB_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "vcjob render jo")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    main()
+    assert capsys.readouterr().out == "file,jo\n"

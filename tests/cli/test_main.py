@@ -1,8 +1,7 @@
-"""The command as a whole: help, start-up, colours, pipes, interrupts, completion."""
+"""The command as a whole: help, start-up, pipes, interrupts, errors."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -17,17 +16,10 @@ import pytest
 from tests.cli.conftest import GUIDE, Vcjob
 from vcjob import InvalidJob, UserError, WaitTimeout, __version__
 from vcjob.cli import main as main_module
-from vcjob.cli.main import VERBS, main
-from vcjob.cli.output.problem_text import frame
-from vcjob.cli.output.style import Style
+from vcjob.cli.main import VERBS
 from vcjob.spec.problem import Problem
 
 COMMAND = [sys.executable, "-c", "import sys; from vcjob.cli.main import main; sys.exit(main())"]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_help_names_every_verb_and_what_it_does(vcjob: Vcjob) -> None:
@@ -329,102 +321,3 @@ def test_an_interrupt_ends_with_130_and_no_traceback() -> None:
                 process.wait(0.3)
         assert process.stderr.read() == b"\ninterrupted\n"
     assert process.returncode == 130
-
-
-def test_a_problem_on_a_terminal_has_colours_and_the_line_with_a_caret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    file = tmp_path / "job.yaml"
-    file.write_text("x\n \t a: 1\n")
-    problem = Problem(
-        severity="warning", where=("spec", "a"), message="no", hint="yes", file=str(file), line=2, column=4
-    )
-    assert frame(problem, Style(Terminal())).splitlines() == [
-        f"\033[1m{file}:2:4\033[0m: \033[1;33mwarning\033[0m: spec.a: no",
-        "\033[2m     2 | \033[0m \t a: 1",
-        "\033[2m       | \033[0m \t \033[1;31m^\033[0m",
-        "  \033[1;36mhint\033[0m: yes",
-    ]
-
-
-def test_no_color_takes_the_colours_and_leaves_the_caret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    file = tmp_path / "job.yaml"
-    file.write_text("x\nabcd\n")
-    problem = Problem(severity="error", where=(), message="no", file=str(file), line=2, column=3)
-    assert frame(problem, Style(Terminal())) == f"{file}:2:3: error: no\n     2 | abcd\n       |   ^"
-
-
-@pytest.mark.parametrize(
-    ("file", "line"), [("gone.yaml", 1), ("<stdin>", 1), (GUIDE, 999), (GUIDE, None), (None, None)]
-)
-def test_without_the_line_at_hand_there_is_no_excerpt(
-    file: str | None, line: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    problem = Problem(severity="error", where=("spec",), message="no", file=file, line=line, column=line)
-    place = ":".join(str(part) for part in (file, line, line) if part is not None)
-    assert frame(problem, Style(Terminal())) == f"{place}: error: spec: no".removeprefix(": ")
-
-
-@pytest.mark.parametrize(
-    ("stream", "variables", "painted"),
-    [
-        (Terminal(), {}, True),
-        (Terminal(), {"NO_COLOR": ""}, True),
-        (Terminal(), {"NO_COLOR": "1"}, False),
-        (Terminal(), {"TERM": "dumb"}, False),
-        (io.StringIO(), {}, False),
-    ],
-)
-def test_colours_are_for_terminals_only(
-    stream: io.StringIO, variables: dict[str, str], painted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert Style(stream)("text", "bold", "green") == ("\033[1;32mtext\033[0m" if painted else "text")
-    assert Style(stream)("text") == "text"
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_call_the_command_back(vcjob: Vcjob, shell: str) -> None:
-    result = vcjob("completion", shell)
-    assert result.code == 0
-    assert "_VCJOB_COMPLETE" in result.out
-    assert f"{shell}_complete" in result.out
-    assert vcjob("completion", "tcsh").code == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("vcjob ", set(VERBS)),
-        ("vcjob val", {"validate"}),
-        ("vcjob render --ga", {"--gang"}),
-        ("vcjob render --gang co", {"coscheduling"}),
-    ],
-)
-def test_the_shell_is_told_what_fits(
-    words: str, expected: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("_VCJOB_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
-    assert main() == 0
-    assert {line.partition(",")[2] for line in capsys.readouterr().out.splitlines()} == expected
-
-
-def test_the_shell_completes_file_names_itself(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("_VCJOB_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", "vcjob render jo")
-    monkeypatch.setenv("COMP_CWORD", "2")
-    main()
-    assert capsys.readouterr().out == "file,jo\n"

@@ -1,146 +1,17 @@
-"""Plugins of third parties: found by entry point, and never the cause of a traceback."""
+"""Plugins of third parties are never the cause of a traceback: what is wrong with one is a problem of the Job."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.admission.cases import admitted, errors, job, refused, task
-from vcjob.errors import UserError
-from vcjob.plan.plan import Plan
+from tests.plugins.packages import Packages, job_with, on_path
 from vcjob.plugins import registry
-from vcjob.plugins.base import Plugin, PodDraft
-from vcjob.plugins.guard import guarded
-from vcjob.spec.job import Job, Task
-from vcjob.spec.problem import Problem, has_errors
-
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "plugin-package"
-
-
-def job_with(plugins: dict[str, list[str]], **pod: Any) -> Job:
-    spec = {"containers": [{"name": "main", "image": "i"}], **pod}
-    tasks = [{"name": "a", "replicas": 2, "template": {"spec": spec}}]
-    return Job({"metadata": {"name": "job"}, "spec": {"tasks": tasks, "plugins": plugins}})
-
-
-class Packages:
-    """The packages that are installed during a test."""
-
-    def ask(self, plugins: dict[str, list[str]], **pod: Any) -> dict[str, Any]:
-        """The problems of a Job of one task `a` with these plugins, and its objects."""
-        job = job_with(plugins, **pod)
-        found = list(registry.check_plugins(job))
-        said: dict[str, Any] = {"problems": [[p.severity, p.path, p.message, p.hint] for p in found]}
-        if not has_errors(found):
-            try:
-                plan = Plan(job)
-                said["objects"] = [obj["kind"] for obj in plan.objects()]
-                said["pods"] = list(plan.pods())
-            except UserError as refused:
-                said["refused"] = [refused.message, refused.hint]
-        return said
-
-
-@contextmanager
-def on_path(folder: Path) -> Iterator[Packages]:
-    registry._installed.cache_clear()
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.syspath_prepend(str(folder))
-            yield Packages()
-    finally:
-        registry._installed.cache_clear()
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example package, installed as a user would, without a network."""
-    target = tmp_path_factory.mktemp("packages")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-    ]
-    subprocess.run(
-        [*command, "--disable-pip-version-check", "--target", str(target), str(EXAMPLE)], check=True
-    )
-    return target
-
-
-@pytest.fixture
-def installed(target: Path) -> Iterator[Packages]:
-    with on_path(target) as packages:
-        yield packages
-
-
-@pytest.mark.slow
-def test_the_example_package_is_found_and_shapes_the_pods(installed: Packages) -> None:
-    assert registry.names() == ["env", "pytorch", "shm", "svc"]
-    said = installed.ask({"shm": ["--size=8Gi"]})
-    assert said["problems"] == []
-    assert [pod["spec"] for pod in said["pods"]] == [
-        {
-            "containers": [
-                {"name": "main", "image": "i", "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
-            ],
-            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}],
-            **{key: pod["spec"][key] for key in ("schedulerName",) if key in pod["spec"]},
-        }
-        for pod in said["pods"]
-    ]
-
-
-@pytest.mark.slow
-def test_the_command_renders_the_examples_job(target: Path) -> None:
-    sources = Path(registry.__file__).parents[2]
-    call = "import sys; from vcjob.cli.main import main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", call, "render", str(EXAMPLE / "job.yaml"), "-o", "json"],
-        env={"PYTHONPATH": f"{target}:{sources}", "PATH": "/usr/bin:/bin", "HOME": str(target)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"sizeLimit"' in done.stdout and '"8Gi"' in done.stdout
-
-
-@pytest.mark.slow
-def test_it_runs_behind_our_own(installed: Packages) -> None:
-    said = installed.ask({"shm": [], "svc": []})
-    assert [mount["name"] for mount in said["pods"][0]["spec"]["containers"][0]["volumeMounts"]] == [
-        "job-svc",
-        "shm",
-    ]
-
-
-@pytest.mark.slow
-def test_its_problems_have_the_path_of_the_item(installed: Packages) -> None:
-    said = installed.ask({"shm": ["--size=8GB", "--sise=1Gi"]}, volumes=[{"name": "shm", "emptyDir": {}}])
-    assert said["problems"] == [
-        ["error", "spec.plugins.shm[1]", "there is no argument `--sise`", "did you mean --size?"],
-        ["error", "spec.plugins.shm[0]", "`8GB` is not a size", "write --size=8Gi"],
-        [
-            "error",
-            "spec.tasks[0].template.spec.volumes[0].name",
-            "the shm plugin uses the volume name `shm`",
-            "rename this volume",
-        ],
-    ]
-
 
 BROKEN = """
 from vcjob.plugins.base import Plugin
@@ -371,65 +242,6 @@ def test_a_plugin_may_shape_each_pod(broken: Packages) -> None:
     assert [pod["spec"]["nodeName"] for pod in said["pods"]] == ["node-0", "node-1"]
     env = [{"name": "WHOLE", "value": "2"}]
     assert said["pods"][1]["spec"]["containers"] == [{"name": "main", "image": "i", "env": env}]
-
-
-class Seen(Plugin[str]):
-    """Records every call with its arguments."""
-
-    name = "seen"
-    order = 7
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[object, ...]] = []
-
-    def parse(self, arguments: Sequence[str]) -> tuple[str, list[Problem]]:
-        self.calls.append(("parse", arguments))
-        return "options", []
-
-    def opens(self, options: str) -> dict[str, Sequence[str]]:
-        self.calls.append(("opens", options))
-        return {}
-
-    def check(self, job: Job, options: str) -> list[Problem]:
-        self.calls.append(("check", job, options))
-        return []
-
-    def shape(self, draft: PodDraft, options: str) -> None:
-        self.calls.append(("shape", draft.task, draft.spec, options))
-
-    def objects(self, job: Job, options: str) -> list[dict[str, Any]]:
-        self.calls.append(("objects", job, options))
-        return []
-
-
-class SeenPerPod(Seen):
-    def shape_pod(self, pod: dict[str, Any], task: Task, index: int, options: str) -> None:
-        self.calls.append(("shape_pod", pod, task, index, options))
-
-
-def test_a_guarded_plugin_is_given_all_that_a_plugin_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = SeenPerPod()
-    plugin = guarded(seen, "other-name")
-    assert (plugin.name, plugin.order) == ("other-name", 7)
-    monkeypatch.setattr(registry, "_installed", lambda: {"other-name": plugin})
-    job = job_with({"other-name": ["--x"]})
-    task, spec = job.tasks[0], job.tasks[0].pod_spec
-    list(registry.check_plugins(job))
-    assert seen.calls == [
-        ("parse", ("--x",)),
-        ("opens", "options"),
-        ("check", job, "options"),
-        ("shape", task, spec, "options"),
-    ]
-    seen.calls.clear()
-    plugin.objects(job, "options")
-    plugin.shape_pod({"spec": {}}, task, 3, "options")
-    assert seen.calls == [("objects", job, "options"), ("shape_pod", {"spec": {}}, task, 3, "options")]
-
-
-def test_only_a_plugin_that_shapes_each_pod_is_asked_for_each() -> None:
-    assert type(guarded(Seen(), "a")).shape_pod is Plugin.shape_pod
-    assert type(guarded(SeenPerPod(), "a")).shape_pod is not Plugin.shape_pod
 
 
 def test_checking_a_job_leaves_it_as_it_was() -> None:

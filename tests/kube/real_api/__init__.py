@@ -1,0 +1,1 @@
+"""The client, watches and logs on a real API server and etcd."""
