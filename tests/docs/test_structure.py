@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
 
 from tests.source_files import MODULES, SOURCES, read
 
-#: One module per verb; one state machine (docs/decisions/0018-sub-packages.md).
-LARGE_FOLDERS = {"cli", "lifecycle"}
+ROOT = Path(__file__).resolve().parents[2]
+TREES = {
+    "src": MODULES,
+    **{name: sorted((ROOT / name).rglob("*.py")) for name in ("tests", "bench")},
+}
+#: One module per verb; one state machine, and its tests (docs/decisions/0018-sub-packages.md).
+LARGE_FOLDERS = {"src/vcjob/cli", "src/vcjob/lifecycle", "tests/lifecycle"}
 MAX_MODULES, MAX_LINES = 15, 400
 
 
-def test_no_folder_has_more_than_fifteen_modules() -> None:
-    counted = Counter(str(path.parent.relative_to(SOURCES)) for path in MODULES if path.name != "__init__.py")
+@pytest.mark.parametrize("modules", TREES.values(), ids=TREES)
+def test_no_folder_has_more_than_fifteen_modules(modules: Iterable[Path]) -> None:
+    counted = Counter(
+        str(path.parent.relative_to(ROOT))
+        for path in modules
+        if path.name not in ("__init__.py", "conftest.py")
+    )
     assert {
         folder: n for folder, n in counted.items() if n > MAX_MODULES and folder not in LARGE_FOLDERS
     } == {}
 
 
-def test_no_module_has_more_than_four_hundred_lines() -> None:
-    lengths = {str(path.relative_to(SOURCES)): read(path).lines for path in MODULES}
+@pytest.mark.parametrize("modules", TREES.values(), ids=TREES)
+def test_no_module_has_more_than_four_hundred_lines(modules: Iterable[Path]) -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules
+    }
     assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
 
 
