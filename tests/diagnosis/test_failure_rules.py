@@ -53,6 +53,21 @@ def test_a_complaint_about_a_peer_that_ended_first_is_not_the_cause() -> None:
     assert "loss is NaN" in finding.message and "train.py:41" in finding.message
 
 
+def test_a_complaint_of_an_installed_trainer_is_not_the_cause() -> None:
+    """All its frames are in site-packages, and the text does not name torch."""
+    trainer = [
+        "Traceback (most recent call last):",
+        '  File "/venv/bin/tune", line 8, in <module>',
+        '  File "/venv/lib/python3.11/site-packages/torchtune/recipe.py", line 30, in main',
+    ]
+    sends = '  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2714, in all_reduce'
+    lost = rank(0, at=10.0, stderr=(*trainer, sends, "RuntimeError: Connection reset by peer"))
+    raised = rank(1, at=12.0, error_at=11.0, stderr=(*trainer, "ValueError: loss is NaN"))
+    finding = diagnose(job(lost, raised))[0]
+    assert (finding.ranks.first, finding.ranks.victims) == (("rank 1",), ("rank 0",))
+    assert "torchtune/recipe.py:30 in main" in finding.message
+
+
 @pytest.mark.parametrize("kind", ["ConnectionError", "RuntimeError"])
 def test_a_network_error_of_the_program_is_its_own_error(kind: str) -> None:
     s3 = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vcjob.diagnosis.frames import Place
 from vcjob.diagnosis.torchrun_text import torchrun_root_cause
 from vcjob.diagnosis.traceback_text import last_traceback, reason_line, tracebacks
 
@@ -101,6 +103,52 @@ def test_an_exception_of_many_lines_is_named_by_its_first() -> None:
 def test_the_library_is_not_the_users_code() -> None:
     first = tracebacks(CHAINED)[0]
     assert str(first.own_frame) == "data.py:3 in load"
+
+
+INSTALLED = """\
+Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+  File "<frozen runpy>", line 88, in _run_code
+  File "/venv/lib/python3.11/site-packages/trainer/__main__.py", line 3, in <module>
+    load("")
+  File "/venv/lib/python3.11/site-packages/trainer/recipe.py", line 5, in load
+    return json.loads(text)
+           ^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/json/__init__.py", line 346, in loads
+    return _default_decoder.decode(s)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/json/decoder.py", line 355, in raw_decode
+    raise JSONDecodeError("Expecting value", s, err.value) from None
+json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+""".splitlines()
+
+
+def test_where_all_code_is_installed_the_last_frame_outside_the_standard_library_is_reported() -> None:
+    found = last_traceback(INSTALLED)
+    assert found is not None
+    assert str(found.own_frame) == "/venv/lib/python3.11/site-packages/trainer/recipe.py:5 in load"
+    only_inner = last_traceback([INSTALLED[0], *INSTALLED[8:]])
+    assert only_inner is not None and str(only_inner.own_frame).endswith("decoder.py:355 in raw_decode")
+
+
+@pytest.mark.parametrize(
+    ("file", "is_library"),
+    [
+        ("/home/me/bin/train.py", False),
+        ("/app/bin/steps/train.py", False),
+        ("/workspace/lib/python_src/train.py", False),
+        ("/workspace/lib/python3/train.py", False),
+        ("train.py", False),
+        ("/opt/conda/bin/accelerate", True),
+        ("/venv/bin/torchrun", True),
+        ("/usr/lib64/python3.9/runpy.py", True),
+        ("/usr/lib/python3/dist-packages/numpy/x.py", True),
+        ("/opt/conda/lib/python3.13t/json/decoder.py", True),
+        ("<frozen os>", True),
+    ],
+)
+def test_whose_code_a_file_is(file: str, is_library: bool) -> None:
+    assert Place(file, 1).is_library is is_library
 
 
 def test_the_table_of_torchrun_names_the_rank_and_is_no_exception_of_the_program() -> None:

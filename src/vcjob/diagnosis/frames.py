@@ -9,8 +9,13 @@ import re
 
 import msgspec
 
-#: Code that is not the user's: installed packages, the standard library, generated code.
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen |/torchrun$|/bin/")
+#: Code that is not the user's: installed packages, the standard library, generated code, and the scripts in `bin` that
+#: packages install, whose names have no suffix.
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d\.\d|^<frozen |/bin/[^/.]{1,255}$")
+#: Of these, what says nothing about who called it.
+_INNER = re.compile(
+    r"/(?:site|dist)-packages/torch/|/lib(?:64)?/python\d\.\d{1,2}t?/(?!site-packages/)|^<frozen "
+)
 #: Characters of a message that are searched; what went wrong stands above the frames of native code.
 LONGEST_TEXT = 8000
 #: What torchrun itself raises because a process of its own has failed or was ended.
@@ -64,19 +69,24 @@ class Traceback(msgspec.Struct, frozen=True):
 
     @property
     def own_frame(self) -> Place | None:
-        """The last frame in the user's own code, else the innermost one."""
-        own = [frame for frame in self.frames if not frame.is_library]
-        return own[-1] if own else self.frames[-1] if self.frames else None
+        """The last frame in the user's own code, else in a package that is installed, else the innermost one."""
+        return self.frames[self._own] if self.frames else None
 
     @property
     def in_distributed(self) -> bool:
         """Whether torch's communication raised it."""
-        below = (
-            self.frames[self.frames.index(self.own_frame) + 1 :]
-            if self.own_frame in self.frames
-            else self.frames
+        return any(_DISTRIBUTED.search(frame.file) for frame in self.frames[self._own + 1 :])
+
+    @property
+    def _own(self) -> int:
+        """The place of the own frame; -1 where all frames are of torch and the standard library."""
+        return max(
+            (place for place, frame in enumerate(self.frames) if not frame.is_library),
+            default=max(
+                (place for place, frame in enumerate(self.frames) if not _INNER.search(frame.file)),
+                default=-1,
+            ),
         )
-        return any(_DISTRIBUTED.search(frame.file) for frame in below)
 
     @property
     def text(self) -> str:
