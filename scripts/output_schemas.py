@@ -178,8 +178,16 @@ OUTPUTS = (
 
 
 def schemas() -> dict[str, Any]:
-    """A JSON Schema for each key. Fields that are not listed may be added in later versions."""
-    return {output.key: msgspec.json.schema(output.type) for output in OUTPUTS}
+    """A JSON Schema for each key. Fields that are not listed may be added in later versions.
+
+    A type is described by the first paragraph of its docstring: the rest is for contributors.
+    """
+    found = {output.key: msgspec.json.schema(output.type) for output in OUTPUTS}
+    for schema in found.values():
+        for definition in schema["$defs"].values():
+            if "description" in definition:
+                definition["description"] = definition["description"].partition("\n\n")[0]
+    return found
 
 
 def rows(schema: dict[str, Any]) -> list[list[str]]:

@@ -136,5 +136,11 @@ def test_every_verb_with_json_output_is_listed() -> None:
     assert found == listed
 
 
+def test_a_schema_describes_a_type_in_one_paragraph() -> None:
+    definitions = [each for schema in schemas().values() for each in schema["$defs"].values()]
+    described = [each["description"] for each in definitions if "description" in each]
+    assert described != [] and not any("\n\n" in text for text in described)
+
+
 def test_the_file_of_schemas_is_up_to_date() -> None:
     assert SCHEMAS.read_text(encoding="utf-8") == output_schemas_text(), "run `make reference`"
