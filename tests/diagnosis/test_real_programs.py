@@ -1,0 +1,222 @@
+"""The cause that is found in what real programs print: each runs here and is diagnosed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from vcjob.diagnosis.diagnose import diagnose
+
+from .test_failure_rules import job, rank
+
+#: What tqdm writes where the bar is not closed: no line break between the bar and the traceback.
+BAR = """
+import sys
+for number in range(7):
+    sys.stderr.write(f"\\r  {number}%|\\u258c         | {number}/100 [00:00<00:04, 19.94it/s]")
+raise ValueError("loss is NaN")
+"""
+CLOSED_BAR = """
+import sys
+def bar(end=""):
+    sys.stderr.write(f"\\r  6%|\\u258c         | 6/100 [00:00<00:04, 19.94it/s]{end}")
+class Bar:
+    def __del__(self):
+        bar("\\n")
+keep = Bar()
+bar("\\n")
+raise ValueError("loss is NaN")
+"""
+ERRORS_AT_EXIT = """
+import atexit
+class Loader:
+    def __del__(self):
+        assert False, "can only test a child process"
+keep = Loader()
+@atexit.register
+def finish():
+    raise BrokenPipeError(32, "Broken pipe")
+raise ValueError("loss is NaN")
+"""
+ONLY_IGNORED = """
+import sys
+class Loader:
+    def __del__(self):
+        assert False, "can only test a child process"
+keep = Loader()
+sys.exit("no data left, giving up")
+"""
+TRACKER = """
+import atexit, sys
+@atexit.register
+def finish():
+    for line in ("", "View run smooth-sea-1 at: https://tracker/x", "Find logs at: ./wandb/run/logs"):
+        sys.stderr.write(f"wandb: {line}\\n")
+    for number in range(9):
+        sys.stderr.write(f"wandb:  epoch {number}\\n")
+raise ValueError("loss is NaN")
+"""
+RESOURCES = """
+from multiprocessing import shared_memory
+shared_memory.SharedMemory(create=True, size=64)
+raise ValueError("loss is NaN")
+"""
+LOGGED = """
+import logging, os, signal, sys
+logging.basicConfig(level=logging.INFO)
+try:
+    raise OSError("s3: slow down")
+except OSError:
+    logging.exception("upload failed, will try again")
+for number in range(60):
+    logging.info("step %d", number)
+"""
+LOGGED_LAST = """
+import logging, sys
+try:
+    raise ValueError("loss is NaN")
+except ValueError:
+    logging.exception("training failed")
+sys.exit(3)
+"""
+THREAD = """
+import os, signal, sys, threading
+def prefetch():
+    raise ConnectionResetError(104, "Connection reset by peer")
+thread = threading.Thread(target=prefetch)
+thread.start()
+thread.join()
+for number in range(20):
+    print("step", number, file=sys.stderr)
+"""
+#: Threads and processes outlive the main thread: it waits for them, and prints its own traceback before.
+THREAD_AT_EXIT = """
+import threading, time
+def prefetch():
+    while threading.main_thread().is_alive():
+        time.sleep(0.001)
+    import socket
+    socket.create_connection(("127.0.0.1", 1))
+threading.Thread(target=prefetch).start()
+raise ValueError("loss is NaN")
+"""
+PROCESSES_AT_EXIT = """
+import multiprocessing, sys
+context = multiprocessing.get_context("fork")
+queue = context.SimpleQueue()
+def load():
+    raise queue.get()
+processes = [context.Process(target=load) for _ in range(2)]
+for process in processes:
+    process.start()
+def tell(*error):
+    sys.__excepthook__(*error)
+    for each in ConnectionResetError(104, "Connection reset by peer"), KeyboardInterrupt():
+        queue.put(each)
+        while all(process.is_alive() for process in processes):
+            pass
+        processes.remove(next(process for process in processes if not process.is_alive()))
+sys.excepthook = tell
+raise ValueError("loss is NaN")
+"""
+CRASH_AT_EXIT = """
+import atexit, os, signal
+atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
+raise ValueError("loss is NaN")
+"""
+GROUP = """
+def step():
+    raise ValueError("loss is NaN")
+errors = []
+for _ in range(2):
+    try:
+        step()
+    except Exception as error:
+        errors.append(error)
+raise ExceptionGroup("unhandled errors in a TaskGroup", [ExceptionGroup("inner", errors), TypeError("x")])
+"""
+WARNED = """
+import sys, warnings
+def old():
+    warnings.warn("TypedStorage is deprecated", UserWarning, stacklevel=2)
+old()
+print("fatal: the dataset /data/x is missing")
+sys.exit(3)
+"""
+PRINTED = """
+import sys, traceback, warnings
+warnings.warn("TypedStorage is deprecated")
+try:
+    raise ValueError("loss is NaN")
+except ValueError:
+    traceback.print_exc(file=sys.stdout)
+    sys.exit(1)
+"""
+KILLED = "os.kill(os.getpid(), signal.SIG{})"
+NAN_AT = "rank 0 raised ValueError: loss is NaN (train.py:{} in <module>)"
+CASES: dict[str, tuple[str, str, str]] = {
+    "a bar before the traceback": (BAR, "Exception", NAN_AT.format(5)),
+    "a bar after the traceback": (CLOSED_BAR, "Exception", NAN_AT.format(10)),
+    "errors in exit handlers": (ERRORS_AT_EXIT, "Exception", NAN_AT.format(10)),
+    "ignored errors below a message": (ONLY_IGNORED, "NonZeroExit", "rank 0 ended with exit code 1: no data left, giving up"),
+    "the summary of a tracker": (TRACKER, "Exception", NAN_AT.format(9)),
+    "a warning of the resource tracker": (RESOURCES, "Exception", NAN_AT.format(4)),
+    "handled, then killed": (LOGGED + KILLED.format("KILL"), "Killed", "rank 0 was killed by SIGKILL, which vcjob did not send"),
+    "handled, then a crash": (LOGGED + KILLED.format("SEGV"), "SegmentationFault", "rank 0 crashed in native code (SIGSEGV)"),
+    "handled, then ended": (LOGGED + KILLED.format("TERM"), "Killed", "rank 0 was ended by SIGTERM, which vcjob did not send"),
+    "handled, then an exit": (LOGGED + "sys.exit('no data')", "NonZeroExit", "rank 0 ended with exit code 1: no data"),
+    "logged, then an exit": (LOGGED_LAST, "Exception", NAN_AT.format(4)),
+    "a thread, then killed": (THREAD + KILLED.format("KILL"), "Killed", "rank 0 was killed by SIGKILL, which vcjob did not send"),
+    "a thread, then an exception": (THREAD + "raise ValueError('loss is NaN')", "Exception", NAN_AT.format(10)),
+    "an exception, then one of a thread": (THREAD_AT_EXIT, "Exception", NAN_AT.format(9)),
+    "an exception, then those of processes": (PROCESSES_AT_EXIT, "Exception", NAN_AT.format(18)),
+    "an exception, then a crash": (CRASH_AT_EXIT, "Exception", NAN_AT.format(4)),
+    "a group": (
+        GROUP,
+        "Exception",
+        "rank 0 raised ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions); the first: ValueError: "
+        "loss is NaN (train.py:3 in step)",
+    ),
+    "a script that cannot be compiled": ("import os\ndef f(", "Exception", "rank 0 raised SyntaxError: '(' was never closed (train.py:2)"),
+    "a script with a wrong indent": (
+        "def f():\nx = 1",
+        "Exception",
+        "rank 0 raised IndentationError: expected an indented block after function definition on line 1 (train.py:2)",
+    ),
+    "a reason on stdout": (WARNED, "NonZeroExit", "rank 0 ended with exit code 3: fatal: the dataset /data/x is missing"),
+    "a traceback on stdout": (PRINTED, "Exception", NAN_AT.format(5)),
+}  # fmt: skip
+
+
+class Ran(NamedTuple):
+    """How a program ended, and the last state of each line that it printed."""
+
+    code: int
+    stdout: tuple[str, ...]
+    stderr: tuple[str, ...]
+
+
+def ran(program: str, folder: Path) -> Ran:
+    (folder / "train.py").write_text(program)
+    done = subprocess.run([sys.executable, "train.py"], cwd=folder, capture_output=True, timeout=300)
+    return Ran(done.returncode, *(shown(each.decode()) for each in (done.stdout, done.stderr)))
+
+
+def shown(output: str) -> tuple[str, ...]:
+    """As the readers of logs show it."""
+    return tuple(line.rsplit("\r", 1)[-1] for line in output.removesuffix("\n").split("\n"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_cause_in_the_output_of_a_real_program(case: str, tmp_path: Path) -> None:
+    program, cause, message = CASES[case]
+    end = ran(program, tmp_path)
+    signal = {"signal": -end.code} if end.code < 0 else {}
+    code = 128 - end.code if end.code < 0 else end.code
+    stdout, stderr = (lines if any(lines) else () for lines in (end.stdout, end.stderr))
+    finding = diagnose(job(rank(0, code=code, stdout=stdout, stderr=stderr, **signal)))[0]
+    assert (finding.cause, finding.message.replace(f"{tmp_path}/", "")) == (cause, message), end
