@@ -184,6 +184,16 @@ def test_a_job_whose_status_would_not_fit_into_etcd_next_to_it_is_refused() -> N
     assert check_limits(_named(2_000, 8, 200)) == []
 
 
+def test_a_job_counts_the_bytes_that_its_status_needs_for_its_pods() -> None:
+    """With 150,000 pods, 400 KB of spec fit next to the status and 700 KB do not."""
+    for size, fits in ((400_000, True), (700_000, False)):
+        document = large(size)
+        document["spec"]["tasks"][0]["replicas"] = 150_000
+        assert (check_limits(document) == []) is fits
+        document["spec"]["tasks"][0]["replicas"] = 1_000
+        assert check_limits(document) == []
+
+
 def test_a_status_at_the_limit_fits_into_etcd() -> None:
     """At all limits together: each task has its own state, attempt, evicted pod and message."""
     document = _named(2_000, 55, 100)

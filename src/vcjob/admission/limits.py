@@ -40,12 +40,12 @@ MAX_BYTES = _limit(
     "etcd stores objects of up to 1.5 MiB; the rest is for the status and the API server's own fields.",
 )
 MAX_STORED = _limit(
-    "Bytes of a Job as JSON, with three times the name and 250 bytes for each task",
+    "Bytes of a Job as JSON, with three times the name and 250 bytes for each task, and 6 bytes for each pod",
     1536 * 1024 - 64 * 1024,
-    "etcd stores objects of up to 1.5 MiB, and the status names each task several times.",
+    "etcd stores objects of up to 1.5 MiB, and the status names each task several times and says which pods were lost.",
 )
-#: What the status says of one task in addition to its name, which it repeats.
-_NAMES_IN_STATUS, _STATUS_BYTES = 3, 250
+#: What the status says of one task in addition to its name, which it repeats, and of one pod.
+_NAMES_IN_STATUS, _STATUS_BYTES, _POD_BYTES = 3, 250, 6
 MAX_TASKS = _limit(
     "Tasks of a Job",
     2_000,
@@ -122,7 +122,9 @@ def _size(doc: Mapping[str, Any]) -> Iterator[Problem]:
             "move large texts into a ConfigMap, or split the Job",
         )
         return
-    stored = size + sum(map(_status_bytes, _list(_mapping(doc.get("spec")).get("tasks"))))
+    tasks = [_mapping(task) for task in _list(_mapping(doc.get("spec")).get("tasks"))]
+    pods = min(sum(_count(task.get("replicas")) for task in tasks), MAX_REPLICAS)
+    stored = size + sum(map(_status_bytes, tasks)) + _POD_BYTES * pods
     if stored > MAX_STORED:
         yield error(
             (),
@@ -132,9 +134,9 @@ def _size(doc: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
-def _status_bytes(task: object) -> int:
-    """About how many bytes the status takes for a task."""
-    name = _mapping(task).get("name")
+def _status_bytes(task: Mapping[str, Any]) -> int:
+    """About how many bytes the status takes for a task, its pods apart."""
+    name = task.get("name")
     return _STATUS_BYTES + (
         _NAMES_IN_STATUS * len(name.encode(errors="replace")) if isinstance(name, str) else 0
     )

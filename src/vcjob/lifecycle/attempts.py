@@ -45,8 +45,8 @@ class Attempts:
             taken |= parsed[attempt]
         return cls({attempt: parsed[attempt] for attempt in sorted(parsed) if parsed[attempt]})
 
-    def to_json(self) -> dict[str, str]:
-        return {str(attempt): str(self.groups[attempt]) for attempt in sorted(self.groups)}
+    def to_json(self, write_indexes: Callable[[IndexSet], str] = str) -> dict[str, str]:
+        return {str(attempt): write_indexes(self.groups[attempt]) for attempt in sorted(self.groups)}
 
     def of(self, index: int) -> int:
         for attempt, indexes in self.groups.items():

@@ -6,6 +6,7 @@ nothing. Read-only: `msgspec.structs.replace` makes the next one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -97,6 +98,12 @@ class TaskMemory(msgspec.Struct, frozen=True):
     begun: IndexSet = EMPTY
     #: Succeeded before the latest resume: their container restarts count no longer towards TaskFailed.
     kept: IndexSet = EMPTY
+
+    @property
+    def index_sets(self) -> Iterator[IndexSet]:
+        yield from (self.begun, self.seen, self.succeeded, self.failed, self.kept)
+        yield from self.attempts.groups.values()
+        yield from (eviction.indexes for eviction in self.evictions)
 
 
 class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,11 +7,13 @@ as in Kubernetes; exact ones are in the JSON string.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 
+from vcjob.lifecycle import index_text
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import (
@@ -129,8 +131,9 @@ _SHARED = (
 
 
 def to_kube(status: Status) -> dict[str, Any]:
+    write = index_text.writer(indexes for memory in status.tasks.values() for indexes in memory.index_sets)
     own = _Own(
-        tasks={name: _task_out(memory) for name, memory in status.tasks.items()},
+        tasks={name: _task_out(memory, write) for name, memory in status.tasks.items()},
         since=status.state.since,
         condition_times=tuple(condition.at for condition in status.conditions),
         **{name: getattr(status, name) for name in _SHARED},
@@ -233,15 +236,15 @@ def _epoch(text: str | None) -> float | None:
     return epoch if 0 <= epoch < _END_OF_TIME else None
 
 
-def _task_out(memory: TaskMemory) -> _Task:
+def _task_out(memory: TaskMemory, write: Callable[[IndexSet], str]) -> _Task:
     return _Task(
-        attempts=memory.attempts.to_json(),
-        begun=str(memory.begun),
-        seen=str(memory.seen),
-        succeeded=str(memory.succeeded),
-        failed=str(memory.failed),
-        kept=str(memory.kept),
-        evictions=tuple((eviction.at, str(eviction.indexes)) for eviction in memory.evictions),
+        attempts=memory.attempts.to_json(write),
+        begun=write(memory.begun),
+        seen=write(memory.seen),
+        succeeded=write(memory.succeeded),
+        failed=write(memory.failed),
+        kept=write(memory.kept),
+        evictions=tuple((eviction.at, write(eviction.indexes)) for eviction in memory.evictions),
     )
 
 
@@ -252,7 +255,7 @@ class _IndexSetReader:
         self._bits = 0
 
     def __call__(self, text: str) -> IndexSet:
-        indexes = IndexSet.parse(text)
+        indexes = index_text.read(text)
         self._bits += indexes.mask.bit_length()
         if self._bits > 8 * MAX_MEMORY:
             raise ValueError(f"its index sets would take more than {MAX_MEMORY // 2**20} MiB of memory")
