@@ -36,7 +36,10 @@ class FairShare:
 
 
 class Turns:
-    """A number of turns at the same time. Addresses that wait come one after the other, however many requests each has."""
+    """A number of turns at the same time. Addresses that wait come one after the other, however many requests each has.
+
+    The webhook's server takes one for each large review, so that one client cannot keep the others waiting.
+    """
 
     def __init__(self, number: int) -> None:
         self._free = number

@@ -27,7 +27,10 @@ _DISTRIBUTED = re.compile(r"/torch/distributed/|/torch/nn/parallel/")
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A frame: where the program was."""
+    """A frame: where the program was.
+
+    Found in the text of a traceback, or made from a frame of a stack.
+    """
 
     file: str
     line: int

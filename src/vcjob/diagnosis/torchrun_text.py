@@ -20,7 +20,10 @@ _TABLE_LINES = 20
 
 
 class TorchrunFailure(NamedTuple):
-    """The worker that failed first, as torchrun observed it."""
+    """The worker that failed first, as torchrun observed it.
+
+    Read from torchrun's own report in the output of the pod.
+    """
 
     rank: int
     local_rank: int

@@ -18,7 +18,10 @@ _OVERWRITTEN = 50
 
 
 class Group(NamedTuple):
-    """One process group: the collectives that its members have issued, oldest first. A rank without a report is missing."""
+    """One process group: the collectives that its members have issued, oldest first. A rank without a report is missing.
+
+    `process_groups` makes these from the reports of all ranks; `mismatch` compares what the members have called.
+    """
 
     name: str
     members: tuple[int, ...]
@@ -26,7 +29,10 @@ class Group(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """`rank` waits for `peer` since that time: in a collective of `group`, or in a send or receive (None)."""
+    """`rank` waits for `peer` since that time: in a collective of `group`, or in a send or receive (None).
+
+    A finding about a circle of ranks quotes these.
+    """
 
     rank: int
     peer: int

@@ -18,7 +18,10 @@ NOT_COLLECTIVE = frozenset({"", "DataLoader", "synchronize", "init_process_group
 
 
 class Wait(NamedTuple):
-    """One rank waits in `name` (`send`, `recv`) for the rank `peer` since that time; `peer` None: for any rank."""
+    """One rank waits in `name` (`send`, `recv`) for the rank `peer` since that time; `peer` None: for any rank.
+
+    Read from the flight recorder, or from the rank's stack where it records no transfers.
+    """
 
     name: str
     peer: int | None
