@@ -22,6 +22,8 @@ class Source(NamedTuple):
 
     lines: int
     documented: bool
+    #: Lines of the module's docstring that are not blank.
+    docstring_lines: int
     #: String constants that are no docstrings, with their lines.
     strings: tuple[tuple[int, str], ...]
     #: (module, name) of every `from module import name`.
@@ -42,6 +44,7 @@ def read(path: Path) -> Source:
     return Source(
         len(text.splitlines()),
         not text.strip() or bool(ast.get_docstring(tree)),
+        sum(bool(line.strip()) for line in (ast.get_docstring(tree) or "").splitlines()),
         tuple(
             (node.lineno, node.value)
             for node in nodes

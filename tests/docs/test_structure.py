@@ -18,6 +18,26 @@ TREES = {
 #: One module per verb; one state machine, and its tests (docs/decisions/0018-sub-packages.md).
 LARGE_FOLDERS = {"src/vcjob/cli", "src/vcjob/lifecycle", "tests/lifecycle"}
 MAX_MODULES, MAX_LINES = 15, 400
+#: What the module holds, who calls it, what it must not know, how it fails.
+MIN_DOCSTRING, MAX_DOCSTRING = 2, 6
+#: Trees of files, packages or errors, tables, and protocols: each of their lines is needed.
+LONG_DOCSTRINGS = {
+    "__init__.py",
+    "cluster/controller/__init__.py",
+    "cluster/install/__init__.py",
+    "errors.py",
+    "kube/__init__.py",
+    "kube/errors.py",
+    "lifecycle/__init__.py",
+    "local/run/home.py",
+    "local/run/run_dir.py",
+    "local/warm/__init__.py",
+    "local/warm/server.py",
+    "plugins/edition.py",
+    "plugins/wait.py",
+    "rank_agent/agent.py",
+}
+SHORT_DOCSTRINGS = {"ui/producers/__init__.py", "ui/producers/listing.py", "ui/producers/pacing.py"}
 
 
 @pytest.mark.parametrize("modules", TREES.values(), ids=TREES)
@@ -42,6 +62,14 @@ def test_no_module_has_more_than_four_hundred_lines(modules: Iterable[Path]) -> 
 
 def test_every_module_has_a_docstring() -> None:
     assert [str(path.relative_to(SOURCES)) for path in MODULES if not read(path).documented] == []
+
+
+def test_the_docstring_of_a_module_has_two_to_six_lines() -> None:
+    lengths = {
+        str(path.relative_to(SOURCES)): read(path).docstring_lines for path in MODULES if read(path).lines
+    }
+    outside = {name for name, length in lengths.items() if not MIN_DOCSTRING <= length <= MAX_DOCSTRING}
+    assert sorted(outside - LONG_DOCSTRINGS - SHORT_DOCSTRINGS) == []
 
 
 def test_every_class_that_another_module_imports_has_a_docstring() -> None:
