@@ -116,6 +116,54 @@ def test_while_rank_0_moves_no_other_rank_is_read(monkeypatch: pytest.MonkeyPatc
     assert watched.read == [1]  # not before it is due
 
 
+class Clock:
+    """The time of the watcher, in place of the module `time`."""
+
+    now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.1, 2.5, 5.0, 7.5, 9.9])
+def test_a_hang_is_said_within_thirty_seconds_at_default_settings(
+    phase: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it begins between two looks. Five of the seconds are left for the reading of the reports."""
+    clock = Clock()
+    monkeypatch.setattr(hang_watcher, "time", clock)
+    watched = Watched(monkeypatch, [])
+    began = clock.now + 40 + phase
+    groups: dict[str, tuple[int, ...]] = {"0": (0, 1)}
+    while not watched.notes and clock.now < began + 60:
+        clock.now += 0.2
+        done = Collective(1, "all_reduce", issued_at=min(clock.now, began) - 0.1)
+        waits = Collective(2, "all_reduce", issued_at=began, done=False)
+        idle = began + 4 if clock.now > began + 6 else None  # the agent looks every two seconds
+        watched.states = [RankState(0, (done,), groups), RankState(1, (done,), groups, idle_since=idle)]
+        if clock.now > began:
+            watched.states[0].collectives = (done, waits)
+        watched.watcher.poll(document(), RUNNING, PODS)
+    assert 20 <= clock.now - began <= 25
+    assert len(watched.notes) == 1 and "rank 1 never reached all_reduce #2" in watched.notes[0]
+    assert len(watched.read) <= 10  # rank 0 every ten seconds, and then all of them
+
+
+def test_ranks_that_stand_still_for_long_are_not_read_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 compiles for ten minutes, and rank 0 waits for it."""
+    clock = Clock()
+    monkeypatch.setattr(hang_watcher, "time", clock)
+    waits = Collective(2, "all_reduce", issued_at=clock.now, done=False)
+    groups: dict[str, tuple[int, ...]] = {"0": (0, 1)}
+    watched = Watched(monkeypatch, [RankState(0, (waits,), groups), RankState(1, (), groups)])
+    while clock.now < 1600:
+        clock.now += 0.2
+        watched.watcher.poll(document(), RUNNING, PODS)
+    assert watched.notes == [] and len(watched.read) <= 2 * 600 / 10
+
+
 def test_while_rank_0_waits_for_others_to_join_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """It uses a little CPU all the time, so that it is never idle."""
     now = time.time()

@@ -1,16 +1,17 @@
 """The watch for hangs while a job of a cluster is followed: it warns once, and acts as the Job's `on-hang` annotation says.
 
 Used by `ClusterFollower`; the rights are those of the user who follows. Every few seconds it reads the report of one rank,
-and those of all ranks only while that one stands still. Nothing here waits: requests run on the connection's thread.
+and those of all ranks only while that one stands still; then again when the ranks have stood still for so long that they
+count as hung, so that a hang is reported soon after. Nothing here waits: requests run on the connection's thread.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from vcjob.admission import defaults
 from vcjob.cluster.client.jobs import JobKey
@@ -20,6 +21,7 @@ from vcjob.diagnosis.diagnose import HANGS
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.hang_settings import hang_seconds
 from vcjob.diagnosis.observation import Observation, RankState
+from vcjob.diagnosis.rules.collectives.waits import pending_calls
 from vcjob.diagnosis.rules.rendezvous import in_store
 from vcjob.errors import VcjobError
 from vcjob.lifecycle.status import Phase, Status
@@ -32,6 +34,17 @@ from vcjob.wellknown.annotations import ON_HANG
 
 #: The verb for each value of the annotation; `fail` ends the job, because only its controller can fail it.
 _VERBS = {"restart": "restart", "fail": "stop"}
+#: Clocks differ, and a rank counts as idle a few seconds after it has stopped.
+_LATER = 1.0
+#: All ranks are not read more often than after this part of `hang_after`.
+_SHORTEST = 1 / 8
+
+
+class _Reading(NamedTuple):
+    """What was found, and in how many seconds one more rank has stood still for so long that it may hang."""
+
+    found: Hangs
+    again_in: float | None = None
 
 
 class HangWatcher:
@@ -46,7 +59,7 @@ class HangWatcher:
         self._note = note
         self._seconds = hang_seconds(os.environ)
         self._due = time.monotonic() + (self._seconds or 0.0)
-        self._reading: Future[Hangs] | None = None
+        self._reading: Future[_Reading] | None = None
         self._acting: Future[JobKey] | None = None
         self._said: set[object] = set()
         self._version = -1
@@ -58,8 +71,10 @@ class HangWatcher:
             return
         if self._reading is not None:
             if self._reading.done():
-                reading, self._reading = self._reading, None
-                self._take(reading.result(), document, status)
+                reading, self._reading = self._reading.result(), None
+                if reading.again_in is not None:
+                    self._due = min(self._due, time.monotonic() + reading.again_in)
+                self._take(reading.found, document, status)
         elif time.monotonic() >= self._due:
             self._due = time.monotonic() + self._seconds / 2
             self._start(Job(defaults.apply(document)), status, pods)
@@ -74,17 +89,18 @@ class HangWatcher:
             running.sort(key=lambda pod: pod.rank or 0)
             self._reading = self._connection.loop.start(self._read(observation, running))
 
-    async def _read(self, observation: Observation, pods: Sequence[PodState]) -> Hangs:
+    async def _read(self, observation: Observation, pods: Sequence[PodState]) -> _Reading:
         jobs, namespace = self._connection.jobs, self._key.namespace
         try:
             first = await read_rank_states(jobs, pods[:1], namespace)
         except VcjobError as error:
-            return Hangs([], f"hangs cannot be detected: {error.message}")
+            return _Reading(Hangs([], f"hangs cannot be detected: {error.message}"))
         if first.states and not any(
             _stands_still(each, observation.now, self._seconds) for each in first.states
         ):
-            return Hangs([])
-        return await find_hangs(jobs, observation, pods, namespace)
+            return _Reading(Hangs([]))
+        found = await find_hangs(jobs, observation, pods, namespace)
+        return _Reading(found, _again_in(observation.rank_states, observation.now, self._seconds or 0.0))
 
     def _take(self, found: Hangs, document: dict[str, Any], status: Status) -> None:
         if found.problem and found.problem != NO_REPORTS:
@@ -120,3 +136,17 @@ def _stands_still(state: RankState, now: float, seconds: float | None) -> bool:
     if state.idle_since is not None or state.looping_since is not None or in_store(state):
         return True
     return any(not call.done and now - call.issued_at >= (seconds or 0.0) / 2 for call in state.collectives)
+
+
+def _again_in(states: Sequence[RankState], now: float, seconds: float) -> float | None:
+    """In how many seconds the next of these ranks has waited or done nothing for `seconds`."""
+    left = [seconds - (now - since) for state in states for since in _still_since(state)]
+    soonest = min((each for each in left if each > 0), default=None)
+    return None if soonest is None else max(soonest + _LATER, seconds * _SHORTEST)
+
+
+def _still_since(state: RankState) -> Iterator[float]:
+    moments = [state.idle_since, state.looping_since, state.call_since]
+    moments += [call.issued_at for call in pending_calls(state).values()]
+    moments += [state.stack_since] if in_store(state) else []
+    return (each for each in moments if each is not None)

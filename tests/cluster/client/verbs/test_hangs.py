@@ -9,9 +9,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,9 +45,9 @@ _FOLDERS = {
 }
 
 
-def hanging(name: str, *arguments: str, **metadata: Any) -> dict[str, Any]:
+def hanging(name: str, *arguments: str, seconds: str = SECONDS) -> dict[str, Any]:
     """Three ranks; rank 2 never reaches the fourth all_reduce."""
-    env = {"LD_LIBRARY_PATH": _LIBRARIES, "PYTHONPATH": "/mine", "VCJOB_HANG_AFTER": SECONDS}
+    env = {"LD_LIBRARY_PATH": _LIBRARIES, "PYTHONPATH": "/mine", "VCJOB_HANG_AFTER": seconds}
     rank = container(
         "",
         image=GUIDE,
@@ -55,9 +57,7 @@ def hanging(name: str, *arguments: str, **metadata: Any) -> dict[str, Any]:
     rank["command"] = [sys.executable, "-c", _PROGRAM]
     volumes = [{"name": key, "hostPath": {"path": path}} for key, (path, _) in _FOLDERS.items()]
     tasks = [task("master", rank, volumes=volumes), task("worker", rank, replicas=2, volumes=volumes)]
-    document = job(name, *tasks, plugins={"pytorch": list(arguments)})
-    document["metadata"].update(metadata)
-    return document
+    return job(name, *tasks, plugins={"pytorch": list(arguments)})
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,25 @@ def test_a_following_run_warns_why_names_the_rank_and_on_hang_ends_the_job(
     said = "".join([*lines, ended.out, ended.err])
     assert said.count(part) == 1, said  # it warns once
     loaded.api.delete(f"{loaded.jobs}/hangs")
+
+
+@pytest.mark.long
+def test_a_hang_is_reported_within_thirty_seconds_with_default_settings(
+    loaded: ControllerCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCJOB_HANG_AFTER", "")  # as if it were not set
+    shell = Shell(loaded, tmp_path)
+    process = shell.start("run", shell.file(hanging("soon", "--flight-recorder=true", seconds="")))
+    part = "rank 2 never reached all_reduce #4; all others have waited in it for "
+    lines: list[str] = []
+    try:
+        while not lines or (lines[-1] and part not in lines[-1]):
+            lines.append(next_line(process, errors=True))
+    finally:
+        process.kill()
+    waited = re.search(rf"{part}(\d+) s", lines[-1])
+    assert waited is not None and 20 <= int(waited[1]) <= 30, lines
+    loaded.api.delete(f"{loaded.jobs}/soon")
 
 
 def test_without_the_argument_one_sentence_says_what_is_missing(
