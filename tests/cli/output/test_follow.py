@@ -11,6 +11,7 @@ import pytest
 from vcjob import Handle, Interrupted
 from vcjob.cli.output.follow import FollowedJob, Interrupts, follow
 from vcjob.cli.output.screen import Screen
+from vcjob.errors import BackendError
 from vcjob.lifecycle.status import Phase, State, Status
 from vcjob.report.logs import Chunk
 from vcjob.report.podstate import PodState
@@ -90,3 +91,17 @@ def test_the_second_interrupt_ends_every_job_before_it_leaves() -> None:
     with pytest.raises(Interrupted, match="still ending the job 'one'"):
         follow([(cast(Handle, job), job.name) for job in jobs], interrupts, "table")
     assert [job.stops for job in jobs] == [[False, True], [False, True]]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_job_that_cannot_be_ended_does_not_keep_the_others_from_it(number: int) -> None:
+    class Unreachable(SlowJob):
+        def stop(self, *, now: bool) -> None:
+            raise BackendError(f"the job {self.name!r} cannot be reached")
+
+    jobs = [SlowJob("one"), Unreachable("two"), Unreachable("three"), SlowJob("four")]
+    interrupts = Interrupts()
+    interrupts.count = number
+    with pytest.raises(BackendError, match="the job 'two' cannot be reached"):
+        follow([(cast(Handle, job), job.name) for job in jobs], interrupts, "table")
+    assert [job.stops for job in jobs] == [[False], [], [], [False]]

@@ -157,10 +157,19 @@ def _watch(jobs: list[FollowedJob], interrupts: Interrupts) -> None:
             job.step()
         while answered < interrupts.count:
             answered += 1
-            left = [error for job in running if (error := job.interrupt(answered)) is not None]
+            left = [error for job in running if (error := _answer(job, answered)) is not None]
             if left:
-                raise left[0]  # after every job was ended
+                # Every job was asked to end. What went wrong says more than that the others still end.
+                raise next((error for error in left if not isinstance(error, Interrupted)), left[0])
         running[0].wait()
+
+
+def _answer(job: FollowedJob, number: int) -> Exception | None:
+    """Why it is not to be followed any longer: an error must not keep the other jobs from being ended."""
+    try:
+        return job.interrupt(number)
+    except Exception as error:
+        return error
 
 
 def _finish(jobs: list[FollowedJob], output: str, interrupts: Interrupts) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from vcjob.cluster.client.error_messages import translate_api_errors
 from vcjob.cluster.client.pod_view import POD_VIEWS, PodView, belongs_to
+from vcjob.cluster.client.served_jobs import is_served
 from vcjob.cluster.resources import COMMANDS, JOBS
 from vcjob.errors import BackendError, JobExists, NoSuchJob
 from vcjob.kube.api.client import Client
@@ -194,7 +195,7 @@ class JobClient:
                     job = await self.job(key.name, key.namespace, key.uid)
                 except NoSuchJob:
                     return True
-                if (job.get("status") or {}).get("state"):
+                if await is_served(self.client, job):
                     return False
                 try:
                     version = job["metadata"]["resourceVersion"]

@@ -17,7 +17,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from tests.cluster.client.conftest import container, job, task
-from tests.kube.fake_api import FakeApi
+from tests.kube.fake_api import KINDS, FakeApi, refuse
 from tests.testbed.cluster import Cluster
 from vcjob.cli.list import _row
 from vcjob.cluster.client.jobs import JobClient, JobKey
@@ -58,6 +58,51 @@ async def test_a_controller_that_comes_just_in_time_keeps_the_job(api: FakeApi, 
     api.on_next("DELETE", "jobs", written_in_between)
     assert not await jobs.delete_unserved(key)
     assert ("jobs", "default", "late") in api.objects
+
+
+def owned_by(job: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job["metadata"]["name"],
+             "uid": job["metadata"]["uid"], "controller": True}  # fmt: skip
+    return {"ownerReferences": [owner], "labels": {"volcano.sh/job-name": job["metadata"]["name"]}}
+
+
+@pytest.mark.parametrize("kind", ["pods", "configmaps", "podgroups"])
+async def test_a_job_whose_first_status_is_not_written_yet_is_known_by_its_objects(
+    api: FakeApi, jobs: JobClient, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller may write a status that says only "started" five seconds after it has created the pods."""
+    monkeypatch.setitem(KINDS, "podgroups", "PodGroup")
+    made = await api.put("jobs", "started")
+    name = {"pods": "any", "configmaps": "started-svc", "podgroups": f"started-{made['metadata']['uid']}"}[
+        kind
+    ]
+    await api.put(kind, name, metadata=owned_by(made))
+    assert not await jobs.delete_unserved(JobKey.of(made))
+    assert api.count("DELETE") == 0
+
+
+async def test_objects_of_an_earlier_job_of_the_name_do_not_count(api: FakeApi, jobs: JobClient) -> None:
+    made = await api.put("jobs", "again")
+    earlier = {"metadata": {"name": "again", "uid": "earlier"}}
+    for kind, name in (("pods", "again-a-0"), ("configmaps", "again-svc")):
+        await api.put(kind, name, metadata=owned_by(earlier))
+    assert await jobs.delete_unserved(JobKey.of(made))
+
+
+async def test_a_user_who_may_read_no_pods_can_still_delete_an_unserved_job(
+    api: FakeApi, jobs: JobClient
+) -> None:
+    made = await api.put("jobs", "lonely")
+    refused = []
+
+    async def forbid(_: web.Request) -> web.StreamResponse:
+        refused.append(True)
+        return refuse(403, "Forbidden")
+
+    for kind in ("pods", "configmaps", "podgroups"):
+        api.on_next("GET", kind, forbid)
+    assert await jobs.delete_unserved(JobKey.of(made))
+    assert len(refused) == 3
 
 
 def test_the_age_counts_from_the_creation_and_not_from_the_last_resume() -> None:
