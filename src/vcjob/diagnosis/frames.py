@@ -23,7 +23,16 @@ LAUNCHER_ERRORS = ("ChildFailedError", "SignalException")
 #: `accelerate launch` raises an error of the standard library.
 _CHILD_ERROR = "CalledProcessError"
 _LAUNCHER = re.compile(r"/accelerate/commands/|/torch/distributed/(?:launch|run)\.py$|/deepspeed/launcher/")
-_DISTRIBUTED = re.compile(r"/torch/distributed/|/torch/nn/parallel/")
+#: torch's communication itself; torch also loads checkpoints and starts processes below torch/distributed.
+_COMMUNICATION = re.compile(
+    r"/torch/distributed/(?:distributed_c10d|c10d_logger|rendezvous|_functional_collectives|utils|elastic/utils/store)\.py$"
+    r"|/torch/distributed/(?:elastic/rendezvous|rpc|_symmetric_memory)/|/torch/nn/parallel/"
+)
+#: What communication calls. A package or a module of the model below it raises an error of its own.
+_CALLED_BY_IT = re.compile(
+    r"/torch/(?:_ops|_compile)\.py$|/torch/(?:utils|autograd|_dynamo)/|/torch/distributed/(?!checkpoint/)"
+    r"|/lib(?:64)?/python\d\.\d{1,2}t?/(?!site-packages/)|^<frozen "
+)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -78,7 +87,12 @@ class Traceback(msgspec.Struct, frozen=True):
     @property
     def in_distributed(self) -> bool:
         """Whether torch's communication raised it."""
-        return any(_DISTRIBUTED.search(frame.file) for frame in self.frames[self._own + 1 :])
+        for frame in reversed(self.frames[self._own + 1 :]):
+            if _COMMUNICATION.search(frame.file):
+                return True
+            if not _CALLED_BY_IT.search(frame.file):
+                return False
+        return False
 
     @property
     def _own(self) -> int:

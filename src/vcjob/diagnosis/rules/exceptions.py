@@ -55,7 +55,9 @@ def missing_script(suspect: Suspect) -> Verdict | None:
 def known(suspect: Suspect) -> Verdict | None:
     text = suspect.traceback.text if suspect.traceback else suspect.reason
     for remedy in REMEDIES:
-        if remedy.pattern.search(text) and (not remedy.of_torch or suspect.is_about_communication):
+        if remedy.of_torch and not suspect.is_about_communication:
+            continue
+        if remedy.pattern.search(text) and (remedy.names is None or remedy.names.search(text)):
             return Verdict(remedy.cause, f"{remedy.what}: {suspect.reason}", remedy.hint, remedy.confidence)
     return None
 

@@ -13,7 +13,10 @@ from vcjob.wellknown import causes
 
 
 class Remedy(NamedTuple):
-    """`what` completes the sentence "rank 1 …"; `of_torch`: only an error of torch's communication means this."""
+    """`what` completes the sentence "rank 1 …".
+
+    `of_torch`: only an error of torch's communication means this; `names`: what the message must name as well.
+    """
 
     pattern: re.Pattern[str]
     cause: str
@@ -21,6 +24,7 @@ class Remedy(NamedTuple):
     hint: str
     confidence: Confidence = "high"
     of_torch: bool = False
+    names: re.Pattern[str] | None = None
 
 
 _SMALL_SHM = (
@@ -28,6 +32,13 @@ _SMALL_SHM = (
     "/dev/shm`; or use fewer DataLoader workers"
 )
 _BLOCKING = "run again with CUDA_LAUNCH_BLOCKING=1 to see the line that failed"
+
+_BACKEND = re.compile(r"gloo|nccl|ProcessGroup|c10d", re.IGNORECASE)
+_MISMATCH = (
+    causes.COLLECTIVE_MISMATCH,
+    "took part in a collective that does not match the other ranks' call",
+    "every rank must call the same collectives in the same order with the same shapes",
+)
 
 #: A name that does not resolve, as Python, curl, torch and gloo say it.
 UNRESOLVED = re.compile(
@@ -125,15 +136,21 @@ REMEDIES: tuple[Remedy, ...] = (
     ),
     Remedy(
         re.compile(
-            r"Detected mismatch between collectives|op\.preamble\.length <= op\.nbytes|Message truncated : received"
-            r"|(?:op|collective|shape|dtype|size)s?[^.\n]{0,40}mismatch(?! for)"
+            r"Detected mismatch between collectives|op\.preamble\.length <= op\.nbytes|Message truncated : received",
+            re.IGNORECASE,
+        ),
+        *_MISMATCH,
+        of_torch=True,
+    ),
+    Remedy(
+        re.compile(
+            r"(?:op|collective|shape|dtype|size)s?[^.\n]{0,40}mismatch(?! for)"
             r"|mismatch(?! for)[^.\n]{0,40}(?:collective|shape|size)",
             re.IGNORECASE,
         ),
-        causes.COLLECTIVE_MISMATCH,
-        "took part in a collective that does not match the other ranks' call",
-        "every rank must call the same collectives in the same order with the same shapes",
+        *_MISMATCH,
         of_torch=True,
+        names=_BACKEND,
     ),
     Remedy(
         re.compile(

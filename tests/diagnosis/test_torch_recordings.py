@@ -1,0 +1,76 @@
+"""The cause that is found in what torch 2.15 printed. The recordings are of one real program each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vcjob.diagnosis.diagnose import diagnose
+from vcjob.diagnosis.traceback_text import last_traceback
+
+from .test_failure_rules import NAN, job, rank
+from .test_traceback_text import PREFIXED
+
+RECORDINGS = Path(__file__).parent / "recordings"
+
+
+def recorded(name: str) -> tuple[str, ...]:
+    return tuple((RECORDINGS / f"{name}.txt").read_text().splitlines())
+
+
+@pytest.mark.parametrize("name", ["checkpoint_mismatch", "ddp_shapes"])
+def test_sizes_that_do_not_fit_are_no_collective_that_does_not_match(name: str) -> None:
+    """Both have frames in torch's distributed code, which loads a checkpoint or calls the model."""
+    found = last_traceback(recorded(name))
+    assert found is not None and not found.in_distributed
+    (finding,) = diagnose(job(rank(0, stderr=recorded(name))))
+    assert finding.cause == "Exception"
+
+
+#: boto3, called by the part of torch that saves checkpoints.
+S3 = (
+    *NAN[:2],
+    '  File "/venv/lib/python3.11/site-packages/torch/distributed/checkpoint/state_dict_saver.py", line 27, in save',
+    '  File "/venv/lib/python3.11/site-packages/torch/distributed/checkpoint/_fsspec_filesystem.py", line 27, in create_stream',
+    '  File "/venv/lib/python3.11/site-packages/botocore/httpsession.py", line 4, in send',
+)
+#: The same below a collective of the checkpoint's.
+BELOW_A_COLLECTIVE = (
+    *S3[:3],
+    '  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2714, in gather_object',
+    *S3[-1:],
+)
+
+
+@pytest.mark.parametrize("frames", [S3, BELOW_A_COLLECTIVE])
+@pytest.mark.parametrize(
+    "exception",
+    [
+        "botocore.exceptions.ReadTimeoutError: Read timeout on endpoint URL: request timed out",
+        "botocore.exceptions.ConnectionClosedError: Connection was closed before we received a valid response from "
+        "endpoint URL: s3. Connection reset by peer",
+    ],
+)
+def test_a_package_that_loses_its_own_connection_below_torch_is_the_cause(
+    frames: tuple[str, ...], exception: str
+) -> None:
+    lost = rank(0, at=10.0, stderr=tuple(PREFIXED))
+    finding = diagnose(job(lost, rank(1, at=12.0, stderr=(*frames, exception))))[0]
+    assert (finding.cause, finding.ranks.first) == ("Exception", ("rank 1",))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("distributed/distributed_c10d.py", "distributed/c10d_logger.py"),
+        ("distributed/tensor/_redistribute.py", "distributed/_functional_collectives.py", "_ops.py"),
+        ("nn/parallel/distributed.py", "distributed/utils.py"),
+        ("distributed/elastic/rendezvous/c10d_rendezvous_backend.py",),
+    ],
+)
+def test_a_lost_connection_in_torchs_communication_is_a_complaint(files: tuple[str, ...]) -> None:
+    frames = [f'  File "/venv/lib/python3.11/site-packages/torch/{file}", line 1, in f' for file in files]
+    lost = rank(0, at=10.0, stderr=(*NAN[:2], *frames, "RuntimeError: Connection reset by peer"))
+    finding = diagnose(job(lost, rank(1, at=12.0, stderr=tuple(NAN))))[0]
+    assert finding.ranks.first == ("rank 1",)
