@@ -239,8 +239,9 @@ def _json(text: Text, folder: str) -> Iterator[str]:
             f"{f'`{output.verbs}`: ' if output.verbs else ''}{text(output.meaning)}",
             "",
         )
-        schema = msgspec.json.schema(output.type)
-        yield from _table(_all(text, "Field", "Type", "Always"), output_schemas.rows(schema))
+        yield from _table(
+            _all(text, "Field", "Type", "Always", "Meaning"), output_schemas.rows(output.type, text)
+        )
 
 
 def output_schemas_text() -> str:

@@ -20,9 +20,13 @@ class Check(msgspec.Struct, frozen=True):
     Made with `ok`, `note` and `missing`; `vcjob doctor -o json` prints its fields.
     """
 
+    #: What was checked.
     topic: str
+    #: `ok`: as it should be; `note`: works, but know this; `missing`: does not work.
     standing: Standing
+    #: The result as one sentence.
     message: str
+    #: What to do.
     hint: str | None = None
 
 

@@ -21,7 +21,9 @@ class Evidence(msgspec.Struct, frozen=True):
     Part of a finding; the text is what a program or Kubernetes wrote, unchanged.
     """
 
+    #: Where it was found: `rank 1, stderr`, `event FailedMount`, `pod status`.
     source: str
+    #: What a program or Kubernetes wrote, unchanged.
     text: str
 
 
@@ -31,7 +33,9 @@ class Ranks(msgspec.Struct, frozen=True):
     `first` failed or are stuck; `victims` ended or wait because of them.
     """
 
+    #: Ranks that failed or are stuck.
     first: tuple[str, ...] = ()
+    #: Ranks that ended or wait because of them.
     victims: tuple[str, ...] = ()
 
 
@@ -42,11 +46,18 @@ class Finding(msgspec.Struct, frozen=True):
     json`.
     """
 
+    #: A word from the list of causes.
     cause: str
+    #: One sentence for users.
     message: str
+    #: The ranks that it is about, by name.
     ranks: Ranks = Ranks()
+    #: The lines that show it.
     evidence: tuple[Evidence, ...] = ()
+    #: What helps.
     hint: str = ""
+    #: `high`: the evidence names the cause; `medium`: the usual cause of what was seen; `low`: one of
+    #: several.
     confidence: Confidence = "medium"
 
 

@@ -36,8 +36,11 @@ class Frame(msgspec.Struct, frozen=True):
     From py-spy or from the agent of a rank; the file is the path in the rank's own file system.
     """
 
+    #: The name of the function.
     function: str
+    #: The path of the file, as the rank sees it.
     file: str
+    #: The line in the file.
     line: int
 
 

@@ -29,10 +29,15 @@ class RankStack(msgspec.Struct, frozen=True, omit_defaults=True):
     Both backends read it with py-spy; `vcjob stacks` and the rules for hangs use it.
     """
 
+    #: The name of the pod.
     pod: str
+    #: Its rank, where the Job has the plugin `pytorch`.
     rank: int | None = None
+    #: The Python process.
     pid: int | None = None
+    #: The stack of its main thread, innermost frame first.
     frames: tuple[Frame, ...] = ()
+    #: Why the stack cannot be read.
     problem: str = ""
 
     @property

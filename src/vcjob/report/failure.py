@@ -21,22 +21,35 @@ class Culprit(msgspec.Struct, omit_defaults=True, rename="camel"):
     Part of a `FailureReport`. Plain strings and numbers, as `vcjob status -o json` prints them.
     """
 
+    #: The name of the pod.
     pod: str
+    #: The task that it belongs to.
     task: str
+    #: Its index in the task.
     index: int
+    #: Its rank, where the Job has the plugin `pytorch`.
     rank: int | None
+    #: Which attempt of this index it is, from 0.
     attempt: int
+    #: The name of the container.
     container: str
+    #: Its exit code; 128 + N after signal N.
     exit_code: int
+    #: Why it ended, in one word: Completed, Error, OOMKilled, ...
     reason: str
+    #: The name of the signal that ended it, for example SIGKILL.
     signal: str | None = None
+    #: More about the reason.
     message: str | None = None
+    #: When it ended.
     finished_at: float | None = None
     #: It had failed, and was ended from outside because it was slow to exit.
     stopped: bool = False
-    #: The last frame of a Python traceback in the user's own code, and the exception.
+    #: The last frame of a Python traceback in the user's own code.
     frame: str | None = None
+    #: The exception of that traceback.
     exception: str | None = None
+    #: Its last lines on standard error.
     stderr: list[str] = []
 
     @property
@@ -65,12 +78,15 @@ class FailureReport(msgspec.Struct, rename="camel"):
     `Handle.failure` and `JobFailed` carry it; the summary at the end of `vcjob run` prints it.
     """
 
+    #: The container that failed first; null where that is not known.
     culprit: Culprit | None
     #: Pods that ended badly only after the first one had, or were ended because of it.
     victims: list[str]
-    #: As in the finding: a word from `vcjob.wellknown.causes`, one sentence, and what helps.
+    #: The cause of the first finding: a word from the list of causes.
     cause: str = ""
+    #: The first finding as one sentence.
     message: str = ""
+    #: What helps.
     hint: str = ""
 
 

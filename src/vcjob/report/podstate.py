@@ -28,11 +28,17 @@ class Ended(msgspec.Struct, omit_defaults=True, rename="camel"):
     Part of `ContainerState`, which keeps the last two.
     """
 
+    #: Its exit code; 128 + N after signal N.
     exit_code: int
+    #: Why it ended, in one word: Completed, Error, OOMKilled, ...
     reason: str
+    #: When it ended.
     finished_at: float
+    #: The number of the signal that ended it.
     signal: int | None = None
+    #: More about the reason.
     message: str | None = None
+    #: When it started.
     started_at: float | None = None
     #: It was ended from outside; its exit code does not count as a failure.
     stopped: bool = False
@@ -44,19 +50,30 @@ class ContainerState(msgspec.Struct, omit_defaults=True, rename="camel"):
     Locally the pod's shim updates it; for a cluster it is derived from the kubelet's status, and has no pid.
     """
 
+    #: The name of the container.
     name: str
+    #: `init` runs before the others, `sidecar` is an init container that keeps running, `main` is any other.
     role: Role
+    #: Local backend: its process while it runs.
     pid: int | None = None
-    #: Start time in the kernel's ticks: a pid alone may belong to another process by now.
+    #: Local backend: when that process started, in the kernel's ticks; a pid alone may belong to another
+    #: process by now.
     pid_start: int | None = None
+    #: When it started.
     started_at: float | None = None
     #: Why it does not run yet or not any more: PodInitializing, CrashLoopBackOff, ...
     waiting: str | None = None
+    #: More about why it does not run.
     waiting_message: str | None = None
+    #: Whether it runs and its startup probe, if it has one, has succeeded.
     started: bool = False
+    #: Local backend: whether it runs and its readiness probe, if it has one, succeeds.
     ready: bool = False
+    #: How often it was restarted in this pod.
     restarts: int = 0
+    #: How it ended.
     ended: Ended | None = None
+    #: How its previous instance ended.
     last: Ended | None = None
 
     @property
@@ -76,40 +93,59 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
     `Handle.pods` returns these. Fields that only one backend knows say so, and are empty for the other.
     """
 
+    #: The task that it belongs to.
     task: str
+    #: Its index in the task.
     index: int
+    #: The name of the pod.
     name: str
+    #: The uid of the pod.
     uid: str
+    #: The version of the Job when the pod was created: each restart of the whole Job raises it.
     version: int = 0
+    #: Which attempt of this index it is, from 0.
     attempt: int = 0
+    #: Its rank, where the Job has the plugin `pytorch`.
     rank: int | None = None
     #: The node of the cluster that it was placed on.
     node: str | None = None
+    #: Its phase, as Kubernetes defines it.
     phase: Phase = "Pending"
+    #: Why it has this phase, in one word.
     reason: str | None = None
+    #: More about the reason.
     message: str | None = None
+    #: When it was created. All times are in epoch seconds.
     created_at: float = 0.0
+    #: When it began to run.
     started_at: float | None = None
+    #: When it ended.
     finished_at: float | None = None
     #: Since when it is being ended.
     deleted_at: float | None = None
-    #: On a cluster: whether it waits for a node, or since when it has one.
+    #: On a cluster: whether it waits for a node.
     waits_for_node: bool = False
+    #: On a cluster: since when it has a node.
     scheduled_at: float | None = None
-    #: On a cluster: when its first image began to be pulled, and when its last one was pulled.
+    #: On a cluster: when its first image began to be pulled.
     pulling_at: float | None = None
+    #: On a cluster: when its last image was pulled.
     pulled_at: float | None = None
-    #: On a cluster: why it was or is being removed (EvictionByEvictionAPI, PreemptionByScheduler, ...), and a message.
+    #: On a cluster: why it was or is being removed (EvictionByEvictionAPI, PreemptionByScheduler, ...).
     disruption: str | None = None
+    #: On a cluster: more about why it was or is being removed.
     disruption_message: str | None = None
     #: On a cluster: its node does not respond.
     node_lost: bool = False
+    #: Local backend: the process that runs the pod.
     shim: int | None = None
+    #: Local backend: the GPUs that it holds.
     gpus: list[str] = []
-    #: What in its spec has another meaning here than on a cluster; each is shown once per job.
+    #: Local backend: what in its spec has another meaning here than on a cluster; each is shown once per job.
     notes: list[str] = []
-    #: How its ranks share the cores of this machine, where vcjob has decided that.
+    #: Local backend: how its ranks share the cores of this machine, where vcjob has decided that.
     cores_note: str | None = None
+    #: Its containers; init containers come first.
     containers: list[ContainerState] = []
 
     @property

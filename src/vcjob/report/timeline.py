@@ -34,10 +34,16 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     `kind` is one of `LABELS`. The row of a pod in a timeline consists of these.
     """
 
+    #: What the pod did: Waiting, Scheduling, Pulling, Startup, Init, WaitForMaster, Running, Backoff or
+    #: Ending.
     kind: str
+    #: When it began.
     start: float
+    #: When it ended, or now.
     end: float
+    #: Which attempt of this index it is, from 0.
     attempt: int = 0
+    #: The init step, or how it ended.
     detail: str = ""
 
     @property

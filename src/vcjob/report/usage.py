@@ -17,16 +17,23 @@ class RankUsage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     A backend measures it over a short time; `vcjob top` prints one line for each.
     """
 
+    #: The name of the pod.
     pod: str
+    #: Its rank, where the Job has the plugin `pytorch`.
     rank: int | None
+    #: The number of its processes; null where that is not known.
     processes: int | None
     #: Of one core: 200 means two cores.
     cpu_percent: float
+    #: The memory of all of its processes.
     memory_bytes: int
     #: Share of the time in which its processes waited for block devices, in percent of one process.
     io_wait_percent: float | None = None
+    #: The GPUs that it uses.
     gpus: tuple[str, ...] = ()
+    #: The utilisation of its GPUs.
     gpu_percent: float | None = None
+    #: The memory that it uses on its GPUs.
     gpu_memory_bytes: int | None = None
 
     @property
@@ -48,8 +55,11 @@ class UsageReport(msgspec.Struct, frozen=True, rename="camel"):
     `Handle.usage` returns it; ranks that have ended are left out.
     """
 
+    #: The name of the Job.
     job: str
+    #: How long was measured.
     seconds: float
+    #: The pods that run, in the order of ranks.
     ranks: tuple[RankUsage, ...]
 
     @property

@@ -24,13 +24,21 @@ class LogLine(msgspec.Struct, frozen=True):
     `Handle.logs` yields these; bytes that are not UTF-8 are replaced in `text`.
     """
 
+    #: Its rank, where the Job has the plugin `pytorch`.
     rank: int | None
+    #: The task that it belongs to.
     task: str
+    #: Its index in the task.
     index: int
+    #: The name of the container.
     container: str
+    #: Which attempt of this index it is, from 0.
     attempt: int
+    #: `out` or `err`; on a cluster, which keeps both in one log, always `out`.
     stream: str
+    #: The line, without its end.
     text: str
+    #: What `vcjob logs` prints in front of it.
     prefix: str
     #: When it was written (epoch seconds), where the backend knows it.
     time: float | None = None
