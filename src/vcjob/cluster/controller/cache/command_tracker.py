@@ -9,9 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from vcjob.cluster.resources import PartialCommand, PartialJob
+import msgspec
+
+from vcjob.cluster.resources import COMMANDS, CommandMeta, PartialCommand, PartialJob
 from vcjob.kube.api.objects import Key, version_number
 from vcjob.lifecycle.observed import Command, Observed
+
+
+class WatchedCommandMeta(CommandMeta, rename="camel", gc=False):
+    deletion_timestamp: str | None = None
+
+
+class WatchedCommand(PartialCommand, gc=False):
+    """A Command as the controller's watch reads it. One with a finalizer exists for long after its deletion, but it
+    has been executed or withdrawn by then: see `Caches.connect`."""
+
+    metadata: WatchedCommandMeta = msgspec.field(default_factory=WatchedCommandMeta)
+
+
+WATCHED_COMMANDS = COMMANDS.read_as(WatchedCommand)
 
 
 class CommandTracker:

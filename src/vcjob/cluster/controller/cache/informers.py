@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+from vcjob.cluster.controller.cache.command_tracker import WATCHED_COMMANDS, WatchedCommand
 from vcjob.cluster.controller.cache.job_cache import JobCache
 from vcjob.cluster.resources import (
     COMMANDS,
     COSCHEDULING_GROUPS,
     JOBS,
     PARTIAL_CLAIMS,
-    PARTIAL_COMMANDS,
     PARTIAL_CONFIG_MAPS,
     PARTIAL_COSCHEDULING_GROUPS,
     PARTIAL_GROUPS,
@@ -115,9 +115,18 @@ class Caches:
         for resource in owned:
             self._follow_owned(jobs, resource)
         if await self._served(COMMANDS):
-            commands = Cache(self._client, PARTIAL_COMMANDS, self._namespaces)
-            commands.on_change(jobs.command_added, jobs.command_gone)
-            self._all += commands.informers.values()
+            self._follow_commands(jobs)
+
+    def _follow_commands(self, jobs: JobCache) -> None:
+        def changed(command: WatchedCommand) -> None:
+            if command.metadata.deletion_timestamp is None:
+                jobs.command_added(command)
+            else:  # the next leader must not execute it again while a finalizer keeps it
+                jobs.command_gone(command)
+
+        commands = Cache(self._client, WATCHED_COMMANDS, self._namespaces)
+        commands.on_change(changed, jobs.command_gone)
+        self._all += commands.informers.values()
 
     def _follow_owned(self, jobs: JobCache, resource: Resource[Any]) -> None:
         kind = resource.kind
