@@ -39,6 +39,8 @@ class RankStack(msgspec.Struct, frozen=True, omit_defaults=True):
     frames: tuple[Frame, ...] = ()
     #: Why the stack cannot be read.
     problem: str = ""
+    #: Where the stack cannot be read but the rank has reported one: how many seconds ago.
+    reported_ago: float | None = None
 
     @property
     def name(self) -> str:
@@ -93,7 +95,7 @@ class StackReport(msgspec.Struct, frozen=True):
             StackGroup(
                 members=tuple(member.name for member in members),
                 ranks=tuple(member.rank for member in members if member.rank is not None),
-                text=many if len(members) > 1 else one,
+                text=(many if len(members) > 1 else one) + _age(members),
                 frames=members[0].frames,
             )
             for (many, one), members in places.items()
@@ -116,7 +118,7 @@ class StackReport(msgspec.Struct, frozen=True):
 
 
 def _where(stack: RankStack, *, many: bool) -> str:
-    if stack.problem:
+    if stack.problem and not stack.frames:
         return f"cannot be read: {stack.problem}"
     own, waits = stack.own_frame, stack.waits_in
     place = "" if own is None else f", {_place(own)}"
@@ -133,6 +135,12 @@ def _where(stack: RankStack, *, many: bool) -> str:
     if stack.frames:
         return f"{verb} in {stack.frames[0].function}, {_place(stack.frames[0])}"
     return f"{'run' if many else 'runs'} no Python code"
+
+
+def _age(stacks: Iterable[RankStack]) -> str:
+    """How old the oldest of these stacks is; empty where they were read at this moment."""
+    oldest = max((each.reported_ago for each in stacks if each.reported_ago is not None), default=None)
+    return "" if oldest is None else f" (reported {oldest:.0f} s ago)"
 
 
 def _place(frame: Frame) -> str:

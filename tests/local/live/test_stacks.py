@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from pathlib import Path
 
@@ -79,6 +81,34 @@ def test_a_missing_py_spy_is_one_sentence_with_the_command_that_installs_it(
     with pytest.raises(BackendError, match="py-spy is not installed") as error:
         stacks.read_stacks([])
     assert error.value.hint == "install it with `pip install py-spy`"
+
+
+_REFUSES = "#!/bin/sh\necho 'Permission Denied: Try running again with elevated permissions' >&2\nexit 1\n"
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["may-not-attach", "is-not-installed"])
+def test_where_py_spy_cannot_be_used_the_stack_that_the_rank_reported_is_shown(
+    installed: bool, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text("import torch.distributed\n" + _PROGRAM)
+    (tmp_path / "torch" / "distributed").mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").touch()
+    (tmp_path / "torch" / "distributed" / "__init__.py").write_text("from . import distributed_c10d")
+    c10d = tmp_path / "torch" / "distributed" / "distributed_c10d.py"
+    c10d.write_text("import os\nis_initialized = lambda: True\nget_rank = lambda: int(os.environ['RANK'])\n")
+    refuses = tmp_path / "py-spy"
+    refuses.write_text(_REFUSES)
+    refuses.chmod(0o755)
+    monkeypatch.setattr(stacks, "find_py_spy", lambda: str(refuses) if installed else None)
+    program = container([sys.executable, "train.py"])
+    env = {**os.environ, "VCJOB_HANG_AFTER": "1"}  # the agent reports twice a second
+    handle = start(job(*ranks(program)), cwd=tmp_path, env=env)
+    eventually(lambda: len([line for line in handle.logs() if line.text == "up"]) == 3)
+    reported = re.compile(r"rank 0 is in wait_for_data, train.py:10 \(reported \d+ s ago\)")
+    eventually(lambda: reported.search(verb("stacks", "job").stdout), what="the report of rank 0")
+    (found,) = json.loads(verb("stacks", "job", "-o", "json", "--rank", "0").stdout)["ranks"]
+    assert found["frames"][0]["function"] == "wait_for_data" and found["reported_ago"] >= 0
+    assert ("py-spy is not installed" in found["problem"]) is not installed
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Reads the Python stack of every rank of a local job, with py-spy, from outside the rank.
 
 py-spy stops a process for a few milliseconds and changes nothing in it. Whatever prevents a stack from being read
-becomes the rank's `problem`, one sentence; only a missing py-spy is an error. Used by the SDK.
+becomes the rank's `problem`, one sentence. Many kernels let a user attach only to processes that the own process has
+started, and `vcjob stacks` has not started the ranks: then the stack that the agent in the rank reported last is used. Only
+a missing py-spy is an error, where no rank has reported a stack. Used by the SDK.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,6 +23,7 @@ from vcjob.diagnosis.py_spy import NOT_PYTHON, main_thread, problem_of
 from vcjob.diagnosis.stacks import RankStack, StackReport
 from vcjob.errors import BackendError
 from vcjob.local.live.rank_process import main_container, python_processes
+from vcjob.local.logs.rank_reports import read_reports
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.podstate import PodState
 
@@ -27,19 +31,22 @@ _SECONDS = 10.0
 _AT_ONCE = 4
 
 
-def read_stacks(pods: Sequence[PodState]) -> StackReport:
-    """The stack of every rank in these running pods; BackendError where py-spy is missing."""
+def read_stacks(pods: Sequence[PodState], run: RunDir | None = None) -> StackReport:
+    """The stack of every rank in these running pods; BackendError where py-spy is missing.
+
+    `run`: where the agents of the ranks report, for ranks that py-spy cannot read.
+    """
     if sys.platform != "linux":
         raise BackendError("the stacks of ranks can be read on Linux only")
     py_spy = find_py_spy()
-    if py_spy is None:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(lambda pod: _stacks_of_pod(pod, py_spy, run), pods))
+    stacks = [stack for each in found for stack in each]
+    if py_spy is None and not any(stack.frames for stack in stacks):
         raise BackendError(
             "py-spy is not installed, and without it the stack of a rank cannot be read",
             hint="install it with `pip install py-spy`",
         )
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda pod: _stacks_of_pod(pod, py_spy), pods))
-    stacks = [stack for each in found for stack in each]
     return StackReport(tuple(sorted(stacks, key=lambda s: (s.rank is None, s.rank or 0, s.pod))))
 
 
@@ -49,15 +56,31 @@ def find_py_spy() -> str | None:
     return own if os.access(own, os.X_OK) else shutil.which("py-spy")
 
 
-def _stacks_of_pod(pod: PodState, py_spy: str) -> list[RankStack]:
+def _stacks_of_pod(pod: PodState, py_spy: str | None, run: RunDir | None) -> list[RankStack]:
     processes = python_processes(pod)
     if not processes:
         problem = NOT_PYTHON if main_container(pod) is not None else "its container is not running"
         return [RankStack(pod.name, pod.rank, problem=problem)]
-    return [_dump(pod.name, rank, pid, py_spy) for rank, pid in processes]
+    stacks = [_dump(pod.name, rank, pid, py_spy) for rank, pid in processes]
+    if run is None or not any(stack.problem for stack in stacks):
+        return stacks
+    return [_reported(stack, run.pod_folder(pod.name, pod.attempt)) for stack in stacks]
 
 
-def _dump(pod: str, rank: int | None, pid: int, py_spy: str) -> RankStack:
+def _reported(stack: RankStack, folder: str) -> RankStack:
+    """The stack that a process reported last, where it could not be read and has reported one."""
+    if not stack.problem or not os.path.exists(f"/proc/{stack.pid}"):
+        return stack
+    for report in read_reports(folder):
+        if report.pid == stack.pid and report.state.stack:
+            ago = max(0.0, time.time() - report.at)
+            return msgspec.structs.replace(stack, frames=report.state.stack, reported_ago=round(ago, 1))
+    return stack
+
+
+def _dump(pod: str, rank: int | None, pid: int, py_spy: str | None) -> RankStack:
+    if py_spy is None:
+        return RankStack(pod, rank, pid, problem="py-spy is not installed")
     try:
         ran = subprocess.run(
             [py_spy, "dump", "--json", "--pid", str(pid)],

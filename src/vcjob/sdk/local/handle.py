@@ -146,12 +146,15 @@ class LocalHandle(Handle):
             raise UserError(
                 "an image for the stacks is for ranks on a cluster; on this machine py-spy is run directly"
             )
-        return read_stacks(running_pods(self, ranks))
+        return read_stacks(running_pods(self, ranks), self._run)
 
     def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
         from vcjob.local.live.usage import measure
+        from vcjob.local.logs.progress import read_step_rates
+        from vcjob.report.usage import with_step_rates
 
-        return measure(self.name, running_pods(self, ranks), seconds)
+        pods = running_pods(self, ranks)
+        return with_step_rates(measure(self.name, pods, seconds), read_step_rates(self._run, pods))
 
     def trouble(self) -> str:
         """Why the job store cannot be written, or which file of this run is damaged, if so."""
