@@ -1,0 +1,1 @@
+"""The rules about ranks that wait for each other, over recorded states."""
