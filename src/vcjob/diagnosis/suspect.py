@@ -171,7 +171,7 @@ class Suspect:
         return last_lines(before_launcher(self.lines), _LAST_LINES)
 
     @cached_property
-    def _said(self) -> tuple[str, ...]:
+    def said(self) -> tuple[str, ...]:
         """Its last lines that may be a reason."""
         return (self._child_said if self._has_launcher else ()) or last_lines(self.lines, _LAST_LINES)
 
@@ -184,7 +184,7 @@ class Suspect:
 
     @cached_property
     def last_line(self) -> str:
-        return "".join(self._said[-1:])
+        return "".join(self.said[-1:])
 
     @property
     def reason(self) -> str:
@@ -246,7 +246,7 @@ class Suspect:
                 Evidence(source, self.traceback.exception),
                 *(Evidence(source, f"at {place}") for place in places),
             )
-        said = tuple(Evidence(source, line) for line in self._said[-count:])
+        said = tuple(Evidence(source, line) for line in self.said[-count:])
         return said or ((Evidence("container status", self.end.message),) if self.end.message else ())
 
     @property

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
+from vcjob.diagnosis.rules.refusals import Refusal, refusal
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.report.podstate import OOM_KILLED
 from vcjob.wellknown import causes, reasons
 
-#: What shells say: "sh: 1: pyhton: not found", "bash: line 1: pyhton: command not found".
-_SHELL_NOT_FOUND = re.compile(r"sh: (?:line )?(?:\d+: )?([^:]+): (?:command )?not found$")
 _KILLED = signal.SIGKILL
 _MAIN = ("", "main", "?")
 #: The kubelet's message about a pod that it ended.
@@ -25,7 +25,11 @@ _POD_DEADLINE = "active on the node longer than the specified deadline"
 _NO_CONFIG = re.compile(r"(?:ConfigMap|Secret)\b.{0,300}?(?:does not exist|not found)")
 #: Errors about a path that is not the command's.
 _NOT_ITS_COMMAND = re.compile(r"volume|mount|subPath|hostPath|log file", re.IGNORECASE)
+#: What shells exit with where a command cannot be executed, or does not exist.
+_NOT_EXECUTED = (126, 127)
 _START_ERRORS = (reasons.START_ERROR, "ContainerCannotRun")
+#: Programs that start others: the file that cannot be executed is rarely one of them.
+_STARTERS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "nohup", "timeout", "tini", "dumb-init"})
 _NO_INTERPRETER = re.compile(r"interpreter", re.IGNORECASE)
 _NOT_PERMITTED = re.compile(r"permission denied", re.IGNORECASE)
 _NO_FILE = re.compile(r"no such file|not found", re.IGNORECASE)
@@ -47,7 +51,10 @@ _PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
 def start_error(suspect: Suspect) -> Verdict | None:
     """The container could not be started: its volumes or settings, or a command that cannot be executed."""
     could_not_start = suspect.end.reason in _START_ERRORS
-    if not could_not_start and suspect.end.exit_code not in (126, 127, 128):
+    refused = refusal(suspect.said or suspect.end.message.splitlines()[-1:])
+    if refused is not None and (refused.by_runtime or suspect.end.exit_code in _NOT_EXECUTED):
+        return _refused(refused)
+    if not could_not_start and suspect.end.exit_code not in _NOT_EXECUTED:
         return None
     said = (suspect.end.message, suspect.pod.message, suspect.last_line)
     text = " ".join(each[:_LONGEST] for each in said)
@@ -64,9 +71,9 @@ def start_error(suspect: Suspect) -> Verdict | None:
     )
     if could_not_start and _NOT_ITS_COMMAND.search(suspect.end.message[:_LONGEST]):
         return other
-    command = suspect.pod.command[0] if suspect.pod.command else ""
-    if missing := _SHELL_NOT_FOUND.search(suspect.last_line):
-        command = missing[1]  # a shell started and did not find it
+    command, unnamed = suspect.pod.command[0] if suspect.pod.command else "", "its command"
+    if not could_not_start and PurePosixPath(command).name in _STARTERS:
+        command, unnamed = "", "a command that it runs"
     if " " in command.strip():
         words = ", ".join(f'"{word}"' for word in command.split())
         return Verdict(
@@ -83,16 +90,57 @@ def start_error(suspect: Suspect) -> Verdict | None:
     if suspect.end.exit_code == 126 or _NOT_PERMITTED.search(text):
         return Verdict(
             causes.COMMAND_NOT_EXECUTABLE,
-            f"could not start: {command or 'its command'} is not executable",
+            f"could not start: {command or unnamed} is not executable",
             f"run `chmod +x {command}`" if command else "make it executable with chmod +x",
         )
     if suspect.end.exit_code == 127 or _NO_FILE.search(text):
         return Verdict(
             causes.COMMAND_NOT_FOUND,
-            f"could not start: {command or suspect.last_line or 'its command'} does not exist",
+            f"could not start: {command or unnamed} does not exist",
             "check the command and the image (or, locally, PATH)",
         )
     return other if could_not_start else None
+
+
+def _refused(refused: Refusal) -> Verdict:
+    """What a shell, `env` or the runtime says about the file that it could not execute."""
+    file, why = refused.file or "its command", refused.why
+    if refused.has_return and not refused.by_runtime:
+        return Verdict(
+            causes.COMMAND_NOT_FOUND,
+            "could not start: its script has Windows line ends (CRLF), which are read as part of a name",
+            "convert the script: `sed -i 's/\\r$//' FILE`",
+        )
+    if "bad interpreter" in why or "required file" in why:
+        return Verdict(
+            causes.COMMAND_NOT_FOUND,
+            f"could not start: the first line of {file} names an interpreter that does not exist",
+            "correct the #! line, which may have a Windows line end (CRLF), or install that interpreter in the image",
+        )
+    if "format" in why or "binary file" in why:
+        return Verdict(
+            causes.COMMAND_NOT_EXECUTABLE,
+            f"could not start: this machine cannot execute {file}",
+            "use an image and a program for the architecture of the node (`uname -m`); a script needs a first line "
+            "such as #!/bin/sh",
+        )
+    if "directory" in why and "no such" not in why:
+        return Verdict(
+            causes.COMMAND_NOT_EXECUTABLE,
+            f"could not start: {file} is a directory",
+            "write the path of a program",
+        )
+    if "permission" in why:
+        return Verdict(
+            causes.COMMAND_NOT_EXECUTABLE,
+            f"could not start: {file} is not executable",
+            f"run `chmod +x {file}`",
+        )
+    return Verdict(
+        causes.COMMAND_NOT_FOUND,
+        f"could not start: {file} does not exist",
+        "check the command, the image (or, locally, PATH) and the first line (#!) of the script",
+    )
 
 
 def memory(suspect: Suspect) -> Verdict | None:
