@@ -119,9 +119,8 @@ def _late(observation: Observation, graph: WaitGraph, number: int) -> _Late | No
 def _behind(observation: Observation, graph: WaitGraph, late: _Late) -> Finding:
     missing = frozenset(late.behind)
     others = [rank for rank in late.group.members if rank not in missing]
-    victims = sorted(
-        graph.held_by(frozenset(late.blamed)).union(others)
-    )  # and those that wait for the others
+    held = graph.held_by(frozenset(late.blamed))  # also those that wait for the others, in other groups
+    victims = sorted(held.union(others))
     seconds = observation.now - late.since
     waited = f"{_others(others, len(late.group.members), late.behind)} waited in it for {seconds:.0f} s"
     place = f"{late.name} #{late.sequence}{of_group(late.group)}"
