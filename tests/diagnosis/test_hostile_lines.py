@@ -103,6 +103,8 @@ SAMPLES = {
     "_TRAINING": "train epoch",
     "_WAITED": "Timed out waiting 6000ms",
     "_WORKER": "[default1]:",
+    "_WORKER_EXITED": "DataLoader worker (pid(s) 12, 13) exited unexpectedly",
+    "_WORKER_KILLED": "DataLoader worker (pid 12) is killed by signal",
     "_WARNING": "/app/train.py:3: UserWarning: ",
     "_WATCHDOG": "Watchdog caught collective operation timeout",
 }  # fmt: skip
@@ -128,6 +130,8 @@ ROWS = {
         "FileNotFoundError Errno 2",
     ),
     "HINTS": (
+        "killed by signal: Killed",
+        "terminated with signal SIGSEGV",
         "device-side assert",
         "illegal memory access",
         "uncorrectable ECC error",

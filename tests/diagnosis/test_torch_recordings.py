@@ -28,6 +28,28 @@ def test_sizes_that_do_not_fit_are_no_collective_that_does_not_match(name: str) 
     assert finding.cause == "Exception"
 
 
+@pytest.mark.parametrize(
+    ("name", "cause", "said", "hint"),
+    [
+        ("loader_shared_memory", "SharedMemoryFull", "No space left on device (28)", "/dev/shm"),
+        ("loader_bus_error", "SharedMemoryFull", "is killed by signal: Bus error", "/dev/shm"),
+        ("loader_killed", "Exception", "is killed by signal: Killed", "out-of-memory killer"),
+        ("loader_crashed", "Exception", "is killed by signal: Segmentation fault", "PYTHONFAULTHANDLER=1"),
+        ("spawn_killed", "Exception", "terminated with signal SIGKILL", "out-of-memory killer"),
+    ],
+)
+def test_how_a_process_below_the_rank_ended_is_said(name: str, cause: str, said: str, hint: str) -> None:
+    """A DataLoader raises "exited unexpectedly" because of the error that says how; or repeats its worker's error."""
+    (finding,) = diagnose(job(rank(0, stderr=recorded(name))))
+    assert finding.cause == cause and said in finding.message and hint in finding.hint
+    assert said in finding.evidence[0].text and finding.evidence[1].text.startswith("at /app/")
+
+
+def test_a_worker_that_the_kernel_killed_is_a_lack_of_memory_where_the_kernel_says_so() -> None:
+    (finding,) = diagnose(job(rank(0, reason="OOMKilled", stderr=recorded("loader_killed"))))
+    assert finding.cause == "OutOfMemory"
+
+
 #: boto3, called by the part of torch that saves checkpoints.
 S3 = (
     *NAN[:2],

@@ -28,17 +28,23 @@ _IGNORED = re.compile(
     r"|(?:Task|Future) exception was never retrieved"
 )
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+#: The traceback of a worker of a DataLoader, below the one of the process that uses it.
+_WORKER_HEAD = f"Original {_HEAD}"
 _NCCL_DETAIL = "Last error:"
 
 
 class Block(NamedTuple):
-    """A traceback and its lines, `start` to `end`; `said`: where its exception is. `kind`: "", "thread", "ignored"."""
+    """A traceback and its lines, `start` to `end`; `said`: where its exception is. `kind`: "", "thread", "ignored".
+
+    `chained`: the traceback before it is of the exception that led to this one.
+    """
 
     start: int
     said: int
     end: int
     traceback: Traceback
     kind: str = ""
+    chained: bool = False
 
 
 class Reader:
@@ -54,6 +60,7 @@ class Reader:
         self.blocks: list[Block] = []
         self.aside: dict[str, set[int]] = {"thread": set(), "ignored": set()}
         self._kind = ""  # of the traceback that may begin at this line
+        self._chained = False
         self._close()
         place = 0
         while place < len(lines):
@@ -67,6 +74,7 @@ class Reader:
         #: The exception is indented less than the frames.
         self._indent = 1
         self._headless = self._boxed = False
+        self._caller: Place | None = None
 
     @property
     def _open(self) -> bool:
@@ -97,6 +105,8 @@ class Reader:
     def _begin(self, place: int) -> str:
         self._finish(place)
         self._start = place
+        if self.lines[place].startswith(_WORKER_HEAD) and self.blocks:
+            self._caller = self.blocks[-1].traceback.own_frame
         return self._kind
 
     def _read_message(self, place: int, line: str) -> None:
@@ -144,21 +154,24 @@ class Reader:
             self.aside[kind].add(place)
         elif _CHAINED.match(line):
             self._kind = self.blocks[-1].kind if self.blocks else ""
+            self._chained = bool(self.blocks)
             if self._kind:
                 self.aside[self._kind].add(place)
         elif not line.startswith(("future: ", "handle: ")):
             self._kind = ""
+            self._chained = False
 
     def _finish(self, end: int) -> None:
         if self._open and self._message:
-            self._add(end, _traceback(self._frames, self._message))
+            frames = self._frames if self._caller is None else [self._caller, *self._frames]
+            self._add(end, _traceback(frames, self._message))
         self._close()
 
     def _add(self, end: int, found: Traceback) -> None:
-        self.blocks.append(Block(self._start, self._said, end, found, self._kind))
+        self.blocks.append(Block(self._start, self._said, end, found, self._kind, self._chained))
         if self._kind:
             self.aside[self._kind].update(range(self._start, end))
-        self._kind = ""
+        self._kind, self._chained = "", False
 
     def _group(self, start: int, kind: str) -> int:
         """`| ` stands before every line of a group, and `+---` before each of its exceptions."""

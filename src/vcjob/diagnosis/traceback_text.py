@@ -16,6 +16,9 @@ from vcjob.diagnosis.noise import is_minor_record, shows_progress, without_noise
 from vcjob.diagnosis.prefixes import has_rank, plain
 from vcjob.diagnosis.traceback_reader import Block, Reader
 
+#: What a DataLoader raises because of the error that says which signal ended its worker.
+_WORKER_EXITED = re.compile(r"DataLoader worker \(pid\(s\) [\d, ]{1,2000}\) exited unexpectedly")
+_WORKER_KILLED = re.compile(r"DataLoader worker \(pid \d{1,9}\) is killed by signal")
 _DIED_OF = re.compile(r"died with <Signals\.\w{1,12}: (\d{1,3})>")
 
 
@@ -57,11 +60,22 @@ def _judged(block: Block, blocks: Sequence[Block], lines: Sequence[str], said: S
     ]
     died = next(filter(None, (_DIED_OF.search(each.traceback.text) for each in launchers)), None)
     return msgspec.structs.replace(
-        block.traceback,
+        _explained(block, blocks),
         uncaught=block.said < len(lines) and has_rank(lines[block.said]),
         went_on=not block.traceback.is_launcher and shows_progress(block.traceback.more, after),
         child_signal=int(died[1]) if died else None,
     )
+
+
+def _explained(block: Block, blocks: Sequence[Block]) -> Traceback:
+    """The traceback; where it only follows from the one that says how a worker ended, with what that one says."""
+    found, place = block.traceback, blocks.index(block)
+    if not block.chained or not place or not _WORKER_EXITED.search(found.exception):
+        return found
+    cause = blocks[place - 1].traceback
+    if not _WORKER_KILLED.search(cause.exception):
+        return found
+    return msgspec.structs.replace(found, exception=cause.exception, more=(*cause.more, found.exception))
 
 
 def last_lines(lines: Sequence[str], count: int) -> tuple[str, ...]:

@@ -178,6 +178,19 @@ REMEDIES: tuple[Remedy, ...] = (
 #: Pattern and hint of exceptions that have no cause of their own.
 HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
+        re.compile(r"(?:killed by signal: |terminated with signal )(?:Killed|SIGKILL|Unknown signal 9)"),
+        "the kernel's out-of-memory killer is the usual sender: see the kernel log (`dmesg | grep -i oom`); use fewer "
+        "processes, such as DataLoader workers, or raise resources.limits.memory",
+    ),
+    (
+        re.compile(
+            r"(?:killed by signal: |terminated with signal )"
+            r"(?:Segmentation fault|Aborted|Floating point|Illegal instr|SIGSEGV|SIGABRT|SIGBUS|SIGFPE|SIGILL)"
+        ),
+        "set PYTHONFAULTHANDLER=1 to see the Python line at which the process crashed; a DataLoader with num_workers=0 "
+        "crashes in the rank itself",
+    ),
+    (
         re.compile(r"device-side assert"),
         f"{_BLOCKING}; the usual reason is a label or an index that is out of range",
     ),
