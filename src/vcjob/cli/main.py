@@ -39,7 +39,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "wait": ("vcjob.cli.wait", "Wait until a job is over."),
     "logs": ("vcjob.cli.logs", "Show the output of the ranks, each line with its rank."),
     "exec": ("vcjob.cli.exec", "Run a command next to a rank, in its environment."),
-    "top": ("vcjob.cli.top", "Show CPU, memory and GPU use of every rank."),
+    "top": ("vcjob.cli.top", "Show CPU, memory, GPU use and step rate of every rank."),
     "timeline": ("vcjob.cli.timeline", "Show where the time of a job went, per rank."),
     "stacks": ("vcjob.cli.stacks", "Show where every rank is, from its Python stack."),
     "events": ("vcjob.cli.events", "Show the events of a job."),

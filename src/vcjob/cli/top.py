@@ -40,7 +40,7 @@ _BETWEEN_ATTEMPTS = 30.0
 def command(
     *, name: str, where: Where, ranks: tuple[int, ...], interval: float, once: bool, output: str
 ) -> None:
-    """Show CPU, memory and GPU use of every rank: again and again on a terminal, once in a pipe."""
+    """Show CPU, memory, GPU use and step rate of every rank: again and again on a terminal, once in a pipe."""
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
@@ -77,20 +77,26 @@ def _next_report(job: Handle, ranks: tuple[int, ...], interval: float) -> UsageR
 
 def _table(report: UsageReport) -> list[str]:
     from vcjob.cli.output.style import Style
-    from vcjob.cli.output.tables import table
+    from vcjob.cli.output.tables import rank_heading, table
 
-    headings = ["RANK", "POD", "CPU", "MEMORY", "PROCESSES", "I/O WAIT"]
-    if report.has_gpus:
-        headings += ["GPU", "GPU MEMORY"]
+    headings = [rank_heading(report.ranks), "POD", "CPU", "MEMORY", "PROCESSES", "I/O WAIT"]
+    headings += ["GPU", "GPU MEMORY"] if report.has_gpus else []
+    headings += ["STEPS/S"] if report.has_steps else []
     rows = []
     for usage in report.ranks:
         cells = [
             "-" if usage.rank is None else str(usage.rank), usage.pod, _percent(usage.cpu_percent),
             usage.memory_text, "-" if usage.processes is None else str(usage.processes), _percent(usage.io_wait_percent),
         ]  # fmt: skip
-        rows.append(cells + ([_percent(usage.gpu_percent), usage.gpu_memory_text] if report.has_gpus else []))
+        cells += [_percent(usage.gpu_percent), usage.gpu_memory_text] if report.has_gpus else []
+        cells += [_rate(usage.steps_per_second)] if report.has_steps else []
+        rows.append(cells)
     clean = Style(sys.stdout).clean
     return [clean(line) for line in table(headings, rows)]
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
 
 
 def _percent(value: float | None) -> str:

@@ -107,6 +107,8 @@ class PodState(msgspec.Struct, omit_defaults=True, rename="camel"):
     attempt: int = 0
     #: Its rank, where the Job has the plugin `pytorch`.
     rank: int | None = None
+    #: Whether that is a node rank: torchrun starts several ranks in the pod (`--nproc-per-node`).
+    node_rank: bool = False
     #: The node of the cluster that it was placed on.
     node: str | None = None
     #: Its phase, as Kubernetes defines it.

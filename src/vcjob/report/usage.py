@@ -6,6 +6,7 @@ backend cannot measure is None.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -35,6 +36,10 @@ class RankUsage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     gpu_percent: float | None = None
     #: The memory that it uses on its GPUs.
     gpu_memory_bytes: int | None = None
+    #: Training steps per second, from what it printed last; null where that is not certain.
+    steps_per_second: float | None = None
+    #: Whether `rank` is a node rank, because torchrun starts several ranks in the pod.
+    node_rank: bool = False
 
     @property
     def name(self) -> str:
@@ -66,10 +71,20 @@ class UsageReport(msgspec.Struct, frozen=True, rename="camel"):
     def has_gpus(self) -> bool:
         return any(usage.gpus for usage in self.ranks)
 
+    @property
+    def has_steps(self) -> bool:
+        return any(usage.steps_per_second is not None for usage in self.ranks)
+
     def to_dict(self) -> dict[str, Any]:
         """For `-o json`."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         return document
+
+
+def with_step_rates(report: UsageReport, rates: Mapping[str, float]) -> UsageReport:
+    """The report with the steps per second of pods, by their names."""
+    ranks = [msgspec.structs.replace(usage, steps_per_second=rates.get(usage.pod)) for usage in report.ranks]
+    return msgspec.structs.replace(report, ranks=tuple(ranks))
 
 
 def bytes_text(count: int | None) -> str:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cluster.client.test_pod_exec import Serve, serve
 from vcjob.cluster.client.jobs import JobKey
 from vcjob.cluster.client.pod_metrics import read_usage
+from vcjob.cluster.client.pod_view import PodView
 from vcjob.errors import BackendError
 from vcjob.report.podstate import PodState
+from vcjob.report.progress import Progress
+from vcjob.report.usage import with_step_rates
+from vcjob.sdk.cluster.pods import pod_state
+from vcjob.sdk.cluster.progress import step_rates
 
 __all__ = ["serve"]
 KEY = JobKey("train", "team", "uid")
@@ -53,3 +59,20 @@ async def test_what_cannot_be_read_is_one_sentence(
 ) -> None:
     with pytest.raises(BackendError, match=message):
         await read_usage(await serve(answer), KEY, PODS)
+
+
+async def test_the_written_progress_is_the_step_rate_of_rank_0(serve: Serve) -> None:
+    items = [measured("train-worker-0", ("1", "1Gi")), measured("train-master-0", ("1", "1Gi"))]
+    report = await read_usage(await serve({"metadata": {}, "items": items}), KEY, PODS)
+    shown = with_step_rates(report, step_rates(PODS, Progress(step=3, rate=2.5)))
+    assert [each.steps_per_second for each in shown.ranks] == [2.5, None]
+    assert not with_step_rates(report, step_rates(PODS, Progress(loss=0.5))).has_steps
+
+
+def test_the_rank_of_a_pod_with_torchrun_is_a_node_rank() -> None:
+    def read(*names: str) -> PodState:
+        env = [{"name": name, "value": "1"} for name in names]
+        pod = {"metadata": {"name": "train-worker-0"}, "spec": {"containers": [{"name": "main", "env": env}]}}
+        return pod_state(msgspec.convert(pod, PodView))
+
+    assert read("RANK", "PET_NODE_RANK").node_rank and not read("RANK").node_rank

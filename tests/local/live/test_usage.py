@@ -24,6 +24,14 @@ while True:
     else:
         time.sleep(0.05)
 """
+#: Rank 1 says how far it is, four times a second.
+_TRAINS = """
+import os, time
+for step in range(1, 1000):
+    if os.environ["RANK"] == "1":
+        print(f"step {step}/1000", flush=True)
+    time.sleep(0.25)
+"""
 _POD = PodState(task="a", index=0, name="job-a-0", uid="u", rank=0)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -39,6 +47,34 @@ def test_every_rank_is_measured_with_its_descendants(start: Start) -> None:
     shown = verb("top", "job", "--interval", "0.1", "--rank", "1").stdout.splitlines()
     assert shown[0].split()[:4] == ["RANK", "POD", "CPU", "MEMORY"] and len(shown) == 2
     assert shown[1].split()[:2] == ["1", "job-worker-0"]
+
+
+def test_the_step_rate_of_every_rank_is_shown(start: Start) -> None:
+    handle = start(job(*ranks(python(_TRAINS), workers=1)))
+    eventually(lambda: len(list(handle.logs())) > 6)
+    first, second = json.loads(verb("top", "job", "-o", "json", "--interval", "0.1").stdout)["ranks"]
+    assert "stepsPerSecond" not in first and 1 < second["stepsPerSecond"] < 6
+    heading, one, two = verb("top", "job", "--interval", "0.1").stdout.splitlines()
+    assert heading.endswith("  STEPS/S") and one.split()[-1] == "-" and float(two.split()[-1]) > 1
+
+
+def test_the_step_rate_of_a_rank_that_stands_still_is_not_shown(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = start(job(*ranks(python(_TRAINS), workers=1)))
+    eventually(lambda: len(list(handle.logs())) > 6)
+    assert handle.usage(seconds=0.1).has_steps
+    monkeypatch.setattr("vcjob.local.logs.progress._RECENT_SECONDS", 0.0)
+    assert not handle.usage(seconds=0.1).has_steps
+
+
+def test_ranks_of_torchrun_are_shown_as_node_ranks(start: Start) -> None:
+    plugins = {"pytorch": ["--nproc-per-node=2"]}
+    handle = start(job(*ranks("sleep 60", workers=1), plugins=plugins))
+    eventually(lambda: handle.phase == "Running")
+    for shown in (verb("top", "job", "--interval", "0.1"), verb("status", "job")):
+        assert "NODE RANK  POD" in shown.stdout, shown
+    assert all(pod.node_rank for pod in handle.pods())
 
 
 def test_a_job_that_does_not_run_and_an_unknown_rank_are_one_sentence(start: Start) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vcjob.cli.output.style import Style
     from vcjob.report.podstate import PodState
+    from vcjob.report.usage import RankUsage
 
 _PHASE_COLOURS = {
     "Completed": "green",
@@ -50,6 +51,11 @@ def duration(seconds: float | None) -> str:
 def painted(phase: str, style: Style) -> str:
     colour = _PHASE_COLOURS.get(phase)
     return style(phase, colour) if colour else phase
+
+
+def rank_heading(pods: Sequence[PodState | RankUsage]) -> str:
+    """What the numbers in the column of ranks count: torchrun numbers the ranks in its pods itself."""
+    return "NODE RANK" if any(pod.node_rank for pod in pods) else "RANK"
 
 
 def rank_text(pod: PodState) -> str:
@@ -96,7 +102,7 @@ def newest_pods(pods: Sequence[PodState]) -> list[PodState]:
     return sorted(newest.values(), key=lambda p: (p.rank is None, p.rank or 0, p.task, p.index))
 
 
-POD_HEADINGS = ("RANK", "POD", "STATE", "EXIT", "RESTARTS", "ATTEMPT", "TIME")
+_POD_HEADINGS = ("POD", "STATE", "EXIT", "RESTARTS", "ATTEMPT", "TIME")
 
 
 def pod_row(pod: PodState) -> tuple[str, ...]:
@@ -106,4 +112,4 @@ def pod_row(pod: PodState) -> tuple[str, ...]:
 
 
 def pod_table(pods: Sequence[PodState]) -> list[str]:
-    return table(POD_HEADINGS, [pod_row(pod) for pod in newest_pods(pods)])
+    return table((rank_heading(pods), *_POD_HEADINGS), [pod_row(pod) for pod in newest_pods(pods)])

@@ -67,6 +67,7 @@ def _usage(pod: PodState, metrics: _PodMetrics) -> RankUsage:
     return RankUsage(
         pod=pod.name,
         rank=pod.rank,
+        node_rank=pod.node_rank,
         processes=None,
         cpu_percent=100 * sum(_number(each.usage.cpu) for each in metrics.containers),
         memory_bytes=round(sum(_number(each.usage.memory) for each in metrics.containers)),

@@ -9,6 +9,7 @@ import msgspec
 
 from vcjob.cluster.resources import ContainerStatus, PartialPod, PodMarks, PodMeta, PodSpec, controller_of
 from vcjob.kube.api.resources import PODS
+from vcjob.wellknown.environment import PET_NODE_RANK
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
@@ -84,6 +85,12 @@ class PodView(PartialPod, gc=False):
                 if variable.name == "RANK":
                     return int(variable.value) if variable.value.isdigit() else None
         return None
+
+    @property
+    def node_rank(self) -> bool:
+        """Whether torchrun starts several ranks in it, so that its rank is that of a node."""
+        names = (variable.name for container in self.spec.containers for variable in container.env)
+        return PET_NODE_RANK in names
 
     @property
     def own_container(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from vcjob.local.pod.prepare import in_order
 from vcjob.local.run.run_dir import RunDir
-from vcjob.local.supervisor.pods import pod_uid, rank_of
+from vcjob.local.supervisor.pods import has_node_rank, pod_uid, rank_of
 from vcjob.plan.plan import Plan
 from vcjob.report.podstate import ContainerState, PodState
 from vcjob.spec.job import Job
@@ -41,6 +41,7 @@ def _unrecorded(plan: Plan, name: str, attempt: int, version: int) -> PodState |
     for task in plan.job.tasks:
         if head == f"{plan.job.name}-{task.name}" and number.isdigit() and int(number) < task.replicas:
             index = int(number)
+            planned = plan.pod(task.name, index)
             return PodState(
                 task=task.name,
                 index=index,
@@ -48,7 +49,8 @@ def _unrecorded(plan: Plan, name: str, attempt: int, version: int) -> PodState |
                 uid=pod_uid(plan.job.uid, (task.name, index, attempt)),
                 version=version,
                 attempt=attempt,
-                rank=rank_of(plan.pod(task.name, index)),
+                rank=rank_of(planned),
+                node_rank=has_node_rank(planned),
             )
     return None
 

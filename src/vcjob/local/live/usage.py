@@ -70,6 +70,7 @@ def usage_between(
     return RankUsage(
         pod=pod.name,
         rank=pod.rank,
+        node_rank=pod.node_rank,
         processes=len(after),
         cpu_percent=round(100 * cpu / ticks, 1),
         memory_bytes=sum(sample.pages for sample in after.values()) * os.sysconf("SC_PAGE_SIZE"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
 
 from vcjob.local.logs.index import IndexEntries, index_path
@@ -17,6 +18,8 @@ from vcjob.report.progress import Progress, TimedLine, progress_of
 _TAIL = 32 * 1024
 #: For every rank at once, of which there may be many.
 _SHORT_TAIL = 2 * 1024
+#: A rank that has printed nothing for so long may stand still.
+_RECENT_SECONDS = 60.0
 _INDEX_TAIL = 16 * 4096
 _BREAK = re.compile(rb"[\r\n]+")
 
@@ -33,17 +36,34 @@ def read_progress_by_pod(run: RunDir, pods: Sequence[PodState]) -> dict[str, Pro
     return {uid: progress for uid, progress in found.items() if progress is not None}
 
 
+def read_step_rates(run: RunDir, pods: Sequence[PodState]) -> dict[str, float]:
+    """The steps per second of running pods, by name; without those that have printed nothing for a while."""
+    now = time.time()
+    rates = {}
+    for pod in pods:
+        lines = _lines_of(run, pod, _SHORT_TAIL)
+        found = progress_of(lines)
+        newest = max((line.time or 0.0 for line in lines), default=0.0)
+        if found is not None and found.rate is not None and now - newest < _RECENT_SECONDS:
+            rates[pod.name] = found.rate
+    return rates
+
+
 def _progress_of(run: RunDir, pod: PodState, size: int = _TAIL) -> Progress | None:
+    return progress_of(_lines_of(run, pod, size))
+
+
+def _lines_of(run: RunDir, pod: PodState, size: int) -> list[TimedLine]:
     if pod.phase != "Running":
-        return None
+        return []
     mains = [container for container in pod.containers if container.role == "main"]
     if len(mains) != 1:
-        return None
+        return []
     base = os.path.join(run.pod_folder(pod.name, pod.attempt), f"{mains[0].name}.{mains[0].restarts}")
     lines = [line for stream in ("out", "err") for line in tail_lines(f"{base}.{stream}", size)]
     if all(line.time is not None for line in lines):
         lines.sort(key=lambda line: line.time or 0.0)  # stable: each stream keeps its order
-    return progress_of(lines)
+    return lines
 
 
 def _reporting_pod(pods: Sequence[PodState]) -> PodState | None:

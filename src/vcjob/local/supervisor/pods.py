@@ -26,6 +26,7 @@ from vcjob.local.supervisor import pod_facts
 from vcjob.plan.plan import Plan
 from vcjob.report.podstate import PodState, mark_lost
 from vcjob.wellknown import reasons
+from vcjob.wellknown.environment import PET_NODE_RANK
 
 Key = tuple[str, int, int]
 _PATIENCE = 3.0
@@ -108,6 +109,7 @@ class Pods:
             version=step.version,
             attempt=step.attempt,
             rank=rank_of(pod),
+            node_rank=has_node_rank(pod),
             created_at=time.time(),
             gpus=gpus,
         )
@@ -215,6 +217,12 @@ class Pods:
 
 def pod_uid(job_uid: str, key: Key) -> str:
     return str(uuid.uuid5(uuid.UUID(job_uid), "/".join(map(str, key))))
+
+
+def has_node_rank(pod: dict[str, Any]) -> bool:
+    """Whether torchrun starts several ranks in it, so that its rank is that of a node."""
+    variables = (entry for container in pod["spec"]["containers"] for entry in container.get("env") or [])
+    return any(entry["name"] == PET_NODE_RANK for entry in variables)
 
 
 def rank_of(pod: dict[str, Any]) -> int | None:

@@ -227,12 +227,15 @@ class ClusterHandle(Handle):
 
     def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
         from vcjob.cluster.client.pod_metrics import read_usage
+        from vcjob.report.usage import with_step_rates
+        from vcjob.sdk.cluster.progress import step_rates
 
         pods = running_pods(self, ranks)
         # A cluster measures every few seconds at most.
         time.sleep(max(0.0, self._usage_due - time.monotonic()))
         self._usage_due = time.monotonic() + seconds
-        return self._connection.loop.call(read_usage(self._connection.jobs, self._key, pods))
+        report = self._connection.loop.call(read_usage(self._connection.jobs, self._key, pods))
+        return with_step_rates(report, step_rates(pods, self.progress()))
 
     # Logs
 

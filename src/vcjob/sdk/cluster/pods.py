@@ -33,6 +33,7 @@ def pod_state(pod: PodView) -> PodState:
         version=pod.version,
         attempt=pod.attempt,
         rank=pod.rank,
+        node_rank=pod.node_rank,
         node=pod.spec.node_name or None,
         phase=cast(Phase, pod.status.phase),
         reason=pod.status.reason or None,

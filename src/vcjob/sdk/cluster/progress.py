@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,6 +18,7 @@ import msgspec
 from vcjob.cluster.client.jobs import JobKey
 from vcjob.errors import VcjobError
 from vcjob.report.logs import Chunk
+from vcjob.report.podstate import PodState
 from vcjob.report.progress import LONGEST_LINE, Progress, TimedLine, progress_of
 from vcjob.sdk.cluster.connection import ClusterConnection
 from vcjob.wellknown.annotations import PROGRESS
@@ -97,3 +98,10 @@ def written_progress(job: dict[str, Any], now: float) -> Progress | None:
     if not -CLOCK_SKEW_SECONDS <= now - written.at <= SHOWN_SECONDS:
         return None
     return Progress(**{name: getattr(written, name) for name in Progress.__struct_fields__})
+
+
+def step_rates(pods: Iterable[PodState], progress: Progress | None) -> dict[str, float]:
+    """The steps per second of pods, by name. What a Job's annotation says is that of rank 0; of others nothing is known."""
+    if progress is None or progress.rate is None:
+        return {}
+    return {pod.name: progress.rate for pod in pods if pod.rank == 0}
