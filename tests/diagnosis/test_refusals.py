@@ -99,6 +99,15 @@ def test_a_runtime_that_could_not_execute_the_command_is_understood_whatever_the
     assert found(code, line, command=("/usr/bin/python3", "train.py")).cause == cause
 
 
+def test_a_file_that_runc_has_found_but_cannot_execute_lacks_its_interpreter() -> None:
+    said = found(255, "exec /app/train.py: no such file or directory", command=("/app/train.py",)).message
+    assert said == (
+        "rank 0 could not start: the first line of /app/train.py names an interpreter that does not exist"
+    )
+    tini = found(127, "[FATAL tini (7)] exec pyhton failed: No such file or directory").message
+    assert tini == "rank 0 could not start: pyhton does not exist"
+
+
 def test_a_program_that_says_nothing_and_ends_with_127_is_not_the_shell_that_started_it() -> None:
     assert found(127).message == "rank 0 could not start: a command that it runs does not exist"
 

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from vcjob.diagnosis.rules.refusals import Refusal, refusal
+from vcjob.diagnosis.rules.refusals import REQUIRED_FILE, Refusal, refusal
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.report.podstate import OOM_KILLED
@@ -111,7 +111,7 @@ def _refused(refused: Refusal) -> Verdict:
             "could not start: its script has Windows line ends (CRLF), which are read as part of a name",
             "convert the script: `sed -i 's/\\r$//' FILE`",
         )
-    if "bad interpreter" in why or "required file" in why:
+    if "bad interpreter" in why or REQUIRED_FILE in why:
         return Verdict(
             causes.COMMAND_NOT_FOUND,
             f"could not start: the first line of {file} names an interpreter that does not exist",

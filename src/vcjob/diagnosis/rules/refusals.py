@@ -32,6 +32,11 @@ _RUNTIME = re.compile(
     r"(?: failed)?: (?P<why>exec format error|no such file or directory|permission denied)$",
     re.IGNORECASE,
 )
+#: runc starts a container only for a file that exists: one that is missing then is its interpreter.
+_RUNC = re.compile(r"standard_init_linux|exec \S{1,300}: ")
+_NO_FILE = "no such file or directory"
+#: What bash says about a script whose interpreter does not exist.
+REQUIRED_FILE = "required file not found"
 _QUOTES = "'‘’\"$"
 #: A carriage return at the end of a name: as it is, and as bash and `env` write it.
 _RETURNS = ("\r", "\\r")
@@ -62,6 +67,8 @@ def refusal(lines: Iterable[str]) -> Refusal | None:
 def _read(line: str) -> Refusal | None:
     for pattern in (_SHELL, _ZSH, _TOOL, _RUNTIME):
         if match := pattern.match(line):
-            file = (match["file"] or "").strip(_QUOTES)
-            return Refusal(file, match["why"].lower(), by_runtime=pattern is _RUNTIME)
+            file, why = (match["file"] or "").strip(_QUOTES), match["why"].lower()
+            if why == _NO_FILE and _RUNC.match(line):
+                why = REQUIRED_FILE
+            return Refusal(file, why, by_runtime=pattern is _RUNTIME)
     return Refusal("", line[2:].lower()) if line in (": not found", ": command not found") else None
