@@ -39,6 +39,8 @@ SAMPLES = {
     "_BARRIER": "Ranks 1, 2 failed to pass monitoredBarrier in 4000 ms",
     "_BOX_HEAD": "╭──── Traceback (most recent call last) ────╮",
     "_CALLED_BY_IT": "/lib64/python3.11/torch/distributed/rendezvous.py",
+    "_CELL_FRAME": "File /app/train.py:12, in Trainer.fit",
+    "_CELL_HEAD": "ValueError    Traceback (most recent call last)",
     "_CHAINED": "During handling of the above exception",
     "_CHATTER": "[2026-11-16 12:00] [INFO] [launch.py:3] node:1:2 [0] NCCL INFO wandb: 1",
     "_CHILD_KILLED": "exit code   :   -9",

@@ -42,12 +42,62 @@ def test_how_a_process_below_the_rank_ended_is_said(name: str, cause: str, said:
     """A DataLoader raises "exited unexpectedly" because of the error that says how; or repeats its worker's error."""
     (finding,) = diagnose(job(rank(0, stderr=recorded(name))))
     assert finding.cause == cause and said in finding.message and hint in finding.hint
-    assert said in finding.evidence[0].text and finding.evidence[1].text.startswith("at /app/")
+    assert said in finding.evidence[0].text and any(
+        each.text.startswith("at /app/") for each in finding.evidence
+    )
 
 
 def test_a_worker_that_the_kernel_killed_is_a_lack_of_memory_where_the_kernel_says_so() -> None:
     (finding,) = diagnose(job(rank(0, reason="OOMKilled", stderr=recorded("loader_killed"))))
     assert finding.cause == "OutOfMemory"
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "message"),
+    [
+        ("state_dict", "Exception",
+         'raised RuntimeError: Error(s) in loading state_dict for Linear: Missing key(s) in state_dict: "bias". '
+         "(/app/statedict.py:3 in load)"),
+        ("checkpoint_mismatch", "Exception",
+         "raised torch.distributed.checkpoint.api.CheckpointException: ValueError: Size mismatch between saved "
+         "torch.Size([10]) and current: torch.Size([12]) for w (/app/dcp.py:12 in <module>)"),
+        ("checkpoint_missing", "FileNotFound",
+         "needs a file that does not exist: torch.distributed.checkpoint.api.CheckpointException: AssertionError: metadata "
+         "is None; global metadata read failed: [Errno 2] No such file or directory: '/app/none/.metadata'; rank local "
+         "metadata read failed: [Errno 2] No such file or directory: '/app/none/__0.metadata'"),
+        ("notebook", "Exception",
+         "raised JSONDecodeError: Expecting value: line 1 column 1 (char 0) (Cell In[1]:3 in load)"),
+    ],
+)  # fmt: skip
+def test_an_error_says_what_went_wrong_although_its_first_line_does_not(
+    name: str, cause: str, message: str
+) -> None:
+    (finding,) = diagnose(job(rank(0, stderr=recorded(name))))
+    assert (finding.cause, finding.message) == (cause, f"rank 0 {message}")
+
+
+def test_the_lines_below_the_first_are_evidence() -> None:
+    (finding,) = diagnose(job(rank(0, stderr=recorded("state_dict"))))
+    assert finding.evidence[1].text.startswith("size mismatch for weight: copying a param with shape")
+    pydantic = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for Config",
+        "lr",
+        "  Field required [type=missing, input_value={}, input_type=dict]",
+        "    For further information visit https://errors.pydantic.dev/2.14/v/missing",
+    )
+    (finding,) = diagnose(job(rank(0, stderr=(*NAN[:2], *pydantic))))
+    assert [each.text for each in finding.evidence[:3]] == [pydantic[0], "lr", pydantic[2].strip()]
+
+
+def test_the_line_that_shows_the_cause_is_quoted() -> None:
+    lines = (
+        *NAN[:2],
+        "app.LoadError: 2 of 4 files",
+        "a.json is empty",
+        "[Errno 2] No such file or directory: 'b.json'",
+    )
+    (finding,) = diagnose(job(rank(0, stderr=lines)))
+    assert finding.message == f"rank 0 needs a file that does not exist: {lines[-1]}"
 
 
 #: boto3, called by the part of torch that saves checkpoints.

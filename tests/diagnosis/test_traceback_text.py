@@ -92,12 +92,29 @@ def test_the_frame_in_the_users_own_code_is_reported() -> None:
     assert found is not None and str(found.own_frame) == "/home/me/train.py:30 in main"
 
 
-def test_an_exception_of_many_lines_is_named_by_its_first() -> None:
+def test_an_exception_of_many_lines_is_named_by_its_first_and_what_follows_its_colon() -> None:
     found = last_traceback(CHAINED)
     assert found is not None
-    assert found.exception == "ValueError: the file is broken:"
-    assert found.more == ("  line one of the details", "  line two of the details")
+    assert found.exception == "ValueError: the file is broken: line one of the details"
+    assert found.more == ("  line two of the details",)
     assert [each.type for each in tracebacks(CHAINED)] == ["JSONDecodeError", "ValueError"]
+
+
+@pytest.mark.parametrize(
+    ("message", "exception"),
+    [
+        ("RuntimeError: \n\n        An attempt has been made to start a new process before the\n        current process",
+         "RuntimeError: An attempt has been made to start a new process before the"),
+        ("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: Failed to find C compiler.\n\n",
+         "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised: RuntimeError: Failed to find C compiler."),
+        ("ValueError: a:\nb:\nc:\nd:", "ValueError: a: b: c:"),
+        ("ValueError: a:\n\nsaving the state", "ValueError: a:"),
+        ("AssertionError\n\nsaving the state", "AssertionError"),
+    ],
+)  # fmt: skip
+def test_a_message_whose_first_line_says_nothing_is_read_on(message: str, exception: str) -> None:
+    found = last_traceback([*CHAINED[:3], *message.split("\n")])
+    assert found is not None and found.exception == exception
 
 
 def test_the_library_is_not_the_users_code() -> None:

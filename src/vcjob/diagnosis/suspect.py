@@ -45,6 +45,8 @@ _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal
 #: A rank that one of these ended has failed itself, whatever it printed about its peers.
 _FATAL = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)
 _LAST_LINES = 4
+#: Lines of a message that are shown below its first.
+_DETAILS = 3
 #: Seconds within which a program ends after the exception that ends it, unless its exit handlers take longer.
 _EXIT_SECONDS = 10.0
 #: What may differ between the messages of one error on several ranks: numbers, sizes, addresses.
@@ -242,8 +244,10 @@ class Suspect:
             own, inner = self.traceback.own_frame, self.traceback.frames[-1:]
             places = [own] if own else []
             places += [frame for frame in inner if frame != own]
+            details = [line.strip() for line in self.traceback.more[:_DETAILS]]
             return (
                 Evidence(source, self.traceback.exception),
+                *(Evidence(source, line) for line in details if line not in self.traceback.exception),
                 *(Evidence(source, f"at {place}") for place in places),
             )
         said = tuple(Evidence(source, line) for line in self.said[-count:])

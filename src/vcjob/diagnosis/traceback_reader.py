@@ -1,7 +1,7 @@
 """Finds the tracebacks in the lines of a program, in one pass: `Reader`.
 
-A progress bar may stand before the first line; groups of exceptions, frames of `rich` and errors that Python ignores
-are recognised. Nothing is imported from the user's program, and any text is accepted.
+A progress bar may stand before the first line; groups of exceptions, frames of `rich`, cells of notebooks and errors
+that Python ignores are recognised. Nothing is imported from the user's program, and any text is accepted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ _HEAD = "Traceback (most recent call last):"
 _GROUP_HEAD = f"+ Exception Group {_HEAD}"
 #: The head in a frame of `rich`.
 _BOX_HEAD = re.compile(r"╭[─ ]+Traceback \(most recent call last\)")
+#: What IPython prints, also within the error of a program that runs a notebook: the head, and the first line of a frame.
+_CELL_HEAD = re.compile(r"^[A-Za-z_][\w.]{0,200} {2,200}Traceback \(most recent call last\)$")
+_CELL_FRAME = re.compile(
+    r"^(?:(?P<cell>Cell In ?\[\d{1,9}\]), line |File (?P<file>[^:]{1,1000}):)(?P<line>\d{1,9})(?:, in (?P<function>[\w.<>]{1,200}))?"
+)
 _FRAME = re.compile(r'^\s*File "(.+)", line (\d{1,9})(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
 _SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
@@ -30,6 +35,10 @@ _IGNORED = re.compile(
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
 #: The traceback of a worker of a DataLoader, below the one of the process that uses it.
 _WORKER_HEAD = f"Original {_HEAD}"
+#: In the message of an error of torch's checkpoints: the traceback of the rank that raised it.
+_NESTED_HEAD = f"{_HEAD} (RANK "
+#: A message goes on in the next line where one ends like this; lines that are joined at most.
+_GOES_ON, _JOINED = ":", 2
 _NCCL_DETAIL = "Last error:"
 
 
@@ -73,7 +82,7 @@ class Reader:
         self._message: list[str] = []
         #: The exception is indented less than the frames.
         self._indent = 1
-        self._headless = self._boxed = False
+        self._headless = self._boxed = self._in_cell = False
         self._caller: Place | None = None
 
     @property
@@ -89,6 +98,9 @@ class Reader:
         elif _BOX_HEAD.match(line.lstrip()):
             self._begin(place)
             self._boxed = True
+        elif _CELL_HEAD.match(line):
+            self._begin(place)
+            self._in_cell = True
         elif self._open and self._message:
             self._read_message(place, line)
         elif self._open and self._boxed and line.lstrip()[:1] in ("│", "╰"):
@@ -112,9 +124,16 @@ class Reader:
     def _read_message(self, place: int, line: str) -> None:
         if line and not line.startswith("=====") and not is_noise(line) and not _marks(line):
             self._message.append(line)
+        elif self._awaits_text and not line.strip("-"):
+            pass
         else:
             self._finish(place)
             self._read_outside(place, line)
+
+    @property
+    def _awaits_text(self) -> bool:
+        """Whether only the name of the exception was read, and its message begins with an empty line."""
+        return len(self._message) == 1 and self._message[0].endswith(":") and " " not in self._message[0]
 
     def _read_inside(self, place: int, line: str) -> bool:
         """A frame, its code, or the exception. False: the line belongs to no traceback."""
@@ -122,7 +141,10 @@ class Reader:
         if match := _FRAME.match(line):
             if not self._frames:
                 self._indent = indent or 1
-            self._frames.append(Place(match[1], int(match[2]), match[3] or ""))
+            self._frames.append(_place(match))
+        elif self._in_cell and (match := _CELL_FRAME.match(line)):
+            place_of = match["cell"] or match["file"]
+            self._frames.append(Place(place_of, int(match["line"]), match["function"] or ""))
         elif indent < self._indent and _EXCEPTION.match(line.lstrip()):
             if self._headless and not line.startswith(_SYNTAX_ERRORS):
                 self._close()
@@ -187,6 +209,10 @@ class Reader:
         return place
 
 
+def _place(frame: re.Match[str]) -> Place:
+    return Place(frame[1], int(frame[2]), frame[3] or "")
+
+
 def _marks(line: str) -> str:
     """Which kind of traceback this line announces."""
     return "thread" if _IN_THREAD.match(line) else "ignored" if _IGNORED.match(line) else ""
@@ -205,8 +231,21 @@ def _group(found: Sequence[Traceback], inside: Sequence[str]) -> Traceback:
 
 
 def _traceback(frames: list[Place], message: list[str]) -> Traceback:
-    """nccl's message begins with where it was raised; what went wrong stands below `Last error:`."""
+    """What went wrong is not always in the first line of the message.
+
+    nccl's begins with where it was raised, and the reason stands below `Last error:`; that of torch's checkpoints holds
+    a traceback; others end their first line with a colon.
+    """
     exception, more = message[0], message[1:]
+    joined = 0
+    while more and joined < _JOINED and exception.endswith(_GOES_ON) and not more[0].startswith(_HEAD):
+        exception, more, joined = f"{exception} {more[0].strip()}", more[1:], joined + 1
+    if more and more[0].startswith(_NESTED_HEAD):
+        said = next((place for place, line in enumerate(more) if place and _EXCEPTION.match(line)), None)
+        if said is not None:
+            inner = [_place(match) for match in map(_FRAME.match, more[:said]) if match]
+            kind = exception.partition(":")[0]
+            return Traceback((*frames, *inner), f"{kind}: {more[said]}", tuple(more[said + 1 :]))
     if _NCCL_DETAIL in more[:-1]:
         kind = exception.partition(":")[0]
         exception, more = f"{kind}: {more[more.index(_NCCL_DETAIL) + 1]}", message

@@ -57,9 +57,18 @@ def known(suspect: Suspect) -> Verdict | None:
     for remedy in REMEDIES:
         if remedy.of_torch and not suspect.is_about_communication:
             continue
-        if remedy.pattern.search(text) and (remedy.names is None or remedy.names.search(text)):
-            return Verdict(remedy.cause, f"{remedy.what}: {suspect.reason}", remedy.hint, remedy.confidence)
+        match = remedy.pattern.search(text)
+        if match and (remedy.names is None or remedy.names.search(text)):
+            said = _quoted(suspect, text, match.start())
+            return Verdict(remedy.cause, f"{remedy.what}: {said}", remedy.hint, remedy.confidence)
     return None
+
+
+def _quoted(suspect: Suspect, text: str, start: int) -> str:
+    """The line of the message that shows the cause, which is not always the first."""
+    if start <= len(suspect.reason):
+        return suspect.reason
+    return text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0].strip()
 
 
 def unknown_host(suspect: Suspect) -> Verdict | None:
