@@ -5,8 +5,21 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.command_line import verb
-from tests.local.conftest import Start, container, job, ranks
+from tests.local.conftest import Start, container, job, python, ranks
+
+#: It says when it begins its first collective.
+_PROGRAM = """
+import time, torch, torch.distributed as dist
+time.sleep(1.5)
+dist.init_process_group('gloo')
+print(time.time(), flush=True)
+dist.all_reduce(torch.ones(4))
+time.sleep(3)
+dist.destroy_process_group()
+"""
 
 
 def test_every_form_shows_the_ranks_and_where_the_time_went(finish: Start) -> None:
@@ -22,6 +35,22 @@ def test_every_form_shows_the_ranks_and_where_the_time_went(finish: Start) -> No
     trace = json.loads(verb("timeline", "job", "-o", "chrome").stdout)
     assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X"}
     ElementTree.fromstring(verb("timeline", "job", "-o", "svg").stdout)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_imports_and_what_comes_before_the_first_collective_are_shown(start: Start) -> None:
+    handle = start(job(*ranks(python(_PROGRAM), workers=1)))
+    assert handle.wait(180) == "Completed"
+    began = {line.rank: float(line.text) for line in handle.logs()}
+    for row in handle.timeline().rows:
+        assert row.rank is not None
+        kinds = [span.kind for span in row.spans]
+        assert kinds[kinds.index("Imports") :] == ["Imports", "FirstCollective", "Running"], kinds
+        imports, before, _ = row.spans[-3:]
+        assert imports.seconds > 0.3 and before.seconds >= 1.0
+        assert abs(before.end - began[row.rank]) < 1.0
 
 
 def test_an_unknown_job_is_one_sentence() -> None:

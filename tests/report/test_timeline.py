@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vcjob.report.podstate import ContainerState, Ended, PodState
-from vcjob.report.timeline import LABELS, Timeline, timeline_of
+from vcjob.report.timeline import LABELS, RankStart, Timeline, timeline_of
 from vcjob.report.timeline_drawing import _LOOK
 
 
@@ -67,6 +67,35 @@ def test_a_restarted_container_shows_its_previous_instance_and_the_wait() -> Non
     assert timeline.rows[0].spans[2].detail == "Error, exit code 1"
 
 
+def test_what_a_rank_reports_about_its_start_divides_the_time_in_which_it_ran() -> None:
+    starts = [
+        RankStart(108.0, None),  # a helper of the rank
+        RankStart(109.0, 112.0),
+        RankStart(105.5, 105.9),  # of another instance
+    ]
+    timeline = timeline_of("job", 100.0, 120.0, [_LIVED], 500.0, starts={"u": starts})
+    assert spans(timeline)[4:] == [
+        ("Imports", 106.0, 109.0),
+        ("FirstCollective", 109.0, 112.0),
+        ("Running", 112.0, 120.0),
+    ]
+    assert timeline.rows[0].spans[-1].detail == "Completed"
+    assert timeline.to_text(40)[0] == "rank 1 (worker-0)  ··smmi░░░▒▒▒████████"
+    assert "imports 3.0s (15%), before the first collective 3.0s (15%)" in timeline.summary
+    assert "<title>before the first collective, 3.0s, attempt 0</title>" in timeline.to_svg()
+    names = [event["name"] for event in timeline.to_chrome_trace()["traceEvents"]]
+    assert names[-3:] == ["imports", "before the first collective", "running"]
+
+
+def test_a_rank_without_collectives_shows_its_imports_and_one_that_reported_no_end_of_them_its_collective() -> (
+    None
+):
+    imports = timeline_of("job", 100.0, 120.0, [_LIVED], 500.0, starts={"u": [RankStart(109.0, None)]})
+    assert [kind for kind, _, _ in spans(imports)[4:]] == ["Imports", "Running"]
+    collective = timeline_of("job", 100.0, 120.0, [_LIVED], 500.0, starts={"u": [RankStart(None, 112.0)]})
+    assert [kind for kind, _, _ in spans(collective)[4:]] == ["FirstCollective", "Running"]
+
+
 def test_attempts_of_one_pod_share_a_row_and_an_end_from_outside_is_shown() -> None:
     first = worker(deleted_at=110.0, finished_at=111.0, containers=[container("main", "main", 103.0, 111.0)])
     second = worker(attempt=1, created_at=112.0, containers=[container("main", "main", 113.0, None)])
@@ -121,11 +150,26 @@ PODS = st.builds(
 )
 
 
-@given(st.text(max_size=8), TIMES, st.none() | TIMES, st.lists(PODS, max_size=4), TIMES)
+STARTS = st.builds(RankStart, st.none() | TIMES, st.none() | TIMES)
+
+
+@given(
+    st.text(max_size=8),
+    TIMES,
+    st.none() | TIMES,
+    st.lists(PODS, max_size=4),
+    TIMES,
+    st.lists(STARTS, max_size=3),
+)
 def test_any_recorded_times_give_ordered_spans_and_valid_documents(
-    name: str, created: float, finished: float | None, pods: list[PodState], now: float
+    name: str,
+    created: float,
+    finished: float | None,
+    pods: list[PodState],
+    now: float,
+    starts: list[RankStart],
 ) -> None:
-    timeline = timeline_of(name, created, finished, pods, now)
+    timeline = timeline_of(name, created, finished, pods, now, starts={"u": starts})
     for row in timeline.rows:
         for span in row.spans:
             assert timeline.start <= span.start < span.end <= timeline.end

@@ -48,6 +48,8 @@ class _Report(msgspec.Struct):
     stack: list[tuple[str, str, int]] = []
     call_since: float | None = None
     peer: int | None = None
+    imported_at: float | None = None
+    first_call_at: float | None = None
     entries: list[_Entry] = []
 
 
@@ -65,6 +67,9 @@ class RankReport(NamedTuple):
     idle_since: float | None = None
     quiet_since: float | None = None
     at: float = 0.0
+    #: When its imports ended, and when it issued its first collective.
+    imported_at: float | None = None
+    first_call_at: float | None = None
 
     def state_with(self, idle_since: float | None, quiet_since: float | None, *, paused: bool) -> RankState:
         """The state of the rank, with what its process has been seen to do."""
@@ -114,6 +119,8 @@ def decode_report(text: bytes, shift: float = 0.0) -> RankReport | None:
         here(report.idle_since),
         here(report.quiet_since),
         report.at + shift,
+        here(report.imported_at),
+        here(report.first_call_at),
     )
 
 

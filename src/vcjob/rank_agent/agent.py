@@ -24,6 +24,9 @@ BUFFER_SIZE = "100"
 _SETTINGS = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 _LARGEST_BUFFER = 1000  # a larger one is not read while training moves
 _FULL_EVERY = 5
+#: Seconds between two looks whether the imports have ended.
+_IMPORTING = 0.1
+_IMPORTER = "<frozen importlib._bootstrap"
 _DEEPEST = 60
 #: Torch's functions that wait for one rank, and the argument that names it.
 _ENDS = {"send": "dst", "recv": "src"}
@@ -73,11 +76,14 @@ class Agent:
         self.peer: int | None = None
         self.loops_since: float | None = None
         self.cpu = time.process_time()
+        #: When the main thread was first seen outside of an import, and when the first collective was issued.
+        self.imported_at: float | None = None
+        self.first_call_at: float | None = None
 
     def run(self) -> None:
         failures = 0
         while failures < 3 and not self.ending:
-            time.sleep(self.every - time.time() % self.every)
+            self.wait()
             with self.busy:
                 try:
                     self.tick()
@@ -86,6 +92,15 @@ class Agent:
                     failures += 1
         if not self.ending:
             self.withdraw()
+
+    def wait(self) -> None:
+        """Sleep until the next tick; while the program is imported, look when that ends."""
+        due = time.time() + self.every - time.time() % self.every
+        while (left := due - time.time()) > 0:
+            importing = self.imported_at is None and self.first_call_at is None
+            time.sleep(min(left, _IMPORTING) if importing else left)
+            if importing and not self.is_importing():
+                self.imported_at = time.time()
 
     def withdraw(self) -> None:
         """Nothing more will be reported: the last report must not be taken for what the rank does now."""
@@ -109,6 +124,7 @@ class Agent:
             self.loops_since = None
         elif self.cpu - cpu > self.every / 10:  # with less, on a busy machine, nothing can be said
             self.loops_since = (self.loops_since or now) if runs_python() else None
+        noted = self.first_call_at is None and moved and self.note_first_call()
         was_idle = self.idle_since is not None or self.quiet_since is not None
         self.look(now, moved)
         if self.call is not None or (frames and frames[0][0] in _ENDS):
@@ -125,7 +141,7 @@ class Agent:
             self.quiet_since,
             self.call_since,
         )
-        if state != self.written and (regular or was_idle or (status and not moved)):
+        if state != self.written and (regular or was_idle or noted or (status and not moved)):
             self.write(frames, regular and moved)
             self.written = state
 
@@ -173,8 +189,7 @@ class Agent:
                     for group, ranks in dict(world.pg_group_ranks).items()
                     if group in world.pg_names
                 }
-        large = int(os.environ.get(_SETTINGS[0]) or 0) > _LARGEST_BUFFER
-        if (self.dumped is None or self.dumped != self.status) and not (moving and large):
+        if (self.dumped is None or self.dumped != self.status) and not (moving and has_large_buffer()):
             self.dumps = [json.loads(dump(True)) for dump in self.recorders()]
             self.dumped = self.status
         report = {
@@ -190,6 +205,8 @@ class Agent:
             "stack": frames,
             "call_since": self.call_since,
             "peer": self.peer,
+            "imported_at": self.imported_at,
+            "first_call_at": self.first_call_at,
             "entries": [entry for dump in self.dumps for entry in dump.get("entries") or []],
         }
         fresh = self.file + ".new"
@@ -218,6 +235,21 @@ class Agent:
             frame = frame.f_back
         return found
 
+    def is_importing(self) -> bool:
+        frame = sys._current_frames().get(self.main)
+        while frame is not None and not frame.f_code.co_filename.startswith(_IMPORTER):
+            frame = frame.f_back
+        return frame is not None
+
+    def note_first_call(self) -> bool:
+        """Note when the first collective was issued; of more of them than torch keeps, the oldest that it still knows."""
+        import json
+
+        dumps = [] if has_large_buffer() else [json.loads(dump(True)) for dump in self.recorders()]
+        times = [entry["time_created_ns"] for each in dumps for entry in each.get("entries") or []]
+        self.first_call_at = min(times) / 1e9 if times else None
+        return bool(times)
+
     def look_at_call(self, now: float) -> None:
         """Note since when the main thread waits in one call of torch's `send` or `recv`, and for which rank.
 
@@ -242,6 +274,10 @@ class Agent:
             if peer is None and inside is not None:
                 peer = c10d.get_global_rank(values.get("group") or c10d._get_default_group(), inside)
             self.peer = None if peer is None else int(peer)
+
+
+def has_large_buffer() -> bool:
+    return int(os.environ.get(_SETTINGS[0]) or 0) > _LARGEST_BUFFER
 
 
 def runs_python() -> bool:

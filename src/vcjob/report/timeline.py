@@ -6,8 +6,8 @@ prints it. Pure. Spans of one pod never overlap: timestamps that contradict each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,8 @@ LABELS = {
     (STARTING := "Startup"): "starting",
     (INIT := "Init"): "init steps",
     (MASTER := "WaitForMaster"): "waiting for the master",
+    (IMPORTS := "Imports"): "imports",
+    (PREPARING := "FirstCollective"): "before the first collective",
     (RUNNING := "Running"): "running",
     (BACKOFF := "Backoff"): "waiting to restart",
     (ENDING := "Ending"): "ending",
@@ -34,8 +36,8 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     `kind` is one of `LABELS`. The row of a pod in a timeline consists of these.
     """
 
-    #: What the pod did: Waiting, Scheduling, Pulling, Startup, Init, WaitForMaster, Running, Backoff or
-    #: Ending.
+    #: What the pod did: Waiting, Scheduling, Pulling, Startup, Init, WaitForMaster, Imports, FirstCollective
+    #: (what came before it), Running, Backoff or Ending.
     kind: str
     #: When it began.
     start: float
@@ -49,6 +51,21 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+
+class RankStart(NamedTuple):
+    """What a rank has reported about its start: when its imports ended, and when it issued its first collective.
+
+    `timeline_of` divides the time in which the rank ran by these.
+    """
+
+    imported_at: float | None
+    first_call_at: float | None
+
+    @property
+    def moment(self) -> float:
+        """The ranks of a pod are compared by this; helpers that only import torch come last."""
+        return min((each for each in self if each is not None), default=float("inf"))
 
 
 class TimelineRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,9 +148,15 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 def timeline_of(
-    job: str, created: float, finished: float | None, pods: Sequence[PodState], now: float
+    job: str,
+    created: float,
+    finished: float | None,
+    pods: Sequence[PodState],
+    now: float,
+    *,
+    starts: Mapping[str, Sequence[RankStart]] | None = None,
 ) -> Timeline:
-    """The timeline of a job; `finished` is None while it runs."""
+    """The timeline of a job; `finished` is None while it runs. `starts`: what the ranks of pods reported, by uid."""
     ends = [pod.finished_at for pod in pods if pod.finished_at is not None]
     # Pods of a suspended or just finished job may end after it.
     end = max([created, now] if finished is None else [created, finished, *ends])
@@ -141,24 +164,26 @@ def timeline_of(
     for pod in sorted(pods, key=lambda pod: pod.attempt):
         by_pod.setdefault((pod.task, pod.index), []).append(pod)
     rows = [
-        TimelineRow(task, index, attempts[-1].rank, _row(created, end, attempts))
+        TimelineRow(task, index, attempts[-1].rank, _row(created, end, attempts, starts or {}))
         for (task, index), attempts in by_pod.items()
     ]
     rows.sort(key=lambda row: (row.rank is None, row.rank or 0, row.task, row.index))
     return Timeline(job, created, end, tuple(rows))
 
 
-def _row(created: float, end: float, attempts: list[PodState]) -> tuple[Span, ...]:
+def _row(
+    created: float, end: float, attempts: list[PodState], starts: Mapping[str, Sequence[RankStart]]
+) -> tuple[Span, ...]:
     spans: list[Span] = []
     reached = created
     for pod in attempts:
         spans.append(Span(WAITING, reached, pod.created_at, pod.attempt))
-        spans += _pod(pod, end)
+        spans += _pod(pod, end, starts.get(pod.uid, ()))
         reached = max(span.end for span in spans)
     return tuple(_clamped(spans, created, end))
 
 
-def _pod(pod: PodState, end: float) -> list[Span]:
+def _pod(pod: PodState, end: float, reported: Sequence[RankStart]) -> list[Span]:
     until = end if pod.finished_at is None else pod.finished_at
     containers = [container for container in pod.containers if container.started_at is not None]
     starts = [time for each in containers for time, _, _ in _instances(each, until)]
@@ -174,7 +199,7 @@ def _pod(pod: PodState, end: float) -> list[Span]:
     if mains:
         # With several main containers, the one that runs longest shows when the pod ran.
         main = max(mains, key=lambda each: sum(stop - start for start, stop, _ in _instances(each, until)))
-        spans += _main(pod, main, until)
+        spans += _main(pod, main, until, reported)
     return spans
 
 
@@ -193,18 +218,32 @@ def _start(pod: PodState, until: float) -> list[Span]:
     return [*spans, Span(STARTING, reached, until, pod.attempt)]
 
 
-def _main(pod: PodState, main: ContainerState, until: float) -> list[Span]:
+def _main(pod: PodState, main: ContainerState, until: float, starts: Sequence[RankStart]) -> list[Span]:
     spans: list[Span] = []
     for start, stop, how in _instances(main, until):
         if spans:
             spans.append(Span(BACKOFF, spans[-1].end, start, pod.attempt))
         asked = pod.deleted_at
         if asked is not None and start < asked < stop:
-            spans.append(Span(RUNNING, start, asked, pod.attempt))
+            spans += _run(start, asked, pod.attempt, "", starts)
             spans.append(Span(ENDING, asked, stop, pod.attempt, how))
         else:
-            spans.append(Span(RUNNING, start, stop, pod.attempt, how))
+            spans += _run(start, stop, pod.attempt, how, starts)
     return spans
+
+
+def _run(start: float, stop: float, attempt: int, how: str, starts: Sequence[RankStart]) -> list[Span]:
+    """One instance of the main container, divided by what its first rank reported about its start."""
+    own = [each for each in starts if start <= each.moment <= stop]
+    first = min(
+        own, key=lambda each: (each.first_call_at is None, each.moment), default=RankStart(None, None)
+    )
+    spans: list[Span] = []
+    for kind, end in ((IMPORTS, first.imported_at), (PREPARING, first.first_call_at)):
+        if end is not None and start < end < stop:
+            spans.append(Span(kind, start, end, attempt))
+            start = end
+    return [*spans, Span(RUNNING, start, stop, attempt, how)]
 
 
 def _instances(container: ContainerState, until: float) -> list[tuple[float, float, str]]:

@@ -130,6 +130,42 @@ os._exit(0)
     assert run(program, tmp_path, f"{AGENT}:{torch_folder}").stdout == f"True {calls}\n"
 
 
+def test_the_end_of_the_imports_and_the_first_collective_are_reported(
+    tmp_path: Path, torch_folder: Path
+) -> None:
+    (torch_folder / "slow.py").write_text(
+        "import torch.distributed.distributed_c10d, time\ntime.sleep(0.5)\nended = time.time()\n"
+    )
+    program = (
+        "import os, slow, time, glob\nwhile not glob.glob('rank-state.*.json'): time.sleep(0.01)\n"
+        "time.sleep(0.3)\nprint(slow.ended, flush=True)\nos._exit(0)"
+    )
+    ended = float(run(program, tmp_path, f"{AGENT}:{torch_folder}", VCJOB_HANG_AFTER="20").stdout)
+    (report,) = read_reports(str(tmp_path))
+    assert report.first_call_at == 5.0
+    assert report.imported_at is None or report.imported_at >= ended
+
+
+def test_a_program_without_a_collective_reports_the_end_of_its_imports(
+    tmp_path: Path, torch_folder: Path
+) -> None:
+    (torch_folder / "slow.py").write_text(
+        "import torch.distributed.distributed_c10d, time\ntime.sleep(0.5)\nended = time.time()\n"
+    )
+    native = torch_folder / "torch" / "_C" / "_distributed_c10d.py"
+    native.write_text("def _dump_fr_trace_json(collectives=True):\n    return b'{}'\n")
+    program = (
+        "import os, slow, time, glob, json\n"
+        "while not [n for n in glob.glob('rank-state.*.json') if json.load(open(n))['imported_at']]:"
+        " time.sleep(0.01)\n"
+        "print(slow.ended, flush=True)\nos._exit(0)"
+    )
+    ended = float(run(program, tmp_path, f"{AGENT}:{torch_folder}").stdout)
+    (report,) = read_reports(str(tmp_path))
+    assert report.first_call_at is None
+    assert report.imported_at is not None and ended <= report.imported_at < ended + 10
+
+
 def test_the_last_state_is_left_for_the_diagnosis_of_a_failure(tmp_path: Path, torch_folder: Path) -> None:
     run("import torch.distributed.distributed_c10d", tmp_path, f"{AGENT}:{torch_folder}")
     (report,) = read_reports(str(tmp_path))

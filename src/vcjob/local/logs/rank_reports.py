@@ -11,6 +11,7 @@ import re
 
 from vcjob.diagnosis.rank_report import RankReport, decode_report
 from vcjob.local.machine import files
+from vcjob.report.timeline import RankStart
 
 _NAME = re.compile(r"rank-state\.(\d+)\.json")
 _LARGEST = 32 << 20
@@ -34,3 +35,8 @@ def read_reports(folder: str) -> list[RankReport]:
         if report is not None:
             found.append(report)
     return found
+
+
+def read_starts(folder: str) -> list[RankStart]:
+    """What the ranks of a pod have reported about their start."""
+    return [RankStart(report.imported_at, report.first_call_at) for report in read_reports(folder)]

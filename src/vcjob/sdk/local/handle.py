@@ -32,6 +32,7 @@ from vcjob.wellknown import causes, reasons
 if TYPE_CHECKING:
     from vcjob.diagnosis.stacks import StackReport
     from vcjob.report.progress import Progress
+    from vcjob.report.timeline import Timeline
     from vcjob.report.usage import UsageReport
 
 if TYPE_CHECKING:
@@ -135,6 +136,14 @@ class LocalHandle(Handle):
         from vcjob.local.logs.progress import read_progress_by_pod
 
         return read_progress_by_pod(self._run, pods_of(self._run))
+
+    def timeline(self) -> Timeline:
+        from vcjob.local.logs.rank_reports import read_starts
+        from vcjob.report.timeline import timeline_of
+
+        pods = self.pods()
+        starts = {pod.uid: read_starts(self._run.pod_folder(pod.name, pod.attempt)) for pod in pods}
+        return timeline_of(self.name, self.created, self.status().finished, pods, time.time(), starts=starts)
 
     def source_text(self) -> str | None:
         return self._run.source_text()
