@@ -214,6 +214,17 @@ def test_a_rank_that_nccl_ended_because_a_peer_was_gone_is_not_the_cause() -> No
     assert (finding.cause, finding.ranks.first) == ("NonZeroExit", ("rank 2",))
 
 
+@pytest.mark.parametrize(
+    "place", ["", "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] "]
+)
+def test_a_rank_whose_own_timeout_closed_its_connections_is_not_the_cause(place: str) -> None:
+    """gloo says so on the next call, after it gave up waiting once."""
+    closed = f"RuntimeError: {place}Application timeout caused pair closure"
+    finding = diagnose(job(failed(0, closed), rank(1, at=10.5, stderr=tuple(NAN))))[0]
+    assert (finding.cause, finding.ranks.first) == ("Exception", ("rank 1",))
+    assert diagnose(job(failed(0, closed), failed(1, f"RuntimeError: {CLOSED}")))[0].cause == "ConnectionLost"
+
+
 def test_an_error_of_a_ranks_own_counts_before_what_watchdogs_say() -> None:
     finding = only(nccl(0, *timeout(0), at=10.0), rank(1, at=12.0, stderr=tuple(NAN)))
     assert (finding.cause, finding.ranks.first) == ("Exception", ("rank 1",))

@@ -26,7 +26,7 @@ _PEER = re.compile(
     r"connection (?:closed|reset|refused|aborted)|broken pipe|closed by peer|socket (?:timeout|closed)"
     r"|remote (?:process|error)|ncclRemoteError|ncclSystemError|Timed out waiting|timed ?out|wait timeout|watchdog"
     r"|connectFullMesh|store->get|failed to recv|barrier timeout|communicator was aborted|Connection was likely closed"
-    r"|failed to pass monitoredBarrier|taking the entire process down",
+    r"|timeout caused pair closure|failed to pass monitoredBarrier|taking the entire process down",
     re.IGNORECASE,
 )
 #: Of the rank itself, although nccl also says what it says of a peer.
