@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.report.progress import Progress, TimedLine, progress_of
+from vcjob.report.progress import Progress, TimedLine, point_of, progress_of
 
 
 def found(*lines: str) -> Progress | None:
@@ -32,6 +32,12 @@ def text(*lines: str) -> str:
         ("training: 100%|██████████| 9/9 [1:00:05<00:00, 1.5it/s, loss=2e-3]",
          "step 9/9 (100%), 1.5 steps/s, 0s left, loss 0.002"),
         ("{'loss': 0.31, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.5}", "epoch 0.5, loss 0.31"),
+        ("{'loss': '0.31', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.5'}", "epoch 0.5, loss 0.31"),
+        (" [2026-11-16 12:00:00] iteration      100/  500000 | consumed samples:        25600 | elapsed time per iteration "
+         "(ms): 105.0 | learning rate: 1.0E-04 | global batch size:   256 | lm loss: 9.1E+00 | loss scale: 1.0 |",
+         "step 100/500000 (0%), loss 9.1"),
+        ("global_step: 1,200 / 5,000 loss: 0.2", "step 1200/5000 (24%), loss 0.2"),
+        ("step 1,234,567 of 2,000,000", "step 1234567/2000000 (61%)"),
         ("step 120/5000", "step 120/5000 (2%)"),
         ("[INFO] Step: [120/5000] loss: 0.31", "step 120/5000 (2%), loss 0.31"),
         ("iter 100: loss 2.3001, time 12ms", "step 100, loss 2.3"),
@@ -60,6 +66,10 @@ def test_a_known_form_is_recognised(line: str, shown: str) -> None:
         "connection loss: 3",
         "stepping 3/4",
         "loss: nan",
+        "loss: -inf",
+        "vcjob-progress: loss=nan",
+        "global step 1,200 loss 3",
+        "step 1,20/5,000",
         "vcjob-progress: step=x",
         "12/500 files copied",
         "step 99999999999999999999/999999999999999999999",
@@ -70,6 +80,19 @@ def test_a_known_form_is_recognised(line: str, shown: str) -> None:
 )
 def test_what_is_no_certain_progress_shows_nothing(line: str) -> None:
     assert found(line) is None
+
+
+@pytest.mark.parametrize(
+    "last", ["step 3/9 loss nan", "step 3/9 loss: NaN", "{'loss': 'nan'}", "step 3/9 loss=-inf"]
+)
+def test_a_loss_that_is_no_number_hides_the_older_one(last: str) -> None:
+    """It is what went wrong."""
+    progress = found("step 2/9 loss 0.5", last)
+    assert progress is not None and progress.loss is None and progress.total == 9
+    own = found("vcjob-progress: step=1 loss=0.5", "vcjob-progress: step=2 loss=nan")
+    assert own is not None and (own.step, own.loss) == (2, None)
+    point = point_of(TimedLine("step 3/9 loss nan"))
+    assert point is not None and (point.step, point.loss) == (3, None)
 
 
 def test_bars_of_different_lengths_are_ambiguous() -> None:

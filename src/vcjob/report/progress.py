@@ -20,8 +20,12 @@ LONGEST_LINE = 1000
 _LEAST_SECONDS = 1.0
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+#: The loss may stop to be a number.
+_LOSS_NUMBER = rf"{_NUMBER}|nan\b|[-+]?inf(?:inity)?\b"
+#: With commas only where a total follows: "step 12,345" may be two values.
+_COUNT = r"\d{1,3}(?:,\d{3})+|\d+"
 _OWN = re.compile(r"^\s*vcjob-progress:\s*(.*)$")
-_PAIR = re.compile(rf"(step|total|epoch|loss)=({_NUMBER})(?=\s|$)")
+_PAIR = re.compile(rf"(step|total|epoch|loss)=({_LOSS_NUMBER})(?=\s|$)", re.IGNORECASE)
 _BAR = re.compile(
     r"^\s*(?:(?P<name>[^|%]{0,80}):)?\s*(?P<percent>\d{1,3})%\|[^|]{0,300}\|\s*(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*"
     rf"\[[\d:]{{1,15}}<(?P<left>[\d:]{{1,15}}|\?),\s*(?:(?P<rate>{_NUMBER})|\?)\s*(?P<unit>it/s|s/it)(?P<rest>.*)\]\s*$"
@@ -29,15 +33,16 @@ _BAR = re.compile(
 #: Bars with another name than these prepare data, download or evaluate.
 _TRAINING = re.compile(r"train|epoch|step|iter|fit", re.IGNORECASE)
 _STEP_OF = re.compile(
-    r"\b(?:global[_ ]?)?(?:step|iter(?:ation)?)s?\b[\s:=#\[(]{0,3}(\d+)\s*(?:/|\bof\b)\s*(\d+)", re.IGNORECASE
+    rf"\b(?:global[_ ]?)?(?:step|iter(?:ation)?)s?\b[\s:=#\[(]{{0,20}}({_COUNT})\s*(?:/|\bof\b)\s*({_COUNT})(?!,?\d)",
+    re.IGNORECASE,
 )
 _STEP = re.compile(
-    r"\b(?:global[_ ]?)?(?:step|iter(?:ation)?)\b[\s:=#\[(]{0,3}(\d+)(?![\d.]|\s*%)", re.IGNORECASE
+    r"\b(?:global[_ ]?)?(?:step|iter(?:ation)?)\b[\s:=#\[(]{0,3}(\d+)(?![\d.]|,\d|\s*%)", re.IGNORECASE
 )
-_EPOCH = re.compile(rf"\bepoch['\"]?[\s:=#\[(]{{0,3}}({_NUMBER})", re.IGNORECASE)
+_EPOCH = re.compile(rf"\bepoch['\"]?[\s:=#\[(]{{0,3}}['\"]?({_NUMBER})", re.IGNORECASE)
 _LOSS = re.compile(
-    r"(?:^\s*|[^\w\s]\s*|\d\s+|\b(?:train|training|avg|average|mean|running)[_ /])loss['\"]?"
-    rf"(?:\s*[:=]\s*|\s+(?=\d+\.))({_NUMBER})(?![\w.])",
+    r"(?:^\s*|[^\w\s]\s*|\d\s+|\b(?:train|training|avg|average|mean|running|lm)[_ /])loss['\"]?"
+    rf"(?:\s*[:=]\s*['\"]?|\s+(?=\d+\.|nan\b|[-+]?inf))({_LOSS_NUMBER})(?![\w.])",
     re.IGNORECASE,
 )
 _OTHER_LOSS = re.compile(r"(?:val|valid|validation|eval|test|best)[_ /]?loss", re.IGNORECASE)
@@ -98,7 +103,7 @@ class ProgressPoint(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What one line says."""
+    """What one line says. The loss may be infinite or no number: it then hides older ones."""
 
     own: bool = False
     step: int | None = None
@@ -118,7 +123,7 @@ def progress_of(lines: Iterable[TimedLine]) -> Progress | None:
     steps = [found for found in seen if found.step is not None]
     steps = [found for found in steps if found.total is not None] or steps
     epoch = next((found.epoch for found in reversed(seen) if found.epoch is not None), None)
-    loss = next((found.loss for found in reversed(seen) if found.loss is not None), None)
+    loss = _finite(next((found.loss for found in reversed(seen) if found.loss is not None), None))
     if not steps or len({found.total for found in steps}) > 1:
         return None if epoch is None and loss is None else Progress(epoch=epoch, loss=loss)
     last = steps[-1]
@@ -134,9 +139,10 @@ def progress_of(lines: Iterable[TimedLine]) -> Progress | None:
 def point_of(line: TimedLine) -> ProgressPoint | None:
     """The step and the loss that one line shows; None where it shows neither."""
     seen = _read(line)
-    if seen is None or (seen.step is None and seen.loss is None):
+    loss = _finite(seen.loss) if seen else None
+    if seen is None or (seen.step is None and loss is None):
         return None
-    return ProgressPoint(seen.time, seen.step, seen.loss, seen.own)
+    return ProgressPoint(seen.time, seen.step, loss, seen.own)
 
 
 def _read(line: TimedLine) -> _Seen | None:
@@ -147,7 +153,7 @@ def _read(line: TimedLine) -> _Seen | None:
         pairs = dict(_PAIR.findall(own[1]))
         return _checked(
             pairs.get("step"), pairs.get("total"), own=True, epoch=_real(pairs.get("epoch")),
-            loss=_real(pairs.get("loss")), time=line.time,
+            loss=_number(pairs.get("loss")), time=line.time,
         )  # fmt: skip
     if "%|" in text:
         return _read_bar(text, line.time)
@@ -159,7 +165,7 @@ def _read(line: TimedLine) -> _Seen | None:
         return None
     return _checked(
         step[1] if step else None, of[2] if of else None, epoch=_real(epoch[1] if epoch else None),
-        loss=_real(loss[1] if loss else None), time=line.time,
+        loss=_number(loss[1] if loss else None), time=line.time,
     )  # fmt: skip
 
 
@@ -177,7 +183,7 @@ def _read_bar(text: str, time: float | None) -> _Seen | None:
     loss = None if _OTHER_LOSS.search(bar["rest"]) else _LOSS.search(bar["rest"].replace("_loss", " loss"))
     return _checked(
         bar["step"], bar["total"], epoch=_real(epoch[1] if epoch else None),
-        loss=_real(loss[1] if loss else None), rate=speed or None, left=_seconds(bar["left"]), time=time,
+        loss=_number(loss[1] if loss else None), rate=speed or None, left=_seconds(bar["left"]), time=time,
     )  # fmt: skip
 
 
@@ -219,12 +225,21 @@ def _rate(steps: list[_Seen]) -> float | None:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
+    text = (text or "").replace(",", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _number(text: str | None) -> float | None:
+    """Also one that is infinite, or none at all."""
+    return None if text is None else float(text)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _real(text: str | None) -> float | None:
-    value = None if text is None else float(text)
-    return value if value is not None and math.isfinite(value) else None
+    return _finite(_number(text))
 
 
 def _seconds(text: str) -> float | None:
