@@ -66,7 +66,8 @@ def nothing_is_found(handle: LocalHandle, seconds: float) -> None:
         assert [each for each in findings(handle) if each.cause != "Straggler"] == []
         time.sleep(_PAUSE)
     assert handle.phase == "Running"
-    assert [event for event in handle.events() if event["reason"] in HANGS] == []
+    hangs = [event["message"] for event in handle.events() if event["reason"] in HANGS]
+    assert hangs == [], hangs
 
 
 def until(condition: Callable[[], object], what: str, handle: LocalHandle) -> None:
