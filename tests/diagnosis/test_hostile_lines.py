@@ -18,6 +18,7 @@ from types import ModuleType
 import pytest
 
 import vcjob.diagnosis
+from vcjob.diagnosis.crash_text import crash_of
 from vcjob.diagnosis.frames import LONGEST_TEXT
 from vcjob.diagnosis.observation import End, PodObservation
 from vcjob.diagnosis.prefixes import lines_by_rank
@@ -47,12 +48,14 @@ SAMPLES = {
     "_CLIENTS": "waiting for clients. 1/2 clients joined",
     "_COLOUR": "\x1b[1;35m",
     "_COMMUNICATION": "/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py",
+    "_CRASH_FRAME": '  File "/app/train.py", line 7 in step',
     "_DIED_OF": "died with <Signals.SIGKILL: 9>",
     "_EPOCH": "epoch: '3.5",
     "_EXCEPTION": "torch.cuda.OutOfMemoryError: ",
     "_FAILED_CODE": "  exitcode  : 1 (pid: 815)",
     "_FAILED_RANK": "  rank      : 3 (local_rank: 1)",
     "_FRAME": '  File "train.py", line 3, in main',
+    "_FATAL": "Fatal Python error: Aborted",
     "_GOT_SIGNAL": "Process 7 got signal: 15",
     "_GROUP": "[PG ID 0 PG GUID 0(default_pg) Rank 2]",
     "_HOST": "HTTPSConnectionPool(host='huggingface.co', port=443)",
@@ -96,6 +99,8 @@ SAMPLES = {
     "_SHELL": "/app/run.sh: line 1: exec: ./train.py: /usr/bin/pyhton: bad interpreter: No such file or directory",
     "_TOOL": "/usr/bin/timeout: failed to run command ‘pyhton’: No such file or directory",
     "_ZSH": "zsh:1: command not found: pyhton",
+    "_STACK": "Current thread 0x00007f71209f7b80 (most recent call first):",
+    "_STANDARD": "File \"/app/train.py\", line 7 in step",
     "_STEP": "global step: 3 ",
     "_STEP_OF": "global step:  3,000 of 10,000",
     "_STORE_WAIT": "wait timeout after 300ms, keys: Timed out after 30 seconds waiting for",
@@ -108,6 +113,7 @@ SAMPLES = {
     "_WORKER": "[default1]:",
     "_WORKER_EXITED": "DataLoader worker (pid(s) 12, 13) exited unexpectedly",
     "_WORKER_KILLED": "DataLoader worker (pid 12) is killed by signal",
+    "_WHAT": "  what():  CUDA error: out of memory",
     "_WARNING": "/app/train.py:3: UserWarning: ",
     "_WATCHDOG": "Watchdog caught collective operation timeout",
 }  # fmt: skip
@@ -187,6 +193,7 @@ SEARCHES: list[tuple[str, Callable[[str], object], str]] = [
     ("last_traceback", lambda text: last_traceback(text.split("\n")), GROUP),
     ("last_lines", lambda text: last_lines(text.split("\n"), 4), "Exception ignored in: x\nE: y\nnode:1:2 [0] NCCL INFO 50%|"),
     ("lines_by_rank", lambda text: lines_by_rank(text.split("\n")), "[rank1]: a\n"),
+    ("crash_of", lambda text: crash_of(text.split("\n")), "Fatal Python error: x\nCurrent thread 0x7f (most recent call first):\n  File \"a\", line 1 in b\nwhat():  x"),
     ("start_error", lambda text: exits.start_error(suspect(text)), 'ConfigMap "settings" does not exist'),
     ("collective_timeout", lambda text: watchdog.collective_timeout(suspect(text)), TIMED_OUT),
 ]  # fmt: skip

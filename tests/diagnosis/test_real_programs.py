@@ -128,6 +128,18 @@ import atexit, os, signal
 atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
 raise ValueError("loss is NaN")
 """
+FAULT = """
+import ctypes, faulthandler, json, threading
+faulthandler.enable()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+def step(text):
+    return json.loads(text, parse_int=lambda number: ctypes.string_at(0))
+step("[1]")
+"""
+FATAL = """
+import ctypes
+ctypes.pythonapi.Py_FatalError(b"the state is broken")
+"""
 GROUP = """
 def step():
     raise ValueError("loss is NaN")
@@ -175,6 +187,16 @@ CASES: dict[str, tuple[str, str, str]] = {
     "an exception, then one of a thread": (THREAD_AT_EXIT, "Exception", NAN_AT.format(9)),
     "an exception, then those of processes": (PROCESSES_AT_EXIT, "Exception", NAN_AT.format(18)),
     "an exception, then a crash": (CRASH_AT_EXIT, "Exception", NAN_AT.format(4)),
+    "a crash that Python explains": (
+        FAULT,
+        "SegmentationFault",
+        "rank 0 crashed in native code (SIGSEGV) at train.py:6 in <lambda>",
+    ),
+    "an abort that Python explains": (
+        FATAL,
+        "Aborted",
+        "rank 0 was aborted by native code (SIGABRT) at train.py:3 in <module>: the state is broken",
+    ),
     "a group": (
         GROUP,
         "Exception",

@@ -24,6 +24,13 @@ _CHATTER = re.compile(
     r"|huggingface/tokenizers: |To disable this warning, you can either"
     r"|- (?:Avoid using `tokenizers`|Explicitly set the environment variable TOKENIZERS)"
 )
+#: Lines that follow every error of CUDA, and what `faulthandler` prints about the stack of a crash.
+_STANDARD = re.compile(
+    r"CUDA kernel errors might be asynchronously reported|For debugging consider passing CUDA_LAUNCH_BLOCKING"
+    r"|Compile with `TORCH_USE_CUDA_DSA`|Device-side assertion tracking was not enabled|Search for `cuda"
+    r"|(?:Current thread|Thread) 0x[0-9a-f]|Current thread's C stack|Stack \(most recent call first\)|<no Python frame>"
+    r"|File \"[^\"]{1,380}\", line \d{1,9} in |Binary file \"|Extension modules: |Python runtime state: "
+)
 #: `warnings.warn`: the place, the category and the message; the line of code below it is indented.
 _WARNING = re.compile(r"(?:\S{1,300}:\d{1,9}: \w{0,60}|[A-Z]\w{1,60})Warning: ")
 #: A progress bar of tqdm, whose final state is printed when it is closed.
@@ -51,6 +58,7 @@ def is_noise(line: str) -> bool:
         _RULER.issuperset(start)
         or _TORCH_LOG.match(start) is not None
         or _CHATTER.match(start) is not None
+        or _STANDARD.match(start) is not None
         or _WARNING.match(start) is not None
         or _BAR.search(start) is not None
     )

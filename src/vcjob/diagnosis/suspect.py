@@ -11,6 +11,7 @@ import re
 import signal
 from functools import cached_property
 
+from vcjob.diagnosis.crash_text import Crash, crash_of
 from vcjob.diagnosis.finding import Evidence
 from vcjob.diagnosis.frames import LAUNCHER_ERRORS, Traceback
 from vcjob.diagnosis.noise import is_noise
@@ -168,6 +169,11 @@ class Suspect:
         return self.end.signal or self.worker_signal or (code if 0 < code < 32 else None)
 
     @cached_property
+    def crash(self) -> Crash:
+        """What native code and Python printed while they crashed; empty where no signal of a crash ended the program."""
+        return crash_of(self.lines) if self.signal in _CRASHES else Crash()
+
+    @cached_property
     def _child_said(self) -> tuple[str, ...]:
         """The last lines of the processes below a launcher."""
         return last_lines(before_launcher(self.lines), _LAST_LINES)
@@ -191,7 +197,7 @@ class Suspect:
     @property
     def reason(self) -> str:
         """What it said, in one line."""
-        return self.traceback.exception if self.traceback else self.last_line
+        return self.traceback.exception if self.traceback else self.crash.what or self.last_line
 
     @cached_property
     def error(self) -> tuple[int | None, str]:
@@ -248,6 +254,14 @@ class Suspect:
             return (
                 Evidence(source, self.traceback.exception),
                 *(Evidence(source, line) for line in details if line not in self.traceback.exception),
+                *(Evidence(source, f"at {place}") for place in places),
+            )
+        if self.crash.reason:
+            own, inner = self.crash.own_frame, self.crash.frames[:1]
+            places = [own] if own else []
+            places += [frame for frame in inner if frame != own]
+            return (
+                Evidence(source, f"Fatal Python error: {self.crash.reason}"),
                 *(Evidence(source, f"at {place}") for place in places),
             )
         said = tuple(Evidence(source, line) for line in self.said[-count:])

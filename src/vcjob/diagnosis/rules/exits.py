@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from vcjob.diagnosis.rules.refusals import REQUIRED_FILE, Refusal, refusal
+from vcjob.diagnosis.rules.remedies import HINTS
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.report.podstate import OOM_KILLED
@@ -45,6 +46,11 @@ _SHARED = "</torch_"
 _GOT_SIGNAL = re.compile(r"got signal: (\d{1,3})")
 #: Characters of each message that are searched.
 _LONGEST = 2000
+_SEE_LINE = "set PYTHONFAULTHANDLER=1 to see the Python line"
+#: What Python says about a signal, and nothing else.
+_ONLY_THE_SIGNAL = frozenset(
+    {"", "Aborted", "Floating point exception", "Floating-point exception", "Illegal instruction"}
+)
 _PROBE = re.compile(r"(?:liveness|startup) probe", re.IGNORECASE)
 
 
@@ -215,18 +221,21 @@ def crash(suspect: Suspect) -> Verdict | None:
     )
     if number is None:
         return None
-    name = _name(number)
+    name, at = _name(number), suspect.crash.own_frame
+    where = f" at {at}" if at else ""
     if number in (signal.SIGSEGV, signal.SIGBUS):
         return Verdict(
             causes.SEGMENTATION_FAULT,
-            f"crashed in native code ({name})",
-            "set PYTHONFAULTHANDLER=1 to see the Python line, and check versions of torch and CUDA",
+            f"crashed in native code ({name}){where}",
+            f"{'' if at else f'{_SEE_LINE}, and '}check versions of torch and CUDA",
         )
     if number in (signal.SIGABRT, signal.SIGFPE, signal.SIGILL):
+        reason = suspect.crash.reason
+        said = suspect.crash.what or ("" if reason in _ONLY_THE_SIGNAL else reason)
         return Verdict(
             causes.ABORTED,
-            f"was aborted by native code ({name})",
-            "set PYTHONFAULTHANDLER=1 to see the Python line",
+            f"was aborted by native code ({name}){where}{f': {said}' if said else ''}",
+            next((hint for pattern, hint in HINTS if pattern.search(said)), "" if at else _SEE_LINE),
         )
     if number == signal.SIGKILL:
         return Verdict(

@@ -1,0 +1,94 @@
+"""What native code and Python's `faulthandler` print while a process crashes."""
+
+from __future__ import annotations
+
+import pytest
+
+from vcjob.diagnosis.crash_text import crash_of
+from vcjob.diagnosis.diagnose import diagnose
+from vcjob.diagnosis.finding import Finding
+
+from .test_failure_rules import job, rank
+
+#: Recorded with CPython 3.13: a thread, and the one that crashed, deep in torch.
+FAULT = (
+    "Fatal Python error: Segmentation fault",
+    "",
+    "Thread 0x00007f711fd476c0 (most recent call first):",
+    '  File "/app/data.py", line 3 in worker',
+    '  File "/usr/lib/python3.13/threading.py", line 992 in run',
+    "",
+    "Current thread 0x00007f71209f7b80 (most recent call first):",
+    '  File "/venv/lib/python3.13/site-packages/torch/_ops.py", line 1158 in __call__',
+    '  File "/app/ops.py", line 7 in bad_op',
+    *('  File "/venv/lib/python3.13/site-packages/torch/nn/modules/module.py", line 1787 in _call_impl',)
+    * 20,
+    '  File "/app/train.py", line 99 in <module>',
+    "",
+    "Extension modules: numpy._core._multiarray_umath, torch._C (total: 20)",
+)
+CUDA = (
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+    "",
+    "Exception raised from c10_cuda_check_implementation at ../c10/cuda/CUDAException.cpp:43 (most recent call first):",
+    "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x57 (0x7f in libc10.so)",
+)
+
+
+def crashed(number: int, *lines: str) -> Finding:
+    (finding,) = diagnose(job(rank(0, code=128 + number, signal=number, stderr=lines)))
+    return finding
+
+
+def terminated(what: str) -> Finding:
+    called = "terminate called after throwing an instance of 'c10::Error'"
+    return crashed(6, called, f"  what():  {what}", *CUDA)
+
+
+@pytest.mark.parametrize("prefix", ["", "[default1]:"])
+def test_the_python_line_that_crashed_is_named_and_need_not_be_asked_for(prefix: str) -> None:
+    finding = crashed(11, *(prefix + line for line in FAULT))
+    assert finding.message == "rank 0 crashed in native code (SIGSEGV) at /app/ops.py:7 in bad_op"
+    assert "PYTHONFAULTHANDLER" not in finding.hint
+    assert [each.text for each in finding.evidence] == [
+        FAULT[0],
+        "at /app/ops.py:7 in bad_op",
+        "at /venv/lib/python3.13/site-packages/torch/_ops.py:1158 in __call__",
+    ]
+
+
+def test_a_crash_without_python_frames_still_asks_for_them() -> None:
+    finding = crashed(
+        11, FAULT[0], "", "Current thread 0x00007f71209f7b80 (most recent call first):", "  <no Python frame>"
+    )
+    assert (
+        finding.message == "rank 0 crashed in native code (SIGSEGV)" and "PYTHONFAULTHANDLER" in finding.hint
+    )
+
+
+def test_a_process_that_crashed_below_the_rank_is_quoted_by_the_line_that_says_so() -> None:
+    (finding,) = diagnose(job(rank(0, code=1, stderr=FAULT)))
+    assert finding.message == f"rank 0 ended with exit code 1: {FAULT[0]}"
+
+
+@pytest.mark.parametrize(
+    ("what", "cause", "hint"),
+    [
+        ("CUDA error: out of memory", "CudaOutOfMemory", "smaller batch"),
+        ("CUDA error: device-side assert triggered", "Aborted", "CUDA_LAUNCH_BLOCKING=1"),
+        ("std::bad_alloc", "HostOutOfMemory", "more memory"),
+        ("the index is broken", "Aborted", "PYTHONFAULTHANDLER=1"),
+    ],
+)
+def test_the_message_of_an_exception_in_native_code_is_the_reason(what: str, cause: str, hint: str) -> None:
+    finding = terminated(what)
+    assert finding.cause == cause and hint in finding.hint
+    assert what in finding.message or cause == "HostOutOfMemory"
+    assert what in finding.evidence[-1].text and len(finding.evidence) == 2
+
+
+def test_what_is_printed_about_no_crash_is_empty() -> None:
+    assert crash_of(["step 1", "ValueError: x"]) == ("", (), "")
+    assert crash_of([]).own_frame is None
