@@ -13,34 +13,37 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
 
 import msgspec
 
 from vcjob.diagnosis.collect import newest_attempts
 from vcjob.diagnosis.py_spy import NOT_PYTHON, main_thread, problem_of
+from vcjob.diagnosis.rank_report import RankReport
 from vcjob.diagnosis.stacks import RankStack, StackReport
 from vcjob.errors import BackendError
 from vcjob.local.live.rank_process import main_container, python_processes
-from vcjob.local.logs.rank_reports import read_reports
 from vcjob.local.run.run_dir import RunDir
 from vcjob.report.podstate import PodState
 
 _SECONDS = 10.0
 _AT_ONCE = 4
 
+Reports: TypeAlias = Callable[[PodState], Sequence[RankReport]]
 
-def read_stacks(pods: Sequence[PodState], run: RunDir | None = None) -> StackReport:
+
+def read_stacks(pods: Sequence[PodState], reports: Reports | None = None) -> StackReport:
     """The stack of every rank in these running pods; BackendError where py-spy is missing.
 
-    `run`: where the agents of the ranks report, for ranks that py-spy cannot read.
+    `reports`: what the agents of a pod's ranks have reported, for ranks that py-spy cannot read.
     """
     if sys.platform != "linux":
         raise BackendError("the stacks of ranks can be read on Linux only")
     py_spy = find_py_spy()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = list(pool.map(lambda pod: _stacks_of_pod(pod, py_spy, run), pods))
+        found = list(pool.map(lambda pod: _stacks_of_pod(pod, py_spy, reports), pods))
     stacks = [stack for each in found for stack in each]
     if py_spy is None and not any(stack.frames for stack in stacks):
         raise BackendError(
@@ -56,22 +59,23 @@ def find_py_spy() -> str | None:
     return own if os.access(own, os.X_OK) else shutil.which("py-spy")
 
 
-def _stacks_of_pod(pod: PodState, py_spy: str | None, run: RunDir | None) -> list[RankStack]:
+def _stacks_of_pod(pod: PodState, py_spy: str | None, reports: Reports | None) -> list[RankStack]:
     processes = python_processes(pod)
     if not processes:
         problem = NOT_PYTHON if main_container(pod) is not None else "its container is not running"
         return [RankStack(pod.name, pod.rank, problem=problem)]
     stacks = [_dump(pod.name, rank, pid, py_spy) for rank, pid in processes]
-    if run is None or not any(stack.problem for stack in stacks):
+    if reports is None or not any(stack.problem for stack in stacks):
         return stacks
-    return [_reported(stack, run.pod_folder(pod.name, pod.attempt)) for stack in stacks]
+    reported = reports(pod)
+    return [_reported(stack, reported) for stack in stacks]
 
 
-def _reported(stack: RankStack, folder: str) -> RankStack:
+def _reported(stack: RankStack, reports: Sequence[RankReport]) -> RankStack:
     """The stack that a process reported last, where it could not be read and has reported one."""
     if not stack.problem or not os.path.exists(f"/proc/{stack.pid}"):
         return stack
-    for report in read_reports(folder):
+    for report in reports:
         if report.pid == stack.pid and report.state.stack:
             ago = max(0.0, time.time() - report.at)
             return msgspec.structs.replace(stack, frames=report.state.stack, reported_ago=round(ago, 1))

@@ -150,12 +150,16 @@ class LocalHandle(Handle):
 
     def stacks(self, *, ranks: tuple[int, ...] = (), image: str | None = None) -> StackReport:
         from vcjob.local.live.stacks import read_stacks
+        from vcjob.local.logs.rank_reports import read_reports
 
         if image is not None:
             raise UserError(
                 "an image for the stacks is for ranks on a cluster; on this machine py-spy is run directly"
             )
-        return read_stacks(running_pods(self, ranks), self._run)
+        return read_stacks(
+            running_pods(self, ranks),
+            lambda pod: read_reports(self._run.pod_folder(pod.name, pod.attempt)),
+        )
 
     def usage(self, *, ranks: tuple[int, ...] = (), seconds: float = 1.0) -> UsageReport:
         from vcjob.local.live.usage import measure
