@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vcjob.diagnosis.frames import Place
-from vcjob.diagnosis.torchrun_text import torchrun_root_cause
+from vcjob.diagnosis.torchrun_text import of_first_worker, torchrun_root_cause
 from vcjob.diagnosis.traceback_text import last_traceback, reason_line, tracebacks
 
 PREFIXED = """\
@@ -198,3 +198,25 @@ def test_a_warning_after_the_last_line_is_not_the_reason() -> None:
     assert reason_line(["cannot open the data set", warning, "-----"]) == "cannot open the data set"
     assert reason_line([warning]).startswith("[W1116"), "better than nothing"
     assert reason_line([]) == ""
+
+
+def test_below_torchrun_the_worker_that_failed_first_gives_the_reason() -> None:
+    """The other worker of the pod raises its error later, when the first one has closed the connection."""
+    table = [
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  rank      : 3 (local_rank: 1)",
+        "  exitcode  : 1 (pid: 7)",
+    ]
+    workers = [
+        "[rank3]: Traceback (most recent call last):",
+        '[rank3]:   File "/work/train.py", line 57, in main',
+        "[rank3]: RuntimeError: bad batch",
+        "[rank2]: Traceback (most recent call last):",
+        '[rank2]:   File "/work/train.py", line 62, in main',
+        "[rank2]: RuntimeError: Connection closed by peer [127.0.0.1]:42126.",
+    ]
+    assert reason_line(of_first_worker([*workers, *table])) == "RuntimeError: bad batch"
+    assert of_first_worker(workers) == workers, "without torchrun's table, all lines"
+    killed = [*workers[3:], *table]
+    assert of_first_worker(killed) == killed, "the worker raised nothing"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vcjob.diagnosis.prefixes import plain
+from vcjob.diagnosis.prefixes import lines_by_rank, plain
 from vcjob.diagnosis.traceback_reader import Reader
 
 #: torchrun's table of failures: its heading, two of the lines below it, and how far below they may be.
@@ -39,6 +39,18 @@ def torchrun_root_cause(lines: Sequence[str]) -> TorchrunFailure | None:
     rank = next(filter(None, map(_FAILED_RANK.match, table)), None)
     code = next(filter(None, map(_FAILED_CODE.match, table)), None)
     return TorchrunFailure(int(rank[1]), int(rank[2]), int(code[1])) if rank and code else None
+
+
+def of_first_worker(lines: Sequence[str]) -> Sequence[str]:
+    """The lines of the worker that torchrun saw fail first, where it raised an error; else all of them.
+
+    The other workers of the pod raise theirs later, because of it.
+    """
+    root = torchrun_root_cause(lines)
+    if root is None:
+        return lines
+    own = lines_by_rank(lines, root.rank - root.local_rank).get(root.rank, [])
+    return own if Reader([*map(plain, own)]).blocks else lines
 
 
 def before_launcher(lines: Sequence[str]) -> Sequence[str]:
