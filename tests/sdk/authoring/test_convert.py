@@ -115,6 +115,14 @@ def test_torchrun_gets_the_number_of_processes() -> None:
     assert job["spec"]["plugins"]["pytorch"] == ["--nproc-per-node=auto"]
 
 
+def test_a_number_of_processes_without_torchrun_is_reported() -> None:
+    """With this argument the plugin leaves LOCAL_RANK to torchrun, so a plain script would miss it."""
+    _, notes = converted(pytorchjob(nprocPerNode="1"))
+    assert list(notes) == ["spec.nprocPerNode"] and "runs torchrun" in notes["spec.nprocPerNode"]
+    torchrun = {"Master": replica(command=["torchrun", "a.py"])}
+    assert converted(pytorchjob(pytorchReplicaSpecs=torchrun, nprocPerNode="1"))[1] == {}
+
+
 def test_an_elastic_job_of_workers_has_a_worker_as_its_master() -> None:
     workers = {"Worker": replica(2, command=["torchrun", "a.py"])}
     job, notes = converted(

@@ -47,8 +47,14 @@ def convert_pytorchjob(document: dict[str, Any], notes: list[Note]) -> dict[str,
             if elastic.take(name) is not None:
                 elastic.note(name, "was left out: the number of ranks does not change while a Job runs")
         elastic.rest()
-    if nproc is None and any(_uses_torchrun(task) for task in tasks):
-        nproc = "auto"  # Kubeflow's default
+    if any(_uses_torchrun(task) for task in tasks):
+        nproc = "auto" if nproc is None else nproc  # Kubeflow's default
+    elif nproc is not None and elastic is None:
+        spec.note(
+            "nprocPerNode",
+            f"`{nproc}` became --nproc-per-node={nproc}, which has an effect only where a pod runs torchrun; "
+            "otherwise remove it, and the plugin sets LOCAL_RANK",
+        )
     if tasks[0]["name"] == "master":  # a PyTorchJob is complete when its master is
         tasks[0].setdefault("policies", []).append({"event": "TaskCompleted", "action": "CompleteJob"})
     arguments = _plugin_arguments(tasks, nproc)
