@@ -47,6 +47,16 @@ def found(*lines: str) -> Finding:
         ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "CudaOutOfMemory"),
         ("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB for an array", "HostOutOfMemory"),
         ("RuntimeError: can't start new thread", "ProcessLimit"),
+        ("KeyError: 'PermissionError'", "Exception"),
+        ("ValueError: bad config: expected FileNotFoundError handler", "Exception"),
+        ("AssertionError: got Errno 28 in response", "Exception"),
+        ("ValueError: the answer has\nErrno 30", "Exception"),
+        ("PermissionError: /data/ckpt is locked", "PermissionDenied"),
+        ("PermissionError", "PermissionDenied"),
+        ("gcsfs.retry.PermissionError: bucket", "PermissionDenied"),
+        ("app.LoadError: could not load: FileNotFoundError: shard 3", "FileNotFound"),
+        ("app.LoadError: FileNotFoundError(2, 'No such file or directory')", "FileNotFound"),
+        ("app.LoadError: 1 of 4 files\nFileNotFoundError: shard 3", "FileNotFound"),
         ("OSError: [Errno 122] Disk quota exceeded: '/data/ckpt.pt'", "DiskFull"),
         ("RuntimeError: [enforce fail at inline_container.cc:671] . unexpected pos 704 vs 598", "DiskFull"),
         ("torch.distributed.DistNetworkError: Ping failed, invalid value returned from server. Expected: 29325, Got: 13",
@@ -89,6 +99,34 @@ def test_a_host_that_the_program_needs_is_not_the_master() -> None:
     assert finding.cause == "HostNotResolved" and "huggingface.co" in finding.message
     assert "HF_HUB_OFFLINE" in finding.hint
     assert found(*raised("socket.gaierror: [Errno -2] Name or service not known")).cause == "HostNotResolved"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wget: unable to resolve host address ‘data.internal’",
+        "wget: unable to resolve host address 'data.internal'",
+        "wget: bad address 'data.internal'",
+        "curl: (6) Could not resolve host: data.internal",
+        "ssh: Could not resolve hostname data.internal: Name or service not known",
+        "fatal: unable to access 'https://data.internal/x/': Could not resolve host: data.internal",
+    ],
+)
+def test_a_host_that_a_tool_cannot_resolve_is_named(line: str) -> None:
+    finding = found(line)
+    assert finding.cause == "HostNotResolved" and "could not resolve data.internal:" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("signal", "name", "hint"),
+    [(13, "SIGPIPE", "other end"), (24, "SIGXCPU", "ulimit -t"), (25, "SIGXFSZ", "ulimit -f"), (31, "SIGSYS", "seccomp")],
+)  # fmt: skip
+def test_a_signal_that_the_kernel_sends_for_what_the_program_did_says_what_that_is(
+    signal: int, name: str, hint: str
+) -> None:
+    (finding,) = diagnose(job(rank(0, code=128 + signal, signal=signal)))
+    assert (finding.cause, finding.message) == ("Killed", f"rank 0 was ended by {name}")
+    assert hint in finding.hint
 
 
 def test_a_name_that_torch_cannot_resolve_is_the_masters() -> None:

@@ -19,7 +19,9 @@ _RUN_MODULE = re.compile(
     r"python[\d.]{0,9}: (?:No module named ([\w.]{1,200})|Error while finding module specification for '([\w.]{1,200})')"
 )
 _SCRIPT = re.compile(r"can't open file '([^']+)'|can't open file \"([^\"]+)\"")
-_HOST = re.compile(r"(?:host=|resolve |resolve host: |retrieve host: )'?([\w.-]{1,253})")
+_HOST = re.compile(
+    r"(?:host=|(?:resolve|retrieve) (?:host(?:name)?(?: address)?:? )?|bad address )['‘]?([\w.-]{1,253})"
+)
 
 
 def missing_module(suspect: Suspect) -> Verdict | None:

@@ -19,6 +19,14 @@ from vcjob.report.podstate import OOM_KILLED
 from vcjob.wellknown import causes, reasons
 
 _KILLED = signal.SIGKILL
+#: Signals that the kernel sends because of what the program did.
+_OWN_DOING: dict[int, str] = {
+    signal.SIGPIPE: "it wrote to a pipe or a connection whose other end was closed: see why the reader ended",
+    signal.SIGXCPU: "it used all the CPU time that it may use: raise the limit (`ulimit -t`)",
+    signal.SIGXFSZ: "a file that it wrote grew too large: raise the limit (`ulimit -f`)",
+    signal.SIGALRM: "a timer that it had set ended it: look for signal.alarm or setitimer",
+    signal.SIGSYS: "it made a system call that is forbidden: see seccompProfile in the pod's securityContext",
+}
 _MAIN = ("", "main", "?")
 #: The kubelet's message about a pod that it ended.
 _POD_DEADLINE = "active on the node longer than the specified deadline"
@@ -244,6 +252,8 @@ def crash(suspect: Suspect) -> Verdict | None:
             "the kernel's out-of-memory killer is the usual sender: see the kernel log (`dmesg | grep -i oom`)",
             "medium",
         )
+    if number in _OWN_DOING:
+        return Verdict(causes.KILLED, f"was ended by {name}", _OWN_DOING[number])
     return Verdict(
         causes.KILLED,
         f"was ended by {name}, which vcjob did not send",

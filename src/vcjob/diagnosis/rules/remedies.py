@@ -44,7 +44,14 @@ _MISMATCH = (
 UNRESOLVED = re.compile(
     r"Name or service not known|No address associated with hostname|Temporary failure in name resolution|getaddrinfo"
     r"|could not be resolved|hostname cannot be retrieved|NameResolutionError|Could not resolve host"
+    r"|unable to resolve host|bad address '"
 )
+
+
+def _raised(name: str, number: int) -> str:
+    """The error itself, also as the cause of another; not a message that has its name somewhere."""
+    return rf"(?:^|: )[\w.]{{0,200}}\b{name}(?::|$)|\b{name}\({number},|\[Errno {number}\]"
+
 
 REMEDIES: tuple[Remedy, ...] = (
     Remedy(
@@ -96,7 +103,7 @@ REMEDIES: tuple[Remedy, ...] = (
         _SMALL_SHM,
     ),
     Remedy(
-        re.compile(r"No space left on device|Disk quota exceeded|Errno (?:28|122)\b"),
+        re.compile(r"No space left on device|Disk quota exceeded|\[Errno (?:28|122)\]"),
         causes.DISK_FULL,
         "found no space left on a disk",
         "free space, write to a larger volume, or raise the sizeLimit of the emptyDir, or the quota",
@@ -109,13 +116,13 @@ REMEDIES: tuple[Remedy, ...] = (
         "medium",
     ),
     Remedy(
-        re.compile(r"Read-only file system|Errno 30\b"),
+        re.compile(r"Read-only file system|\[Errno 30\]"),
         causes.READ_ONLY_FILE_SYSTEM,
         "wrote to a read-only file system",
         "write to a mounted volume, or set readOnly: false",
     ),
     Remedy(
-        re.compile(r"EADDRINUSE|Address already in use|Errno 98\b"),
+        re.compile(r"EADDRINUSE|Address already in use|\[Errno 98\]"),
         causes.PORT_IN_USE,
         "could not listen: the port is used by another process",
         "choose another --port for the pytorch plugin, or end the other process",
@@ -162,13 +169,13 @@ REMEDIES: tuple[Remedy, ...] = (
         "kubelet's podPidsLimit)",
     ),
     Remedy(
-        re.compile(r"PermissionError|Errno 13\b"),
+        re.compile(_raised("PermissionError", 13), re.MULTILINE),
         causes.PERMISSION_DENIED,
         "may not access a file",
         "check the owner and mode of the file, and the pod's securityContext",
     ),
     Remedy(
-        re.compile(r"FileNotFoundError|Errno 2\b"),
+        re.compile(_raised("FileNotFoundError", 2), re.MULTILINE),
         causes.FILE_NOT_FOUND,
         "needs a file that does not exist",
         "check the path, the working directory (workingDir) and the volumes",
