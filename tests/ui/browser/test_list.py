@@ -60,8 +60,15 @@ def test_jobs_that_wait_and_jobs_that_run_are_told_apart(page: Page) -> None:
 
 @pytest.mark.parametrize("page", [{"viewport": {"width": 360, "height": 740}}], indirect=True)
 def test_a_narrow_list_shows_the_reason_below_the_name(page: Page) -> None:
-    show(page, job("waits", "Pending", "NotEnoughResources"))
+    show(page, {**job("waits", "Pending", "NotEnoughResources"), "progress": None}, job("runs", "Running"))
+    page.get_by_role("cell", name="runs").get_by_text("step 30/100").wait_for()
     page.get_by_role("cell", name="waits").get_by_text("NotEnoughResources").wait_for()
+    assert [head.strip() for head in page.locator("th:visible").all_inner_texts()] == [
+        "Phase",
+        "Name",
+        "Ranks",
+        "Age",
+    ]
     assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 

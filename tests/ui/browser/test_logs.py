@@ -113,6 +113,12 @@ def test_many_lines_are_filtered_in_slices(log: Page) -> None:
     assert slices > 10
 
 
+def test_no_line_is_cut_in_half(log: Page) -> None:
+    log.evaluate("lines(0, 100)")
+    expect_count(log, "^100 lines")
+    assert log.get_by_role("log").evaluate("e => e.clientHeight % 18") == 0
+
+
 def test_a_reader_keeps_the_line_when_older_ones_are_dropped(log: Page) -> None:
     log.evaluate("lines(0, 50_000)")
     expect_count(log, "^50000 lines")

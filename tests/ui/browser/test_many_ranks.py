@@ -155,6 +155,22 @@ def test_the_bars_of_a_timeline_grow_in_place(page: Page, server: Server) -> Non
     assert page.evaluate("window.bar.isConnected")
 
 
+@pytest.mark.parametrize("page", [{"viewport": {"width": 360, "height": 740}}], indirect=True)
+def test_the_messages_of_events_fit_on_a_phone(page: Page, server: Server) -> None:
+    event = {
+        "type": "Warning",
+        "reason": "Failed",
+        "message": "rank 5 failed " * 20,
+        "object": "",
+        "time": 1e9,
+        "count": 1,
+    }
+    show(page, server, job=job(1), pods=[pod(0)], events=[event])
+    page.get_by_role("tab", name="Events").click()
+    box = page.locator(".events td").last.bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 360
+
+
 def test_events_name_their_object_their_day_and_how_often_they_happened(page: Page, server: Server) -> None:
     events = [
         {"type": "Normal", "reason": "Started", "message": "Started container main", "object": "pod/worker-7",
@@ -172,3 +188,19 @@ def test_events_name_their_object_their_day_and_how_often_they_happened(page: Pa
     assert re.fullmatch(r"2024-(02-29|03-01) \d\d:\d\d:\d\d", second.locator("td").first.inner_text())
     assert re.match(r"First: 2024-", second.locator(".chip", has_text="×3").get_attribute("title") or "")
     assert first.locator("td").all_inner_texts() == ["", "Warning", "Job", "Failed", "the job failed"]
+
+
+def test_ranks_that_ended_because_of_another_are_named_in_ranges(page: Page, server: Server) -> None:
+    pods = [pod(rank, "Failed") for rank in range(20)]
+    victims = [f"rank {rank} (worker-{rank})" for rank in range(20) if rank not in (3, 5)]
+    failure = {
+        "culprit": {"pod": "job-worker-3", "task": "worker", "index": 3, "rank": 3},
+        "victims": [*victims, "sidecar-0"],
+    }
+    show(page, server, job={**job(20), "phase": "Failed"}, pods=pods, failure=failure)
+    page.get_by_text("Ended because of it: rank 0–2, rank 4, rank 6–19, sidecar-0").wait_for()
+
+
+def test_ranks_of_one_state_need_no_legend(page: Page, server: Server) -> None:
+    show(page, server, job=job(2), pods=[pod(0), pod(1)])
+    assert page.locator(".legend button:visible").count() == 0

@@ -56,8 +56,18 @@ function firstFailure(culprit) {
   ];
 }
 
-/** @param {string[]} names */
+/** The grid shows which they are: ranks that follow each other are one range. @param {string[]} names */
 function some(names) {
-  const more = names.length - NAMED;
-  return names.slice(0, NAMED).join(", ") + (more > 0 ? ` … (+${more})` : "");
+  const ranks = names.flatMap((each) => /^rank (\d+) /.exec(each)?.[1] ?? []).map(Number).sort((a, b) => a - b);
+  /** @type {[number, number][]} */
+  const ranges = [];
+  for (const rank of ranks) {
+    const last = ranges.at(-1);
+    if (last && rank === last[1] + 1) last[1] = rank;
+    else ranges.push([rank, rank]);
+  }
+  const shown = ranges.map(([first, last]) => `rank ${first}${first === last ? "" : `–${last}`}`);
+  shown.push(...names.filter((each) => !/^rank \d+ /.test(each)));
+  const more = shown.length - NAMED;
+  return shown.slice(0, NAMED).join(", ") + (more > 0 ? ` … (+${more})` : "");
 }

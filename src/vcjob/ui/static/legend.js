@@ -26,10 +26,11 @@ export function phaseLegend(choose) {
     element: h("div", { class: "row legend", role: "group", "aria-label": t("Phase") }, entries.map((each) => each.button)),
     /** @param {any[]} pods */
     update(pods) {
+      const several = new Set(pods.map((pod) => pod.phase)).size > 1;
       for (const { phase, count, button } of entries) {
         const now = String(pods.filter((pod) => pod.phase === phase).length);
         if (count.textContent !== now) count.textContent = now;
-        button.hidden = pods.length < 2 || (now === "0" && phase !== chosen);
+        button.hidden = phase !== chosen && (now === "0" || !several);
       }
     },
   };

@@ -40,7 +40,7 @@ export function showList(root, page) {
   const filters = FILTERS.map(([name], place) => h("button", { onclick: () => { filter = place; draw(); } }, t(name)));
   const body = h("tbody");
   const heads = COLUMNS.map(([name], place) =>
-    h("th", { scope: "col", class: name === "Reason" ? "wide" : "" }, h("button", { onclick: () => { down = place === sort ? !down : false; sort = place; draw(); } }, t(name))),
+    h("th", { scope: "col", class: name === "Reason" || name === "Progress" ? "wide" : "" }, h("button", { onclick: () => { down = place === sort ? !down : false; sort = place; draw(); } }, t(name))),
   );
   /** @type {Map<string, {of: string, row: HTMLElement, age: HTMLElement}>} */
   let rows = new Map();
@@ -127,7 +127,7 @@ function row(job, open) {
     "tr",
     { class: "open", onclick: (/** @type {MouseEvent} */ event) => { if (!(event.target instanceof HTMLAnchorElement)) open(job); } },
     h("td", null, chip(job.phase)),
-    h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace), job.reason ? h("div", { class: "narrow" }, job.reason) : null),
+    h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace), h("div", { class: "narrow" }, job.progress ? progressText(job.progress.text) : job.reason)),
     h("td", { class: "message wide" }, h("b", null, job.reason), " ", job.message),
     h("td", null, `${up}/${job.replicas}`, podBar(job)),
     h("td", { class: "progress wide" }, progressText(job.progress?.text ?? ""), job.progress?.percent ? h("progress", { max: 100, value: job.progress.percent, "aria-label": t("Progress") }) : null),

@@ -17,7 +17,7 @@ export function eventTable(events) {
     { class: "scroll" },
     h(
       "table",
-      null,
+      { class: "events" },
       h("thead", null, h("tr", null, ["Time", "Type", "Object", "Reason", "Message"].map((each) => h("th", { scope: "col" }, t(each))))),
       h("tbody", null, [...events].reverse().map(eventRow)),
     ),
