@@ -35,12 +35,11 @@ HINTS = {
     reasons.NO_REPLICAS: "set replicas of a task to 1 or more",
     reasons.WAITING_FOR_DEPENDS_ON: "the tasks in dependsOn have to run or succeed first",
 }
+_GANG = "all pods of the gang must fit at the same time: ask for less, or wait for other jobs"
 #: What helps a pod that no node fits, by what the scheduler says; a message may say several things.
 _UNSCHEDULABLE = (
-    (
-        "pod group is not ready",
-        "all pods of the gang must fit at the same time: ask for less, or wait for other jobs",
-    ),
+    ("pod group is not ready", _GANG),
+    ("once minAvailable is satisfied", _GANG),
     (
         "Insufficient nvidia.com/gpu",
         "no node has that many free GPUs: `kubectl describe nodes` shows what is in use",
@@ -56,11 +55,15 @@ def pending(observation: Observation) -> Iterator[Finding]:
     if observation.phase != "Pending" or not observation.reason:
         return
     quiet = observation.reason in _QUIET
-    warnings = [event for event in observation.events if event.type == "Warning"]
+    warnings = (event for event in observation.events if event.type == "Warning")
+    # Pods that wait for the same thing have the same event, and the Job's own event repeats the message.
+    different = {event.message: event for event in warnings if event.message != observation.message}
     yield Finding(
         observation.reason,
         observation.message or "the job waits",
-        evidence=tuple(Evidence(f"event {event.reason}", event.message) for event in warnings[-3:]),
+        evidence=tuple(
+            Evidence(f"event {event.reason}", event.message) for event in [*different.values()][-3:]
+        ),
         hint=_hint(observation),
         confidence="low" if quiet else "high",
     )
