@@ -255,6 +255,12 @@ def test_a_pending_job_has_its_reason_and_a_hint() -> None:
     ) and "ResourceQuota" in finding.hint
 
 
+def test_a_pod_that_only_waits_for_others_of_its_gang_has_a_hint_about_the_gang() -> None:
+    said = "j-a-0: Pod team/j-a-0 can possibly be assigned to n1, once minAvailable is satisfied (and 2 more pods)"
+    finding = diagnose(Observation("job", "cluster", "Pending", "Unschedulable", said))[0]
+    assert finding.hint.startswith("all pods of the gang must fit at the same time")
+
+
 def waited(code: int, said: str, **fields: Any) -> PodObservation:
     text = f"wait-for-master: waiting\nwait-for-master: error: {said}"
     return rank(1, code=code, container="wait-for-master", message=text, **fields)

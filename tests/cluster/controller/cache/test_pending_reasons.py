@@ -130,6 +130,22 @@ def test_a_scheduler_that_is_busy_with_other_jobs_is_not_called_missing() -> Non
     assert reason(causes.worst(due)[0]) == "NoSuchScheduler"
 
 
+def test_the_pod_of_a_gang_for_which_there_is_no_room_is_named_before_those_that_wait_for_it() -> None:
+    causes = PodCauses()
+    fits = {**UNSCHEDULABLE, "reason": "Schedulable", "message": "can possibly be assigned to n1"}
+    unknown = {**UNSCHEDULABLE, "reason": "Undetermined", "message": "pod group is not ready"}
+    causes.put(pod(uid="0", index=0, conditions=[fits]))
+    causes.put(pod(uid="1", index=1, conditions=[unknown]))
+    alone, _ = causes.worst(EPOCH)
+    assert alone == Blocked("Unschedulable", "j-a-0: can possibly be assigned to n1 (and 1 more pods)")
+    causes.put(pod(uid="2", index=2, conditions=[UNSCHEDULABLE]))
+    assert causes.worst(EPOCH)[0] == Blocked("Unschedulable", "j-a-2: 0/3 nodes (and 2 more pods)")
+    causes.put(pod(uid="2", index=2, conditions=[fits]))
+    assert causes.worst(EPOCH)[0] == Blocked(
+        "Unschedulable", "j-a-0: can possibly be assigned to n1 (and 2 more pods)"
+    )
+
+
 def test_what_a_user_must_fix_comes_first() -> None:
     causes = PodCauses()
     causes.put(pod(uid="1", index=1, conditions=[UNSCHEDULABLE]))

@@ -26,9 +26,13 @@ UNSCHEDULABLE, NO_SCHEDULER, GATED = (
     reasons.SCHEDULING_GATED,
 )
 INIT, STARTING = reasons.INIT_STEP, reasons.STARTING
+#: Pods of a gang that only wait for others of it, as Volcano marks them: also reported as Unschedulable, but what keeps the
+#: others from a node says more.
+_OF_GANG = "Unschedulable for others"
+_MARKS_OF_GANG = frozenset({"Schedulable", "Undetermined"})
 #: What a user has to fix comes before what may pass without help.
 ORDER = (
-    IMAGE, CONFIG, NO_SCHEDULER, reasons.VOLUME, UNSCHEDULABLE, GATED, CRASH, reasons.NODE_LOST, STARTING, INIT,
+    IMAGE, CONFIG, NO_SCHEDULER, reasons.VOLUME, UNSCHEDULABLE, _OF_GANG, GATED, CRASH, reasons.NODE_LOST, STARTING, INIT,
 )  # fmt: skip
 #: What the scheduler says about a claim that does not exist or is not bound.
 _CLAIM = re.compile("persistentvolumeclaim", re.IGNORECASE)
@@ -91,6 +95,13 @@ def _not_placed(pod: PartialPod) -> Blocked | None:
     )
 
 
+def _waits_for_others(pod: PartialPod) -> bool:
+    """Whether the scheduler would place the pod if there were room for others of its gang."""
+    return any(
+        each.type == "PodScheduled" and each.reason in _MARKS_OF_GANG for each in pod.status.conditions
+    )
+
+
 def _init_step(pod: PartialPod) -> Blocked | None:
     for container in pod.status.init_container_statuses:
         if container.state.running is not None:
@@ -142,10 +153,11 @@ class PodCauses:
             self._seen_at[_scheduler(pod)] = since
         if cause is None:
             return self.drop(meta.uid)
-        if self._by_pod.get(meta.uid) != cause.reason:
+        reason = _OF_GANG if cause.reason == UNSCHEDULABLE and _waits_for_others(pod) else cause.reason
+        if self._by_pod.get(meta.uid) != reason:
             self.drop(meta.uid)
-        self._by_pod[meta.uid] = cause.reason
-        pods = self._by_reason.setdefault(cause.reason, {})
+        self._by_pod[meta.uid] = reason
+        pods = self._by_reason.setdefault(reason, {})
         found = since, f"{meta.name}: {cause.message}", _scheduler(pod)
         new = pods.get(meta.uid) != found
         pods[meta.uid] = found
@@ -170,6 +182,9 @@ class PodCauses:
         pods = self._by_reason[reason]
         _, message, _ = next(iter(pods.values()))
         more = len(pods) - 1
+        if reason == UNSCHEDULABLE:
+            more += len(self._by_reason.get(_OF_GANG, ()))
+        reason = UNSCHEDULABLE if reason == _OF_GANG else reason
         return Blocked(reason, f"{message} (and {more} more pods)" if more else message), wake_at
 
     def slow_starter(self, now: float) -> str | None:
