@@ -140,6 +140,10 @@ HEALTHY = {
 _MOUNT = [{"name": "data", "mountPath": "/data"}]
 
 
+def waits_for_master(master: Object) -> Object:
+    return job(task("master", master), task("worker", SLEEP), plugins={"pytorch": _WAIT})
+
+
 def with_claim(name: str) -> Object:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
     return pod(container("true", volumeMounts=_MOUNT), volumes=volumes)
@@ -192,7 +196,8 @@ FAILURES = [
             task("worker", container("true", resources=requests(cpu="12")), replicas=2, **_ON_TAINTED),
             schedulerName="volcano",
         ),
-        "Unschedulable",  # of the gang or of its first pod: whichever the scheduler reports last
+        "Unschedulable",
+        message="Insufficient cpu",
     ),
     Failure(
         "eviction",
@@ -271,7 +276,7 @@ FAILURES = [
     ),
     Failure(
         "master-never-listens",
-        job(task("master", SLEEP), task("worker", SLEEP), plugins={"pytorch": _WAIT}),
+        waits_for_master(SLEEP),
         "MasterNotListening",
         ("rank 1",),
     ),

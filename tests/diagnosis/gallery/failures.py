@@ -43,7 +43,7 @@ atexit.register(time.sleep, 1)
 import no_such_module
 """
 #: The C library parses this pattern recursively.
-_STACK_OVERFLOW = """
+STACK_OVERFLOW = """
 import ctypes
 ctypes.CDLL(None).regcomp(ctypes.create_string_buffer(4096), b'(' * 1000000, 1)
 """
@@ -166,7 +166,7 @@ FAILURES = [
         "HostOutOfMemory",
     ),
     Failure("segmentation-fault", one("import ctypes\nctypes.string_at(0)"), "SegmentationFault"),
-    Failure("native-stack-overflow", one(_STACK_OVERFLOW), "SegmentationFault", message="SIGSEGV"),
+    Failure("native-stack-overflow", one(STACK_OVERFLOW), "SegmentationFault", message="SIGSEGV"),
     Failure("abort", one("import os\nos.abort()"), "Aborted"),
     Failure("killed", one(_SIGNAL.format("SIGKILL")), "Killed", message="SIGKILL"),
     Failure("terminated-from-outside", one(_SIGNAL.format("SIGTERM")), "Killed", message="SIGTERM"),
