@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 
 
 class FairShare:
-    """An amount of which no address may hold more than is left. One alone holds at most a half, two a third each:
-    there is always some for another address, and a client that is alone is not bounded to a small part."""
+    """An amount of which an address gets more only while it holds no more than is left then. The first gets at most a
+    half and each further one a half of the rest, so there is always some for another; in time all hold the same."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
