@@ -1,27 +1,23 @@
 """A hang of real ranks on a real node: `vcjob why` and a following `vcjob run` name the rank that is behind.
 
-The ranks run the Python and the torch of this machine, which the node mounts into their pods: the newest torch in an image
-of the testbed has no flight recorder for gloo.
+The ranks run the torch of this machine (`host_torch`).
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cluster import host_torch
 from tests.cluster.client.conftest import PATIENCE, Shell, container, finish, job, next_line, task
 from tests.cluster.controller.conftest import ControllerCluster
 from tests.testbed.fixtures import need
-from tests.testbed.images.catalog import GUIDE
 from tests.testbed.parts.node import Node
 
 pytestmark = [pytest.mark.cluster, pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -36,33 +32,19 @@ if os.environ['RANK'] == '2':
     time.sleep(600)
 dist.all_reduce(torch.ones(4))
 """
-_LIBRARIES = "/mnt/libraries"
-#: The environment of this Python, the Python itself, and the libraries of this machine that torch needs.
-_FOLDERS = {
-    "environment": (sys.prefix, sys.prefix),
-    "python": (sys.base_prefix, sys.base_prefix),
-    "libraries": (f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", _LIBRARIES),
-}
 
 
 def hanging(name: str, *arguments: str, seconds: str = SECONDS) -> dict[str, Any]:
     """Three ranks; rank 2 never reaches the fourth all_reduce."""
-    env = {"LD_LIBRARY_PATH": _LIBRARIES, "PYTHONPATH": "/mine", "VCJOB_HANG_AFTER": seconds}
-    rank = container(
-        "",
-        image=GUIDE,
-        env=[{"name": key, "value": value} for key, value in env.items()],
-        volumeMounts=[{"name": key, "mountPath": at} for key, (_, at) in _FOLDERS.items()],
-    )
-    rank["command"] = [sys.executable, "-c", _PROGRAM]
-    volumes = [{"name": key, "hostPath": {"path": path}} for key, (path, _) in _FOLDERS.items()]
+    rank = host_torch.torch_container(_PROGRAM, PYTHONPATH="/mine", VCJOB_HANG_AFTER=seconds)
+    volumes = host_torch.VOLUMES
     tasks = [task("master", rank, volumes=volumes), task("worker", rank, replicas=2, volumes=volumes)]
     return job(name, *tasks, plugins={"pytorch": list(arguments)})
 
 
 @pytest.fixture(scope="module")
 def loaded(testbed: ControllerCluster, node: Node) -> Iterator[ControllerCluster]:
-    need("torch is not installed" if importlib.util.find_spec("torch") is None else None)
+    need(host_torch.problem())
     node.load_image("guide")
     before = os.environ.get("VCJOB_HANG_AFTER")
     os.environ["VCJOB_HANG_AFTER"] = SECONDS
