@@ -166,6 +166,16 @@ def test_a_job_file_may_follow_two_dashes_too(vcjob: Vcjob) -> None:
     )
 
 
+def test_what_is_no_job_file_is_not_called_one_because_of_an_option_for_scripts(
+    vcjob: Vcjob, tmp_path: Path
+) -> None:
+    shell = tmp_path / "train.sh"
+    assert "train.sh: no such file" in vcjob("run", "--workers", 2, shell).err
+    shell.write_text("python train.py\n")
+    result = vcjob("run", "--workers", 2, shell)
+    assert result.code == 2 and "is a shell script, not a Job file" in result.err
+
+
 def test_an_option_for_scripts_is_refused_for_a_job_file(vcjob: Vcjob) -> None:
     result = vcjob("run", "--workers", 3, GUIDE)
     assert result.code == 2

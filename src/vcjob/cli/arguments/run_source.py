@@ -58,17 +58,19 @@ class RunSource(NamedTuple):
 
             to_program = () if self.is_script else self.arguments
             overrides = Overrides(self.sets, parse_env(self.env), to_program, self.job)
-        if not self.is_script and self.script.given():
-            raise UserError(
-                f"{self.script.given()[0]} is for a Python script, and {self.target} is a Job file",
-                hint="change a field of the Job with --set, such as --set 'spec.tasks[1].replicas=4'",
-            )
-        return load(
+        loaded = load(
             self._script_job(on) if self.is_script else stored or path_of(self.target),
             allow_unknown=self.allow_unknown,
             backend=on,
             overrides=overrides,
         )
+        # Only now: a file that does not exist, or is a shell script or a notebook, is no Job file.
+        if not self.is_script and self.script.given():
+            raise UserError(
+                f"{self.script.given()[0]} is for a Python script, and {self.target} is a Job file",
+                hint="change a field of the Job with --set, such as --set 'spec.tasks[1].replicas=4'",
+            )
+        return loaded
 
     def _script_job(self, on: BackendName | None) -> dict[str, Any]:
         from vcjob.sdk.authoring.scripting import script_job
