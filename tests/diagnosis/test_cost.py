@@ -6,7 +6,7 @@ import pytest
 
 from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
 from vcjob.diagnosis.observation import Collective, End, Observation, PodObservation, RankState
-from vcjob.diagnosis.prefixes import plain
+from vcjob.diagnosis.text.prefixes import plain
 
 _ERROR = (
     "Traceback (most recent call last):",
@@ -41,7 +41,7 @@ def counted(ranks: int, monkeypatch: pytest.MonkeyPatch) -> int:
         return plain(line)
 
     with monkeypatch.context() as patched:
-        patched.setattr("vcjob.diagnosis.traceback_text.plain", counting)
+        patched.setattr("vcjob.diagnosis.text.tracebacks.plain", counting)
         (finding,) = diagnose(failure(ranks))
     assert finding.ranks.first == ("rank 1",) and len(finding.ranks.victims) == ranks - 1
     return lines

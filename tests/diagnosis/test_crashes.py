@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vcjob.diagnosis.crash_text import crash_of
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.finding import Finding
+from vcjob.diagnosis.text.crash import crash_of
 
 from .test_failure_rules import job, rank
 

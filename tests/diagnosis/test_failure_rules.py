@@ -10,9 +10,9 @@ import pytest
 
 from vcjob.diagnosis import suspect
 from vcjob.diagnosis.diagnose import diagnose
-from vcjob.diagnosis.frames import Traceback
 from vcjob.diagnosis.observation import End, Observation, PodObservation
-from vcjob.diagnosis.traceback_text import last_traceback
+from vcjob.diagnosis.text.frames import Traceback
+from vcjob.diagnosis.text.tracebacks import last_traceback
 
 from .test_traceback_text import NCCL, PREFIXED, TORCHRUN
 

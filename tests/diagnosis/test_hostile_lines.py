@@ -18,14 +18,14 @@ from types import ModuleType
 import pytest
 
 import vcjob.diagnosis
-from vcjob.diagnosis.crash_text import crash_of
-from vcjob.diagnosis.frames import LONGEST_TEXT
 from vcjob.diagnosis.observation import End, PodObservation
-from vcjob.diagnosis.prefixes import lines_by_rank
 from vcjob.diagnosis.rules import exits, remedies, watchdog
 from vcjob.diagnosis.suspect import Suspect
-from vcjob.diagnosis.torchrun_text import torchrun_root_cause
-from vcjob.diagnosis.traceback_text import last_lines, last_traceback, tracebacks
+from vcjob.diagnosis.text.crash import crash_of
+from vcjob.diagnosis.text.frames import LONGEST_TEXT
+from vcjob.diagnosis.text.prefixes import lines_by_rank
+from vcjob.diagnosis.text.torchrun import torchrun_root_cause
+from vcjob.diagnosis.text.tracebacks import last_lines, last_traceback, tracebacks
 from vcjob.report import progress
 
 #: Characters of the small text and how much longer the large one is; a quadratic search takes 64 times as long.

@@ -12,7 +12,7 @@ import pytest
 
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.finding import Finding
-from vcjob.diagnosis.traceback_text import last_traceback, reason_line
+from vcjob.diagnosis.text.tracebacks import last_traceback, reason_line
 
 from .test_failure_rules import NAN, job, rank
 from .test_traceback_text import PREFIXED

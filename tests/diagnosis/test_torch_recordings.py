@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vcjob.diagnosis.diagnose import diagnose
-from vcjob.diagnosis.traceback_text import last_traceback
+from vcjob.diagnosis.text.tracebacks import last_traceback
 
 from .test_failure_rules import NAN, job, rank
 from .test_traceback_text import PREFIXED

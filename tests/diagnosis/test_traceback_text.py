@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcjob.diagnosis.frames import Place
-from vcjob.diagnosis.torchrun_text import of_first_worker, torchrun_root_cause
-from vcjob.diagnosis.traceback_text import last_traceback, reason_line, tracebacks
+from vcjob.diagnosis.text.frames import Place
+from vcjob.diagnosis.text.torchrun import of_first_worker, torchrun_root_cause
+from vcjob.diagnosis.text.tracebacks import last_traceback, reason_line, tracebacks
 
 PREFIXED = """\
 [rank1]: Traceback (most recent call last):

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from vcjob.diagnosis.frames import Place
 from vcjob.diagnosis.observation import Frame
+from vcjob.diagnosis.text.frames import Place
 
 #: Wrappers around a function whose name says more.
 _WRAPPERS = frozenset(

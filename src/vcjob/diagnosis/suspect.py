@@ -11,14 +11,14 @@ import re
 import signal
 from functools import cached_property
 
-from vcjob.diagnosis.crash_text import Crash, crash_of
 from vcjob.diagnosis.finding import Evidence
-from vcjob.diagnosis.frames import LAUNCHER_ERRORS, Traceback
-from vcjob.diagnosis.noise import is_noise
 from vcjob.diagnosis.observation import End, Observation, PodObservation
-from vcjob.diagnosis.prefixes import lines_by_rank
-from vcjob.diagnosis.torchrun_text import TorchrunFailure, before_launcher, torchrun_root_cause
-from vcjob.diagnosis.traceback_text import last_lines, last_traceback, says_why
+from vcjob.diagnosis.text.crash import Crash, crash_of
+from vcjob.diagnosis.text.frames import LAUNCHER_ERRORS, Traceback
+from vcjob.diagnosis.text.noise import is_noise
+from vcjob.diagnosis.text.prefixes import lines_by_rank
+from vcjob.diagnosis.text.torchrun import TorchrunFailure, before_launcher, torchrun_root_cause
+from vcjob.diagnosis.text.tracebacks import last_lines, last_traceback, says_why
 from vcjob.report.podstate import OOM_KILLED
 
 #: What torch's communication says when another rank has gone. The words alone prove nothing: a program may use the

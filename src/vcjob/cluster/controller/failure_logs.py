@@ -24,9 +24,9 @@ from vcjob.cluster.resources import seconds_of
 from vcjob.diagnosis.collect import container_spec
 from vcjob.diagnosis.explanation import explained
 from vcjob.diagnosis.finding import Finding
-from vcjob.diagnosis.noise import without_colour
 from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.suspect import Suspect
+from vcjob.diagnosis.text.noise import without_colour
 from vcjob.kube.api.client import Client
 from vcjob.kube.errors import KubeError
 from vcjob.lifecycle.decision import Decision

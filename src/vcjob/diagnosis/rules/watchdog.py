@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from vcjob.diagnosis.finding import Confidence, Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, PodObservation
-from vcjob.diagnosis.prefixes import lines_by_rank
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.suspect import Suspect
+from vcjob.diagnosis.text.prefixes import lines_by_rank
 from vcjob.wellknown import causes
 
 _TIMEOUT = re.compile(

@@ -299,8 +299,8 @@ class Container:
 def reason_of(lines: list[str]) -> str | None:
     """The line that says why the program failed; None where it printed none, or only warnings and notes."""
     # Costs milliseconds, and only failures need it.
-    from vcjob.diagnosis.torchrun_text import of_first_worker
-    from vcjob.diagnosis.traceback_text import reason_line, says_why
+    from vcjob.diagnosis.text.torchrun import of_first_worker
+    from vcjob.diagnosis.text.tracebacks import reason_line, says_why
 
     return (reason_line(of_first_worker(lines))[:_LONGEST_MESSAGE] or None) if says_why(lines) else None
 

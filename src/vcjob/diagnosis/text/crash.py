@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from vcjob.diagnosis.frames import Place
-from vcjob.diagnosis.prefixes import plain
+from vcjob.diagnosis.text.frames import Place
+from vcjob.diagnosis.text.prefixes import plain
 
 _FATAL = re.compile(r"^Fatal Python error: (.{1,1000})")
 #: The frames below it are of the thread that crashed, innermost first; those of other threads stand above.

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vcjob.diagnosis.frames import Place, Traceback
-from vcjob.diagnosis.noise import is_noise
+from vcjob.diagnosis.text.frames import Place, Traceback
+from vcjob.diagnosis.text.noise import is_noise
 
 _HEAD = "Traceback (most recent call last):"
 _GROUP_HEAD = f"+ Exception Group {_HEAD}"

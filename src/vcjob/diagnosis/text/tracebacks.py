@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from vcjob.diagnosis.frames import Traceback
-from vcjob.diagnosis.noise import is_minor_record, shows_progress, without_noise
-from vcjob.diagnosis.prefixes import has_rank, plain
-from vcjob.diagnosis.traceback_reader import Block, Reader
+from vcjob.diagnosis.text.frames import Traceback
+from vcjob.diagnosis.text.noise import is_minor_record, shows_progress, without_noise
+from vcjob.diagnosis.text.prefixes import has_rank, plain
+from vcjob.diagnosis.text.reader import Block, Reader
 
 #: What a DataLoader raises because of the error that says which signal ended its worker.
 _WORKER_EXITED = re.compile(r"DataLoader worker \(pid\(s\) [\d, ]{1,2000}\) exited unexpectedly")

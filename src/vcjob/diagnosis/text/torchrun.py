@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vcjob.diagnosis.prefixes import lines_by_rank, plain
-from vcjob.diagnosis.traceback_reader import Reader
+from vcjob.diagnosis.text.prefixes import lines_by_rank, plain
+from vcjob.diagnosis.text.reader import Reader
 
 #: torchrun's table of failures: its heading, two of the lines below it, and how far below they may be.
 _ROOT_CAUSE = "Root Cause (first observed failure):"

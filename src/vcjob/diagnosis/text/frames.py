@@ -1,4 +1,4 @@
-"""Frames and tracebacks, as `traceback_reader` finds them in a rank's output.
+"""Frames and tracebacks, as `reader` finds them in a rank's output.
 
 `Traceback` knows which of its frames are the user's and who raised it; the rules ask for no more than that.
 """

@@ -1,6 +1,6 @@
 """Lines of a program's output that say nothing about why it ended, and lines that show that it went on.
 
-Used where tracebacks are read (`traceback_reader`) and where the last lines of a rank are chosen. Any text is accepted;
+Used where tracebacks are read (`reader`) and where the last lines of a rank are chosen. Any text is accepted;
 of each line only the beginning is searched.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from vcjob.diagnosis.noise import without_colour
+from vcjob.diagnosis.text.noise import without_colour
 
 #: One prefix or several: torch's `[rank1]: `, and that of torchrun's `--tee`, `[default0]:`, with the role of the worker.
 _PREFIX = re.compile(r"(?:\[[A-Za-z_][\w.-]{0,60}?\d{1,9}\]: ?){1,4}")
