@@ -87,7 +87,7 @@ def open_job(page: Page, name: str, tab: str = "Logs") -> None:
 
 def test_progress_is_in_the_list_and_drawn_on_the_page(page: Page) -> None:
     row = page.get_by_role("row", name=re.compile("training"))
-    row.get_by_text(re.compile(r"step \d+/100")).wait_for()
+    row.locator("td.progress", has_text=re.compile(r"step \d+/100")).wait_for()
     open_job(page, "training")
     page.get_by_role("img", name=re.compile(r"^Step: 1 → 30$")).wait_for()
     page.get_by_role("img", name=re.compile(r"^Loss: .* → 0.0333$")).wait_for()

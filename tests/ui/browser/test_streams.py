@@ -88,6 +88,30 @@ def test_hidden_tabs_hold_no_stream_and_continue_when_they_are_shown(page: Page,
     assert [count() for count in counts[:-1]] == [2, 0, 0]
 
 
+def test_a_log_that_comes_back_has_every_line_once(page: Page, server: Server) -> None:
+    """With what the server sends after its tab was hidden."""
+    page.goto("about:blank")
+    count = count_streams(page)
+    page.goto(server.url)
+    page.get_by_role("link", name="talking", exact=True).click()
+    page.wait_for_function(f"() => {NEWEST} > 3")
+    for _ in range(3):
+        before = page.evaluate(NEWEST)
+        page.evaluate(SHOW, "hidden")
+        expect_streams(page, count, 0)
+        page.evaluate(SHOW, "visible")
+        page.wait_for_function(f"before => {NEWEST} > before + 3", arg=before)
+    shown = page.evaluate(
+        """() => {
+          const count = Number(document.querySelector("#panel .row > .dim").textContent.split(" ")[0]);
+          return [count, [...document.querySelectorAll(".logs .line")].map(line => Number(line.textContent.split(" ").at(-1)))];
+        }"""
+    )
+    newest = shown[1][-1]
+    assert shown[0] == newest
+    assert shown[1] == list(range(shown[1][0], newest + 1))
+
+
 def test_a_stream_that_is_replaced_at_once_is_closed(page: Page, server: Server) -> None:
     """The tab of the logs opens a stream, and the chosen attempt another one."""
     count = count_streams(page)
