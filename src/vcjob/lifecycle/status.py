@@ -6,7 +6,6 @@ nothing. Read-only: `msgspec.structs.replace` makes the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -100,10 +99,17 @@ class TaskMemory(msgspec.Struct, frozen=True):
     kept: IndexSet = EMPTY
 
     @property
-    def index_sets(self) -> Iterator[IndexSet]:
-        yield from (self.begun, self.seen, self.succeeded, self.failed, self.kept)
-        yield from self.attempts.groups.values()
-        yield from (eviction.indexes for eviction in self.evictions)
+    def index_sets(self) -> list[IndexSet]:
+        evicted = [eviction.indexes for eviction in self.evictions]
+        return [
+            self.begun,
+            self.seen,
+            self.succeeded,
+            self.failed,
+            self.kept,
+            *self.attempts.groups.values(),
+            *evicted,
+        ]
 
 
 class Culprit(msgspec.Struct, frozen=True, omit_defaults=True):

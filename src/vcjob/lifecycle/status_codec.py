@@ -131,7 +131,7 @@ _SHARED = (
 
 
 def to_kube(status: Status) -> dict[str, Any]:
-    write = index_text.writer(indexes for memory in status.tasks.values() for indexes in memory.index_sets)
+    write = index_text.writer([indexes for memory in status.tasks.values() for indexes in memory.index_sets])
     own = _Own(
         tasks={name: _task_out(memory, write) for name, memory in status.tasks.items()},
         since=status.state.since,
