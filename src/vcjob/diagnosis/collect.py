@@ -43,6 +43,7 @@ def observe(backend: str, job: Job, status: Status, pods: Iterable[PodState], no
         phase=str(status.phase),
         reason=status.state.reason,
         message=status.state.message,
+        namespace=job.namespace,
         now=now,
         started_at=status.started,
         finished_at=status.finished,

@@ -191,6 +191,7 @@ class Observation(msgspec.Struct, omit_defaults=True):
     phase: str
     reason: str = ""
     message: str = ""
+    namespace: str = "default"
     now: float = 0.0
     created_at: float | None = None
     started_at: float | None = None
@@ -215,6 +216,13 @@ class Observation(msgspec.Struct, omit_defaults=True):
     hang_after: float = 20.0
     #: What the supervisor found while the job ran: some findings need more than one observation.
     hang_findings: list[Finding] = []
+
+    @property
+    def reference(self) -> str:
+        """The job as hints name it in commands: `NAME`, or `NAME --on cluster -n team`."""
+        where = " --on cluster" if self.backend == "cluster" else ""
+        named = where or self.namespace != "default"
+        return f"{self.name}{where}{f' -n {self.namespace}' if named else ''}"
 
     def ranks(self) -> Iterator[PodObservation]:
         """Pods that have a rank, in the order of ranks."""

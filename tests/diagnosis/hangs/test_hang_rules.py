@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+import pytest
+
 from vcjob.diagnosis.diagnose import LIVE_RULES, diagnose
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.observation import Collective, End, Frame, Observation, PodObservation, RankState
@@ -200,6 +203,32 @@ def test_what_the_supervisor_found_is_the_cause_of_a_timeout() -> None:
     pods = [PodObservation("m-0", "master", 0, rank=0, phase="Failed", end=End(1), stderr=(timeout,))]
     findings = diagnose(observed(phase="Failed", pods=pods, hang_findings=[recorded]))
     assert [each.cause for each in findings] == ["RankBehind"]
+
+
+def test_the_hint_names_the_job_and_only_what_still_applies_once_it_is_over() -> None:
+    behind = RankState(2, calls(417), _GROUPS, _OWN, idle_since=NOW - 90)
+    (running,) = found(waiting(0), waiting(1), behind)
+    assert running.hint.startswith("see what it does with `vcjob stacks job`; with `--on-hang restart`")
+    (over,) = diagnose(observed(phase="Failed", hang_findings=[running]))
+    assert (over.message, over.hint) == (running.message, "")
+    loader = msgspec.structs.replace(
+        running,
+        hint="its DataLoader delivers nothing: try num_workers=0; with `--on-hang restart` it restarts",
+    )
+    (over,) = diagnose(observed(phase="Failed", hang_findings=[loader]))
+    assert over.hint == "its DataLoader delivers nothing: try num_workers=0"
+
+
+@pytest.mark.parametrize(
+    ("backend", "namespace", "reference"),
+    [
+        ("local", "default", "job"),
+        ("local", "team", "job -n team"),
+        ("cluster", "default", "job --on cluster -n default"),
+    ],
+)
+def test_a_hint_names_the_job_as_a_command_finds_it(backend: str, namespace: str, reference: str) -> None:
+    assert Observation("job", backend, "Running", namespace=namespace).reference == reference
 
 
 def test_a_failure_of_a_ranks_own_comes_before_a_hang_that_was_seen() -> None:

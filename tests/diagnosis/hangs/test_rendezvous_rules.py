@@ -52,6 +52,9 @@ def test_a_master_that_does_nothing_while_others_connect_is_named() -> None:
     )
     assert (finding.ranks.first, finding.ranks.victims) == (("rank 0",), ("rank 1", "rank 2"))
     assert [each.text for each in finding.evidence] == ["rank 0 is in main, train.py:12"]
+    assert finding.hint == (
+        "see its output before init_process_group with `vcjob logs job --rank 0`; see what it does with `vcjob stacks job`"
+    )
 
 
 def test_without_sockets_the_stacks_name_the_master() -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from vcjob.diagnosis.finding import Confidence, Evidence, Finding, Ranks
 from vcjob.diagnosis.observation import Observation, RankState
 from vcjob.diagnosis.rules.collectives.wait_graph import Edge, Group, WaitGraph
@@ -80,7 +82,7 @@ def not_in_the_collective(observation: Observation) -> Iterator[Finding]:
         f"{_others(waiting, len(waits), behind)} waited in it for {observation.now - since:.0f} s",
         named_ranks(behind, waiting),
         stack_evidence({state.rank: state for state in states}, [*behind[:4], *waiting[:1]]),
-        hint_for(next(state for state in states if state.rank == behind[0]), looping=False),
+        hint_for(observation, next(state for state in states if state.rank == behind[0]), looping=False),
         "medium",
     )
 
@@ -92,7 +94,16 @@ def recorded(observation: Observation) -> Iterator[Finding]:
     elif observation.phase == "Failed" and observation.hang_findings:
         failed = suspects(observation)
         if not failed or failed[0].is_about_communication:
-            yield from (each for each in observation.hang_findings if each.cause != causes.STRAGGLER)
+            yield from (
+                _afterwards(each) for each in observation.hang_findings if each.cause != causes.STRAGGLER
+            )
+
+
+def _afterwards(finding: Finding) -> Finding:
+    """The finding without the advice that needs ranks that still run."""
+    parts = finding.hint.split("; ")
+    kept = [part for part in parts if "`vcjob stacks" not in part and "`--on-hang" not in part]
+    return msgspec.structs.replace(finding, hint="; ".join(kept))
 
 
 def _late(observation: Observation, graph: WaitGraph, number: int) -> _Late | None:
@@ -139,7 +150,7 @@ def _behind(observation: Observation, graph: WaitGraph, late: _Late) -> Finding:
         f"{rank_names(late.blamed)} never reached {place}; {waited}",
         named_ranks(late.blamed, victims),
         stack_evidence(graph.states, [*late.blamed[:4], *others[:1]]),
-        hint_for(graph.states[late.blamed[0]], looping=late.looping),
+        hint_for(observation, graph.states[late.blamed[0]], looping=late.looping),
         confidence,
     )
 
@@ -184,14 +195,14 @@ def _call(edge: Edge) -> str:
     return edge.name if edge.group is None else f"{edge.name} #{edge.sequence}{of_group(edge.group)}"
 
 
-def hint_for(state: RankState, *, looping: bool) -> str:
+def hint_for(observation: Observation, state: RankState, *, looping: bool) -> str:
     if rank_stack(state).waits_in == "DataLoader":
         return (
             "its DataLoader delivers nothing: try num_workers=0, or set timeout= to get an error; " + _ON_HANG
         )
     if looping:
-        return "it runs Python code without a pause: see the line with `vcjob stacks`; " + _ON_HANG
-    return "see what it does with `vcjob stacks`; " + _ON_HANG
+        return f"it runs Python code without a pause: see the line with `vcjob stacks {observation.reference}`; {_ON_HANG}"
+    return f"see what it does with `vcjob stacks {observation.reference}`; {_ON_HANG}"
 
 
 def stack_evidence(states: dict[int, RankState], ranks: Sequence[int]) -> tuple[Evidence, ...]:

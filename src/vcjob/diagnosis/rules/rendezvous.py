@@ -51,8 +51,16 @@ def not_connected(observation: Observation) -> Iterator[Finding]:
         f"{joined([pod.name for pod in connected])} {waits} there",
         Ranks(names, tuple(pod.name for pod in connected)),
         (Evidence("sockets", f"port {observation.master_port}: {len(connected)} of {len(running)} ranks"),),
-        "see what it does before init_process_group: `vcjob stacks`, or its output with `vcjob logs --rank`",
+        _before_init(observation, missing[0].rank),
         "medium",
+    )
+
+
+def _before_init(observation: Observation, rank: int | None) -> str:
+    job = observation.reference
+    return (
+        f"see its output before init_process_group with `vcjob logs {job} --rank {rank}`; "
+        f"see what it does with `vcjob stacks {job}`"
     )
 
 
@@ -81,7 +89,7 @@ def master_not_listening(observation: Observation) -> Iterator[Finding]:
             f"{joined(waiting)} {wait} to connect to it",
             Ranks(("rank 0",), tuple(waiting)),
             stack_evidence({0: master}, [0]),
-            "see what it does before init_process_group: `vcjob stacks`, or its output with `vcjob logs --rank 0`",
+            _before_init(observation, 0),
             "medium" if observation.master_listens is None else "high",
         )
     elif observation.master_listens is False and in_store(master) and _age(observation, master) >= patience:
@@ -182,7 +190,7 @@ def not_in_init(observation: Observation) -> Iterator[Finding]:
             f"rank 0 waits there",
             Ranks(tuple(missing), ("rank 0",)),
             stack_evidence({state.rank: state for state in observation.rank_states}, [0]),
-            "see what it does before init_process_group: `vcjob stacks`, or its output with `vcjob logs --rank`",
+            _before_init(observation, min(idle)),
             "medium",
         )
 

@@ -114,7 +114,7 @@ def _behind(
         f"rank {last} {ended}{missed} {waited} for {observation.now - wait.since:.0f} s",
         hang.named_ranks([last], victims),
         hang.stack_evidence(states, [last, direct]),
-        _HINT if gone else hang.hint_for(states[last], looping=False),
+        _HINT if gone else hang.hint_for(observation, states[last], looping=False),
         "high",
     )
 
