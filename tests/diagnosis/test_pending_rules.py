@@ -7,7 +7,7 @@ from vcjob.diagnosis.finding import Evidence
 from vcjob.diagnosis.observation import EventObservation, Observation
 
 NODES = "0/1 nodes are available: 1 Insufficient cpu."
-MESSAGE = f"a-worker-0: {NODES} (and 1 more pods)"
+MESSAGE = f"a-worker-0: {NODES} (and 1 more pod)"
 
 
 def waiting(*events: EventObservation) -> Observation:

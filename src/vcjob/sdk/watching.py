@@ -57,7 +57,8 @@ def _lines(handle: Handle) -> Iterator[str]:
         code = f" (exit code {failed[1].exit_code})" if failed else ""
         yield f"{'-' if pod.rank is None else pod.rank} {pod.name} {pod.reason or pod.phase}{code}"
     if len(pods) > _SHOWN_PODS:
-        yield f"and {len(pods) - _SHOWN_PODS} more pods"
+        more = len(pods) - _SHOWN_PODS
+        yield f"and {more} more {'pod' if more == 1 else 'pods'}"
     if status.over and status.phase is not Phase.COMPLETED:
         for finding in handle.why()[:1]:
             yield f"{finding.cause}: {finding.message}"

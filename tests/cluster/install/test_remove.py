@@ -48,11 +48,11 @@ async def api() -> AsyncIterator[FakeApi]:
         yield made
 
 
-async def removed(api: FakeApi) -> tuple[list[str], list[str]]:
+async def removed(api: FakeApi, *, delete_jobs: bool = False) -> tuple[list[str], list[str]]:
     """The changes and the notes of `uninstall`."""
     config = config_for(api)
     async with Client(config, transport=Transport(config, retry_seconds=0.0)) as client:
-        report = await uninstall(client, HOME)
+        report = await uninstall(client, HOME, delete_jobs=delete_jobs)
     return [str(change) for change in report.changes], report.notes
 
 
@@ -144,3 +144,13 @@ async def test_a_namespace_that_a_finalizer_holds_is_not_reported_as_removed(api
     with pytest.raises(BackendError, match=f"the Namespace {HOME} is still terminating") as raised:
         await removed(api)
     assert f"`kubectl get namespaces {HOME} -o yaml`" in (raised.value.hint or "")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("count", "line"), [(0, None), (1, "1 Job: removed"), (3, "3 Jobs: removed")])
+async def test_the_deleted_jobs_are_counted(api: FakeApi, count: int, line: str | None) -> None:
+    for number in range(count):
+        await api.put("jobs", f"job-{number}", "team")
+    changes, _ = await removed(api, delete_jobs=True)
+    assert [change for change in changes if "Job" in change] == ([line] if line else [])
+    assert "jobs" not in {plural for plural, _, _ in api.objects}

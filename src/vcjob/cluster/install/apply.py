@@ -71,12 +71,14 @@ class Change(msgspec.Struct, frozen=True):
     the output.
     """
 
+    #: The kind; for several objects together how many there are, such as `3 Jobs`.
     kind: str
+    #: Empty for several objects together.
     name: str
     outcome: Outcome
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}: {self.outcome}"
+        return f"{self.kind} {self.name}".rstrip() + f": {self.outcome}"
 
 
 class Report(msgspec.Struct, frozen=True):

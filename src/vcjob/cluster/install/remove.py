@@ -56,7 +56,7 @@ async def uninstall(
     if delete_jobs:
         count = await _delete_jobs(client, progress)
         if count:
-            record(Change("Jobs", f"{count} in all", "removed"))
+            record(Change(_jobs(count), "", "removed"))
     for kind, found in await installed_objects(client, namespace):
         metadata = found["metadata"]
         if await client.delete(kind, metadata["name"], metadata.get("namespace"), uid=metadata["uid"]):
@@ -83,15 +83,19 @@ async def _delete_jobs(client: Client, progress: Progress) -> int:
     async def are_gone() -> bool:
         return not await client.list(JOBS)
 
-    if not await wait_until(are_gone, f"{len(found)} Jobs to be deleted", _WAIT_SECONDS, progress):
+    if not await wait_until(are_gone, f"{_jobs(len(found))} to be deleted", _WAIT_SECONDS, progress):
         left = await client.list(JOBS)
         raise BackendError(
-            f"{len(left)} Jobs are still terminating, for example {left[0]['metadata']['name']}"
+            f"{_jobs(len(left))} {'is' if len(left) == 1 else 'are'} still terminating, for example {left[0]['metadata']['name']}"
             if left
             else "the Jobs took too long to be deleted",
             hint="another program's finalizer may hold them; nothing else was removed",
         )
     return len(found)
+
+
+def _jobs(count: int) -> str:
+    return "1 Job" if count == 1 else f"{count} Jobs"
 
 
 async def _wait_for_pods(client: Client, namespace: str, progress: Progress) -> None:

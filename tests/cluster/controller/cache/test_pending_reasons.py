@@ -137,7 +137,7 @@ def test_the_pod_of_a_gang_for_which_there_is_no_room_is_named_before_those_that
     causes.put(pod(uid="0", index=0, conditions=[fits]))
     causes.put(pod(uid="1", index=1, conditions=[unknown]))
     alone, _ = causes.worst(EPOCH)
-    assert alone == Blocked("Unschedulable", "j-a-0: can possibly be assigned to n1 (and 1 more pods)")
+    assert alone == Blocked("Unschedulable", "j-a-0: can possibly be assigned to n1 (and 1 more pod)")
     causes.put(pod(uid="2", index=2, conditions=[UNSCHEDULABLE]))
     assert causes.worst(EPOCH)[0] == Blocked("Unschedulable", "j-a-2: 0/3 nodes (and 2 more pods)")
     causes.put(pod(uid="2", index=2, conditions=[fits]))
@@ -154,7 +154,7 @@ def test_what_a_user_must_fix_comes_first() -> None:
     assert reason(causes.worst(EPOCH)[0]) == "ImagePull"
     causes.drop("2")
     cause, _ = causes.worst(EPOCH)
-    assert cause is not None and cause.message == "j-a-1: 0/3 nodes (and 1 more pods)"
+    assert cause is not None and cause.message == "j-a-1: 0/3 nodes (and 1 more pod)"
 
 
 def test_a_cause_goes_when_the_pod_runs() -> None:

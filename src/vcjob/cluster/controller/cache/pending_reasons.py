@@ -185,7 +185,8 @@ class PodCauses:
         if reason == UNSCHEDULABLE:
             more += len(self._by_reason.get(_OF_GANG, ()))
         reason = UNSCHEDULABLE if reason == _OF_GANG else reason
-        return Blocked(reason, f"{message} (and {more} more pods)" if more else message), wake_at
+        others = f" (and {more} more {'pod' if more == 1 else 'pods'})" if more else ""
+        return Blocked(reason, f"{message}{others}"), wake_at
 
     def slow_starter(self, now: float) -> str | None:
         """The uid of the pod that `worst` reports as slow to start."""
