@@ -14,6 +14,7 @@ from vcjob.cluster.install.objects.manifests import manifests
 from vcjob.cluster.install.objects.structural import fields, structural
 from vcjob.cluster.install.objects.workload import settings_of
 from vcjob.cluster.install.settings import MANAGED_BY, Settings
+from vcjob.spec.field_docs import own_paths
 from vcjob.spec.schema import job_schema
 
 Object = dict[str, Any]
@@ -51,6 +52,22 @@ def test_the_definition_knows_every_field_of_the_schema() -> None:
     assert {"suspend", "activeDeadlineSeconds", "tasks[].partitionPolicy.minPartitions"} <= known
     assert "tasks[].template.spec.containers[].livenessProbe.httpGet.httpHeaders[].name" in known
     assert fields(structural(whole["properties"]["spec"], whole["$defs"])) == known
+
+
+def test_kubectl_explains_every_field_that_is_not_kubernetes_own() -> None:
+    spec = crds.job_spec()
+    undescribed = []
+    for path in own_paths():
+        node, (first, *names) = spec, path.split(".")
+        for name in names if first == "spec" else ():
+            node = node.get("items", node)["properties"][name]
+        if first == "spec" and not node.get("description"):
+            undescribed.append(path)
+    assert undescribed == []
+    assert spec["properties"]["plugins"]["description"].startswith("The plugins of the Job")
+    assert spec["properties"]["maxRetry"]["description"].endswith(" Default: 3.")
+    estimate = spec["properties"]["runningEstimate"]["description"]
+    assert estimate.endswith(" for schedulers. A duration such as `90s`, `10m` or `1h30m`.")
 
 
 def _nodes(schema: Any) -> list[Object]:

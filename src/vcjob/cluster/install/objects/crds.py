@@ -13,6 +13,7 @@ from vcjob.cluster.install.settings import OURS
 from vcjob.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, Document
 from vcjob.lifecycle.status import Phase
 from vcjob.spec import schema
+from vcjob.spec.field_docs import DOCUMENTED
 from vcjob.spec.job import KIND
 
 JOBS, COMMANDS = "jobs.batch.volcano.sh", "commands.bus.volcano.sh"
@@ -41,7 +42,26 @@ def job_spec() -> Schema:
     # As in Volcano's definition, so that a Job has them without a webhook too.
     spec["properties"]["queue"] |= {"default": "default"}
     spec["properties"]["maxRetry"] |= {"default": 3}
+    _describe(spec)
     return spec
+
+
+def _describe(spec: Schema) -> None:
+    """Add what `kubectl explain` shows of the fields that are not Kubernetes' own."""
+    for path, meaning, default in DOCUMENTED:
+        node = spec
+        first, *names = path.split(".")
+        if first != "spec":
+            continue
+        for name in names:
+            node = node.get("items", node)["properties"][name]
+        form = node.get("description", "")  # of its text, such as "a duration such as `90s`"
+        parts = [
+            meaning,
+            f"Default: {default}." if default else "",
+            f"{form[:1].upper()}{form[1:]}." if form else "",
+        ]
+        node["description"] = " ".join(filter(None, parts))
 
 
 def _jobs() -> Document:
