@@ -262,7 +262,8 @@ def test_a_pod_that_only_waits_for_others_of_its_gang_has_a_hint_about_the_gang(
 
 
 def waited(code: int, said: str, **fields: Any) -> PodObservation:
-    text = f"wait-for-master: waiting\nwait-for-master: error: {said}"
+    advice = "; check that the pod of the master runs" if code == 91 else ""
+    text = f"wait-for-master: waiting\nwait-for-master: error: {said}{advice}"
     return rank(1, code=code, container="wait-for-master", message=text, **fields)
 
 
@@ -272,32 +273,42 @@ def waited(code: int, said: str, **fields: Any) -> PodObservation:
         (
             waited(91, "m:1 did not answer within 3 s: refused (by nc)"),
             "MasterNotListening",
-            "nothing listened",
+            "rank 1 waited 3 s for the master at m:1, and nothing listened there",
         ),
         (
             waited(91, "m:1 did not answer within 3 s: no answer (by nc)"),
             "MasterUnreachable",
-            "did not answer",
+            "rank 1 waited 3 s for the master at m:1, which did not answer",
+        ),
+        (
+            waited(91, "m:1 did not answer within 3 s: not permitted (by nc)"),
+            "MasterUnreachable",
+            "rank 1 waited 3 s for the master at m:1, which did not answer: not permitted",
+        ),
+        (
+            waited(91, "m:1 did not answer within 3 s: the name does not resolve (by nc)"),
+            "MasterNameNotResolved",
+            "rank 1 waited 3 s for the master at m:1, whose name does not resolve",
         ),
         (
             waited(91, "m:1 did not answer within 3 s: refused (by nc)", blocked_by=("deny",)),
             "MasterUnreachable",
-            "to which the NetworkPolicy deny allows no connection",
+            "rank 1 waited 3 s for the master at m:1, to which the NetworkPolicy deny allows no connection",
         ),
         (
             waited(92, "the image has no tool to probe m:1"),
             "NoProbeTool",
-            "the image has no tool to probe m:1",
+            "rank 1 cannot wait for the master: the image has no tool to probe m:1",
         ),
     ],
-    ids=["refused", "no answer", "policy", "no tool"],
+    ids=["refused", "no answer", "other", "no name", "policy", "no tool"],
 )
 def test_a_wait_for_the_master_says_what_kept_it_from_the_master(
     pod: PodObservation, cause: str, message: str
 ) -> None:
     """Also without logs: the kubelet keeps the last lines of this container in its status."""
     finding = diagnose(job(pod))[0]
-    assert finding.cause == cause and message in finding.message, finding
+    assert (finding.cause, finding.message) == (cause, message)
 
 
 def test_a_pod_that_its_own_deadline_ended_was_not_killed_by_somebody() -> None:

@@ -127,7 +127,10 @@ def test_improvement_10_a_worker_whose_wait_timed_out_fails_although_its_pod_wou
 ) -> None:
     world = Simulation(torch_job())
     world.settle()
-    failure = Failure("wait-for-master", code, init=True)
+    said = (
+        "wait-for-master: error: m:1 did not answer within 3 s: refused (by nc); check that its program runs"
+    )
+    failure = Failure("wait-for-master", code, init=True, message=said)
     world.set_pod("worker", 1, "Pending", restarts=1, failure=failure)
     decision = world.decide()
     fails = [step for step in decision.steps if isinstance(step, FailPods)]
@@ -136,7 +139,9 @@ def test_improvement_10_a_worker_whose_wait_timed_out_fails_although_its_pod_wou
     assert world.phase == "Failed"
     assert world.status.state.message.startswith("rank 2 (worker-1) failed: init container wait-for-master")
     if code == WAIT_TIMEOUT_EXIT_CODE:
-        assert "timed out waiting for the master" in world.status.state.message
+        assert world.status.state.message.endswith(
+            " timed out waiting for the master; m:1 did not answer within 3 s: refused (by nc)"
+        )
 
 
 @pytest.mark.parametrize(

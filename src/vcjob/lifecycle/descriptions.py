@@ -10,7 +10,7 @@ import signal as signals
 
 from vcjob.lifecycle.pod import Failure
 from vcjob.lifecycle.status import Culprit
-from vcjob.plugins.wait import CONTAINER_NAME, WAIT_TIMEOUT_EXIT_CODE
+from vcjob.plugins.wait import CONTAINER_NAME, WAIT_TIMEOUT_EXIT_CODE, last_error
 
 
 def pod_label(culprit: Culprit) -> str:
@@ -54,16 +54,22 @@ def _because(failure: Failure | None) -> str:
     if failure is None:
         return ""
     parts = [_container(failure)] if failure.container else []
-    if failure.message:
+    if failure.message and _waited_in_vain(failure):
+        parts.append(last_error(failure.message))
+    elif failure.message:
         parts.append(failure.message.strip())
     elif failure.reason and failure.reason not in ("Error", "OOMKilled"):
         parts.append(failure.reason)
     return f": {'; '.join(parts)}" if parts else ""
 
 
+def _waited_in_vain(failure: Failure) -> bool:
+    return failure.container == CONTAINER_NAME and failure.exit_code == WAIT_TIMEOUT_EXIT_CODE
+
+
 def _container(failure: Failure) -> str:
     kind = "init container" if failure.init else "container"
-    if failure.container == CONTAINER_NAME and failure.exit_code == WAIT_TIMEOUT_EXIT_CODE:
+    if _waited_in_vain(failure):
         return f"{kind} {failure.container} timed out waiting for the master"
     if failure.signal:
         ending = f"was killed by signal {failure.signal}{_signal_name(failure.signal)}"

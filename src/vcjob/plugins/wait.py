@@ -42,6 +42,14 @@ def program() -> str:
     return "\n".join(line for line in lines if line and not line.startswith("#")) + "\n"
 
 
+def last_error(output: str) -> str:
+    """What the program said when it gave up, without its name and without the advice behind it."""
+    lines = output.strip().splitlines()
+    text = (lines[-1] if lines else "").removeprefix(f"{CONTAINER_NAME}: error: ")
+    said, end, _ = text.partition("); ")  # "m:1 did not answer within 3 s: refused (by nc); check that ..."
+    return f"{said})" if end else text
+
+
 def wait_container(pod_spec: dict[str, Any], *, image: str, timeout: int, set_user: bool) -> dict[str, Any]:
     """The container, made to be accepted under quotas and the restricted Pod Security Standard.
 

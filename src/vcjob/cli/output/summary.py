@@ -76,7 +76,7 @@ def _failure(report: FailureReport, culprit: Culprit, style: Style, reference: s
     headline = style(clean(f"{culprit.who} {culprit.how}"), "bold", "red")
     lines = [f"  {headline}, in container {clean(culprit.container)}"]
     lines.append(f"    {report.cause}: {clean(report.message)}")
-    if culprit.message and culprit.message not in "\n".join((report.message, *culprit.stderr)):
+    if culprit.message and culprit.message.strip() not in "\n".join((report.message, *culprit.stderr)):
         lines.append(f"    {clean(culprit.message)}")
     if culprit.exception and culprit.exception not in report.message:
         lines.append(f"    {clean(culprit.exception)}")

@@ -17,6 +17,7 @@ from vcjob.plugins.wait import (
     WAIT_EXIT_CODES,
     WAIT_NO_PROBE_EXIT_CODE,
     WAIT_TIMEOUT_EXIT_CODE,
+    last_error,
 )
 from vcjob.wellknown import causes
 
@@ -31,6 +32,8 @@ _NOT_ACCEPTED = re.compile(
 _REFUSED = re.compile(r"Connection refused|ECONNREFUSED")
 _NO_ROUTE = re.compile(r"No route to host|Network is unreachable|errno: 110\b")
 _LOOPBACK = re.compile(r"\[?(?:127\.|localhost\b|::1\b)")
+#: What wait-for-master says in the end: where, how long, why.
+_WAITED = re.compile(r"(\S{1,300}) did not answer within (\d{1,18}) s: (.*?)(?: \(by |$)")
 _CLIENTS = re.compile(r"waiting for clients\. (\d+)/(\d+) clients joined")
 
 
@@ -38,8 +41,7 @@ def wait_for_master(suspect: Suspect) -> Verdict | None:
     """The init container of a worker that waits for the master ran out of time."""
     if suspect.pod.container != CONTAINER_NAME or suspect.end.exit_code not in WAIT_EXIT_CODES:
         return None
-    lines = suspect.end.message.strip().splitlines()
-    said = (suspect.last_line or (lines[-1] if lines else "")).removeprefix(f"{CONTAINER_NAME}: error: ")
+    said = last_error(suspect.last_line or suspect.end.message)
     if suspect.end.exit_code == WAIT_NO_PROBE_EXIT_CODE:
         return Verdict(
             causes.NO_PROBE_TOOL,
@@ -48,27 +50,30 @@ def wait_for_master(suspect: Suspect) -> Verdict | None:
         )
     if suspect.end.exit_code != WAIT_TIMEOUT_EXIT_CODE:
         return None
+    found = _WAITED.match(said)
+    # The evidence quotes the line in full.
+    waited = f"waited {found[2]} s for the master at {found[1]}" if found else "waited for the master"
     if "does not resolve" in said:
         return Verdict(
             causes.MASTER_NAME_NOT_RESOLVED,
-            f"waited for the master, whose name does not resolve: {said}",
+            f"{waited}, whose name does not resolve",
             "keep the svc plugin on, so that pods have names",
         )
     if suspect.pod.blocked_by:
         return Verdict(
             causes.MASTER_UNREACHABLE,
-            f"waited for the master, to which the NetworkPolicy {joined(suspect.pod.blocked_by)} allows no connection",
+            f"{waited}, to which the NetworkPolicy {joined(suspect.pod.blocked_by)} allows no connection",
             "allow connections between the pods of the Job, or keep the policy of the svc plugin on",
         )
     if "refused" in said:
         return Verdict(
             causes.MASTER_NOT_LISTENING,
-            f"waited for the master, and nothing listened on its port: {said}",
+            f"{waited}, and nothing listened there",
             "check that the master's program runs and listens on MASTER_PORT",
         )
     return Verdict(
         causes.MASTER_UNREACHABLE,
-        f"waited for the master, which did not answer: {said}",
+        f"{waited}, which did not answer" + ("" if not found or found[3] == "no answer" else f": {found[3]}"),
         "check network policies and firewalls between the pods",
     )
 
