@@ -37,6 +37,19 @@ def test_a_job_without_a_problem_has_no_findings(finish: Start) -> None:
     assert json.loads(verb("why", "good", "-o", "json").stdout) == {"findings": []}
 
 
+@pytest.mark.slow
+def test_a_job_that_a_restart_saved_shows_why_it_was_restarted(finish: Start) -> None:
+    once = "[ $RANK = 0 ] || [ -e again ] || { touch again; exit 3; }"
+    finish(
+        job(*ranks(once, workers=1), name="saved", policies=[{"event": "PodFailed", "action": "RestartJob"}])
+    )
+    assert verb("why", "saved").stdout.splitlines() == [
+        "saved is Completed; no problem was found: 2 of 2 pods succeeded",
+        "  restarted before, because rank 1 (worker-0) failed: container main exited with code 3; "
+        "see `vcjob events saved`",
+    ]
+
+
 def test_an_unknown_job_is_one_sentence(own_home: None) -> None:
     ran = verb("why", "nothing")
     assert ran.returncode == 2 and "Traceback" not in ran.stderr

@@ -16,6 +16,7 @@ from vcjob.cli.arguments.options import job_argument, output_option
 if TYPE_CHECKING:
     from vcjob.cli.output.style import Style
     from vcjob.diagnosis.finding import Finding
+    from vcjob.lifecycle.status import Status
     from vcjob.sdk.backend import Where
 
 
@@ -45,11 +46,29 @@ def command(name: str, where: Where, output: str) -> None:
 
     style = Style(sys.stdout)
     if not findings:
-        said = job.status().state.message
+        from vcjob.cli.output.job_reference import job_reference
+
+        status = job.status()
+        said = status.state.message
         sys.stdout.write(f"{job.name} is {job.phase}; no problem was found{f': {said}' if said else ''}\n")
+        if earlier := _last_restart(status):
+            events = f"`vcjob events {job_reference(job, where)}`"
+            sys.stdout.write(f"  restarted before, because {style.clean(earlier)}; see {events}\n")
     for number, finding in enumerate(findings):
         lines = _lines(finding, style, running=job.phase == "Running")
         sys.stdout.write("\n" * (number > 0) + "\n".join(lines) + "\n")
+
+
+def _last_restart(status: Status) -> str:
+    """Why the job, or a part of it, was last restarted because of a failure or a hang; empty where it was not."""
+    from vcjob.lifecycle.descriptions import describe
+    from vcjob.wellknown.reasons import COMMAND_ISSUED
+
+    for entry in reversed(status.history):
+        if entry.action.startswith("Restart") and entry.reason != COMMAND_ISSUED:
+            culprit = entry.culprit
+            return entry.message if culprit is None else culprit.finding or describe(culprit)
+    return ""
 
 
 def _lines(finding: Finding, style: Style, *, running: bool) -> list[str]:
