@@ -101,6 +101,8 @@ class Connection(asyncio.Protocol):
 
     def complete_request(self) -> None:
         """The request is complete; raises the HTTP error that refuses it where its address has many of them."""
+        if self.busy:
+            return  # an empty body that a handler reads was complete with its head
         if not self._server.admit(self):
             raise web.HTTPServiceUnavailable(reason="too many requests of this client at the same time")
         self.busy = True

@@ -80,7 +80,7 @@ class Webhook:
             else:
                 async with self._turns.turn(connection.address):
                     if connection.lost:
-                        raise ConnectionResetError
+                        raise web.HTTPServiceUnavailable(reason="the client is gone")
                     answered = await asyncio.get_running_loop().run_in_executor(
                         self._threads, lambda: answer(body, purpose, queues=queues)
                     )
