@@ -40,6 +40,37 @@ def test_pods_that_fail_together_with_different_codes_cost_one_retry(timeout: di
     assert [entry.indexes for entry in world.status.history] == ["0-3"]
 
 
+@pytest.mark.parametrize("timeouts", [("62s", "60s"), ("60s", "62s")])
+def test_tasks_whose_timeouts_end_together_restart_together_in_any_order(timeouts: tuple[str, str]) -> None:
+    """The task whose timeout ended later counted a retry of its own, or failed the Job, where it was the first task."""
+    tasks = [
+        task(name, 2, policies=[policy("PodFailed", "RestartPod", timeout=timeout)])
+        for name, timeout in zip("ab", timeouts, strict=True)
+    ]
+    world = Simulation(job(*tasks, maxRetry=2)).running()
+    for name in "ab":
+        world.set_pod(name, 0, "Failed", 1, since=world.now)
+    world.settle()
+    world.now += 60
+    world.settle()
+    assert (world.status.retry_count, world.phase) == (1, "Pending")
+    assert restarted(world) == {"a-0", "b-0"}
+
+
+def test_a_crash_of_many_tasks_keeps_the_restarts_before_it_in_the_history() -> None:
+    restart = [policy("PodFailed", "RestartPod")]
+    names = [f"t{number}" for number in range(30)]
+    world = Simulation(job(*(task(name, 1, policies=restart) for name in names), maxRetry=9)).running()
+    world.set_pod("t0", 0, "Failed", 7)
+    world.settle()
+    world.running()
+    for name in names:
+        world.set_pod(name, 0, "Failed", 1)
+    world.settle()
+    assert world.status.retry_count == 2
+    assert "exited with code 7" in world.status.history[0].message
+
+
 def test_pods_that_are_pending_together_cost_one_retry() -> None:
     world = workers(5, policy("PodPending", "RestartPod", timeout="5m"))
     world.settle()

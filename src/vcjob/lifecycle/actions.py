@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vcjob.lifecycle.decision_context import ACTIVE, DecisionContext, EventType
+from vcjob.lifecycle.decision_context import ACTIVE, HISTORY_KEPT, DecisionContext, EventType
 from vcjob.lifecycle.indexset import EMPTY, IndexSet
 from vcjob.lifecycle.status import FINAL, MAX_RETRY_REACHED, Culprit, HistoryEntry, Phase
 from vcjob.lifecycle.task_state import next_attempt
@@ -174,9 +174,12 @@ def _count_retry(context: DecisionContext, cause: Cause) -> bool:
 
 
 def _record_restart(context: DecisionContext, entries: list[HistoryEntry]) -> None:
-    """The first entry names the culprit of the status, so it becomes the latest: the diagnosis completes that one."""
+    """The first entry names the culprit of the status, so it becomes the latest: the diagnosis completes that one.
+
+    A crash of many tasks leaves room for the restarts before it.
+    """
     context.update(restarting=entries[0])
-    for entry in reversed(entries):
+    for entry in reversed(entries[: HISTORY_KEPT // 2]):
         context.add_history(entry)
 
 

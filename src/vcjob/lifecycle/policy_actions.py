@@ -56,7 +56,7 @@ def apply_policies(context: DecisionContext) -> None:
             replaced.save()
             _accept_new_shape(context, event)
             if event.task and match.policy.action in TARGETED:
-                restart_parts(context, parts_due(context, events[place:]))
+                restart_parts(context, parts_due(context, [*events[place:], *events[:place]]))
             else:
                 execute(context, match.policy.action or "", cause_of(context, event, match))
         if context.changed:
