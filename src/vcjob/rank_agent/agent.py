@@ -95,8 +95,9 @@ class Agent:
 
     def wait(self) -> None:
         """Sleep until the next tick; while the program is imported, look when that ends."""
-        due = time.time() + self.every - time.time() % self.every
-        while (left := due - time.time()) > 0:
+        # All ranks look at the same moments; a clock that is set back meanwhile must not delay this one.
+        due = time.monotonic() + self.every - time.time() % self.every
+        while (left := due - time.monotonic()) > 0:
             importing = self.imported_at is None and self.first_call_at is None
             time.sleep(min(left, _IMPORTING) if importing else left)
             if importing and not self.is_importing():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -226,6 +227,24 @@ def test_the_end_of_the_process_waits_for_a_report_and_none_follows(
     agent.busy.release()  # as if the end had not waited for the thread
     reporting.join(60)
     assert not reporting.is_alive() and len(calls) <= made + 1
+
+
+def test_a_clock_that_is_set_back_does_not_delay_the_next_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(str(tmp_path), None, every=2.0)
+    agent.imported_at = 0.0
+    clock, slept = {"wall": 1000.5, "monotonic": 50.0}, []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock["monotonic"] += seconds
+        clock["wall"] += seconds - 3600
+
+    times = SimpleNamespace(time=lambda: clock["wall"], monotonic=lambda: clock["monotonic"], sleep=sleep)
+    monkeypatch.setattr(agent_module, "time", times)
+    agent.wait()
+    assert slept == [1.5]
 
 
 def test_an_agent_that_cannot_go_on_leaves_no_report_of_an_earlier_moment(
