@@ -53,7 +53,7 @@ def test_the_step_rate_of_every_rank_is_shown(start: Start) -> None:
     handle = start(job(*ranks(python(_TRAINS), workers=1)))
     eventually(lambda: len(list(handle.logs())) > 6)
     first, second = json.loads(verb("top", "job", "-o", "json", "--interval", "0.1").stdout)["ranks"]
-    assert "stepsPerSecond" not in first and 1 < second["stepsPerSecond"] < 6
+    assert "stepsPerSecond" not in first and second["stepsPerSecond"] > 1
     heading, one, two = verb("top", "job", "--interval", "0.1").stdout.splitlines()
     assert heading.endswith("  STEPS/S") and one.split()[-1] == "-" and float(two.split()[-1]) > 1
 
