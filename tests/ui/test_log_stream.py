@@ -10,6 +10,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vcjob.errors import BackendError, Denied
 from vcjob.lifecycle.status import Phase, State, Status
@@ -125,6 +127,23 @@ def test_a_log_that_breaks_off_continues_where_it_was_without_a_line_lost_or_rep
     assert told == [{"message": "no answer", "hint": "wait"}, None]
     assert streams.TROUBLE_SECONDS in sent and sent[-1] == ("end", {})
     assert [options["since"] for options in opened] == [None, 11.0 - log_stream.OVERLAP_SECONDS]
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.data())
+def test_lines_of_a_log_that_are_out_of_order_are_sent_once(times: list[int], data: st.DataObject) -> None:
+    place, sent = log_stream.Place(), []
+    cuts = data.draw(st.lists(st.integers(0, len(times)), max_size=4))
+    for cut in [*cuts, len(times)]:
+        place.reopen("u")
+        sent += [
+            number
+            for number, at in enumerate(times[:cut])
+            if place.takes([0, "w-0", "main", "", "x", "i", at])
+        ]
+    assert sent == sorted(set(sent))
+    assert {number for number, at in enumerate(times) if at >= max(times[: number + 1])} <= set(sent)
+    if not any(cuts):
+        assert sent == list(range(len(times)))
 
 
 def test_a_right_that_is_missing_ends_the_stream() -> None:

@@ -271,3 +271,30 @@ def test_a_reader_that_comes_back_drops_exactly_what_it_had(
             if moment[0] >= start and mark.takes(moment):
                 taken.append(place)
     assert taken == list(range(len(moments)))
+
+
+def test_lines_that_are_written_out_of_order_are_read() -> None:
+    """Those of stdout and stderr differ by microseconds, and the clock of a node may be set back."""
+    mark = Watermark()
+    assert all(mark.takes(moment) for moment in [(10, 500), (10, 700), (10, 600), (9, 0)])
+    mark.resume()
+    again = [(10, 500), (10, 700), (10, 600), (10, 800), (10, 750)]
+    assert [mark.takes(moment) for moment in again] == [False, False, False, True, True]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=12), st.data())
+def test_lines_out_of_order_are_never_repeated(moments: list[tuple[int, int]], data: st.DataObject) -> None:
+    """After a break a line that is not newer than all before it may be left out; without one, none is."""
+    mark, taken = Watermark(), []
+    cuts = data.draw(st.lists(st.integers(0, len(moments)), max_size=4))
+    for cut in [*cuts, len(moments)]:
+        mark.resume()
+        start = 0 if mark.moment is None else mark.moment[0]
+        for place, moment in enumerate(moments[:cut]):
+            if moment[0] >= start and mark.takes(moment):
+                taken.append(place)
+    assert taken == sorted(set(taken))
+    newest = {place for place, moment in enumerate(moments) if moment >= max(moments[: place + 1])}
+    assert newest <= set(taken)
+    if not any(cuts):
+        assert taken == list(range(len(moments)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.ui.conftest import Server
+from vcjob.ui.producers.log_stream import Place
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -210,6 +212,30 @@ def test_lines_of_one_moment_that_come_again_are_counted(log: Page) -> None:
         }"""
     )
     assert kept == [5, ["b", "c", "d", "x"]]
+
+
+def test_lines_that_are_out_of_order_are_shown_once(log: Page) -> None:
+    """Also after any disconnect: the page decides as the server does."""
+    draw = random.Random(0)
+    cases = [[draw.choice([None, 1, 2, 3, 4]) for _ in range(30)] for _ in range(500)]
+    shown = log.evaluate(
+        """async (cases) => {
+          const { received } = await import("/static/received.js");
+          return cases.map(case_ => {
+            const known = received();
+            return case_.map(at => at === null ? known.resume() ?? null : known.isNew([0, "w-0", "main", "", "x", "i", at]));
+          });
+        }""",
+        cases,
+    )
+    for case, found in zip(cases, shown, strict=True):
+        place, expected = Place(), []
+        place.reopen("u")
+        for at in case:
+            if at is None:
+                place.reopen("u")
+            expected.append(None if at is None else place.takes([0, "w-0", "main", "", "x", "i", at]))
+        assert found == expected
 
 
 def test_a_download_shows_how_much_has_come(log: Page, tmp_path: Path) -> None:

@@ -187,28 +187,31 @@ def _epoch(head: bytes, zone: bytes) -> int:
 class Watermark:
     """How far a log has been read, so that a second connection skips what was already read.
 
-    A log can only be requested from a whole second on, so it counts the lines of that second.
+    A log can only be requested from a whole second on, so it counts the lines of exactly the newest time. Lines need not
+    be in the order of their times: stdout and stderr are written side by side, and a clock may be set back. A line with
+    an earlier time is known only until the first line with a later one, for lines come again in the order they had.
     """
 
-    __slots__ = ("_same", "_skip", "moment")
+    __slots__ = ("_behind", "_same", "_skip", "moment")
 
     def __init__(self, moment: Moment | None = None) -> None:
         self.moment = moment
         self._same = 0  # lines of exactly this time that were read
         self._skip = 0
+        self._behind = False  # whether the lines may be those that were read
 
     def resume(self) -> None:
         """The log is read again from this second on."""
-        self._skip = self._same
+        self._skip, self._behind = self._same, True
 
     def takes(self, moment: Moment) -> bool:
         if self.moment is not None and moment <= self.moment:
             if moment < self.moment:
-                return False
+                return not self._behind
             if self._skip:
                 self._skip -= 1
                 return False
             self._same += 1
             return True
-        self.moment, self._same, self._skip = moment, 1, 0
+        self.moment, self._same, self._skip, self._behind = moment, 1, 0, False
         return True

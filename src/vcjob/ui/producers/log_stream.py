@@ -162,31 +162,33 @@ class _LogStream:
 class Place:
     """How far a log has been sent: the newest time, and for each container where its last line ends.
 
-    Several lines of a cluster's log may have the same time, so those at the last position are counted.
+    Several lines of a cluster's log may have the same time, so those at the last position are counted. A line may also
+    have an earlier time than the one before it; it was sent before only if no later one has come since the reopening.
     """
 
     def __init__(self, newest: float | None = None) -> None:
         self.newest = newest
         self._uid = ""
-        self._marks: dict[tuple[object, ...], list[int]] = {}  # position, lines there, those that come again
+        #: Position, lines there, those that come again, and whether earlier ones may be known.
+        self._marks: dict[tuple[object, ...], list[int]] = {}
 
     def reopen(self, uid: str) -> None:
         """The log is read again, from any earlier line on; another `uid` is another run, all of whose lines are new."""
         if uid != self._uid:
             self._uid, self._marks = uid, {}
         for mark in self._marks.values():
-            mark[2] = mark[1]
+            mark[2:] = mark[1], True
 
     def takes(self, line: Line) -> bool:
         """Whether a line was not sent before."""
         _, pod, container, stream, _, instance, at = line
         if at is None:
             return True
-        mark = self._marks.setdefault((pod, container, stream, instance), [at, 0, 0])
+        mark = self._marks.setdefault((pod, container, stream, instance), [at, 0, 0, False])
         if at < mark[0]:
-            return False
+            return not mark[3]
         if at > mark[0]:
-            mark[:] = at, 0, 0
+            mark[:] = at, 0, 0, False
         elif mark[2]:
             mark[2] -= 1
             return False
@@ -229,7 +231,8 @@ def lines_of(chunk: Chunk, uid: str = "") -> Iterator[Line]:
     """A progress bar is its last segment, a very long line is cut.
 
     The instance is the run, the attempt and the restart. A line's position is a number of bytes on this machine, and
-    its time in microseconds on a cluster; it never falls within one instance. None where neither is known.
+    its time in microseconds on a cluster, where a line may have an earlier one than the line before it. None where
+    neither is known.
     """
     of = chunk.origin
     pod, instance = f"{of.task}-{of.index}", f"{uid[:8]}.{of.attempt}.{of.restart}"
