@@ -214,6 +214,34 @@ def test_the_position_of_a_line_of_this_machine_is_where_it_ends_in_its_file(tai
 
 
 @pytest.mark.usefixtures("home")
+def test_a_page_that_continues_gets_the_end_of_a_container_that_has_restarted_meanwhile() -> None:
+    run = finished_run(1, b"")
+    folder = Path(run.pod_folder("worker-0", 0))
+    container = ContainerState("main", "main", restarts=1, ended=Ended(0, "Completed", 1.0))
+    run.write_pods([PodState("worker", 0, "worker-0", "p0", rank=0, containers=[container])])
+    for number, parts in enumerate((["sent\n", "the end\n"], ["again\n"])):
+        log = folder / f"main.{number}.out"
+        log.write_text("".join(parts))
+        index, size = ContainerIndex([str(log)]), 0
+        for place, part in enumerate(parts):
+            size += len(part)
+            index.received(0, size, 1000.0 + 20 * number + 10 * place)
+        index.close()
+
+    def texts(chosen: LogFilter, since: float | None) -> list[str]:
+        return [
+            line[4]
+            for line in lines(
+                log_stream.log_lines(LocalBackend(), "default", "a", chosen, tail=9, since=since)
+            )
+        ]
+
+    assert texts(LogFilter(), None) == ["again"]
+    assert texts(LogFilter(), 1005.0) == ["the end", "again"]
+    assert texts(LogFilter(previous=True), 1005.0) == ["the end"]
+
+
+@pytest.mark.usefixtures("home")
 def test_a_page_continues_after_the_newest_time_that_it_has() -> None:
     run = finished_run(1, b"")
     path = str(Path(run.pod_folder("worker-0", 0), "main.0.out"))

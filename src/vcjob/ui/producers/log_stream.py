@@ -100,8 +100,10 @@ class _LogStream:
         share = None if self._tail is None else min(self._tail, share_of_each(job, self._chosen))
         settled = time.monotonic() + (SETTLE_SECONDS if job.backend == "cluster" else 0.0)
         resent: Counter[object] | None = None if since is None else Counter()
+        # While a page was away, a container of this machine may have restarted; its log before that has an end too.
+        again = since is not None and job.backend == "local" and not self._chosen.previous
         steps = job.log_chunks(
-            self._chosen,
+            self._chosen._replace(every_try=True) if again else self._chosen,
             follow=True,
             since=None if since is None else since - OVERLAP_SECONDS,
             tail=share,
