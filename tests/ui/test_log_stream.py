@@ -190,6 +190,27 @@ def test_while_the_logs_of_a_cluster_arrive_one_by_one_no_position_is_given(
     assert [each[2] for each in messages if len(each) == 3] == ["", "", "1970-01-01T00:00:10.000000Z"]
 
 
+def test_a_slow_page_has_no_position_before_the_lines_that_had_arrived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes the log of rank 0 for longer than the logs need to arrive; that of rank 1 waits behind it."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def chunks(*_: object, **__: object) -> Iterator[Any]:
+        nonlocal now
+        yield [chunk("one\n", at=10.0)]
+        now += log_stream.SETTLE_SECONDS
+        yield [chunk("two\n", at=11.0)]
+        yield [chunk("one\n", rank=1, at=5.0)]
+        yield 0.1
+        yield [chunk("three\n", at=12.0)]
+
+    sent = log_stream.log_lines(backend_of(chunks, name="cluster"), "default", "a", LogFilter(), tail=100)
+    ids = [each[2] for each in sent if isinstance(each, tuple) and len(each) == 3]
+    assert ids == ["", "", "", "1970-01-01T00:00:11.000000Z", "1970-01-01T00:00:12.000000Z"]
+
+
 def test_a_page_that_continues_is_told_when_lines_between_are_left_out() -> None:
     def chunks(*_: object, tail: int, **__: object) -> Iterator[Any]:
         yield [chunk("x\n" * tail, at=10.0)]

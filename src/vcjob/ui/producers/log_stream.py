@@ -111,12 +111,14 @@ class _LogStream:
             on_note=self._note,
             record_progress=not self._read_only,
         )
+        # Only a pause says that the page has all lines that had arrived: it may take them slowly.
+        ready = job.backend != "cluster"
         for step in steps:
             if self._troubled:
                 self._troubled = False
                 yield "trouble", None
-            ready = time.monotonic() >= settled
             if isinstance(step, float):
+                ready = ready or time.monotonic() >= settled
                 if ready:
                     resent = None
                     yield from self._position()
