@@ -112,3 +112,23 @@ def test_an_environment_without_pip_is_replaced_and_one_with_pip_is_kept(
     assert create_venv('touch "$folder/pip"').returncode == 0
     assert create_venv("exit 1").stdout == ""
     assert (tmp_path / "venv/pip").exists()
+
+
+@pytest.mark.parametrize("ensurepip", [True, False])
+def test_an_environment_with_packages_is_not_erased(
+    create_venv: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path, *, ensurepip: bool
+) -> None:
+    """`uv venv` makes environments without pip. Debian's Python may have no ensurepip."""
+    package = tmp_path / "venv/lib/python3.12/site-packages/numpy-2.0.dist-info"
+    package.mkdir(parents=True)
+    python = tmp_path / "venv/bin/python"
+    python.parent.mkdir()
+    ensure = f"touch {tmp_path}/pip" if ensurepip else "exit 1"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *ensurepip*) {ensure};; *pip*) [ -e {tmp_path}/pip ];; esac\n'
+    )
+    python.chmod(0o755)
+    done = create_venv('rm -rf "$folder"/lib; touch "$folder/pip"')
+    assert package.exists()
+    wrong = f"{tmp_path}/venv has packages but no pip: install pip into it, or delete it\n"
+    assert (done.returncode, done.stderr) == ((0, "") if ensurepip else (1, wrong))
