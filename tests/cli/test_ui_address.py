@@ -76,12 +76,15 @@ def test_the_page_of_a_job_is_opened_where_one_is_named(
     start: Callable[..., tuple[str, list[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VCJOB_HOME", str(tmp_path))
-    doc = {
-        "metadata": {"name": "train", "namespace": "team", "uid": "u"},
-        "spec": {"minAvailable": 1, "tasks": []},
-    }
-    os.close(Store().create(doc, RunConfig(), "")[1])
+    first, newest = "11111111-aaaa-4aaa-8aaa-111111111111", "22222222-aaaa-4aaa-8aaa-222222222222"
+    for uid in (first, newest):
+        doc = {
+            "metadata": {"name": "train", "namespace": "team", "uid": uid},
+            "spec": {"minAvailable": 1, "tasks": []},
+        }
+        os.close(Store().create(doc, RunConfig(), "")[1])
     assert start("train", "-n", "team") == (f"vcjob UI: {URL}&job=team/train\n", [])
+    assert start(first) == (f"vcjob UI: {URL}&job=team/{first}\n", []), "not the newest run"
     with pytest.raises(NoSuchJob):
         start("another")
 

@@ -133,7 +133,8 @@ def _view_of(name: str, where: Where) -> str:
     from vcjob.sdk.finding import find
 
     job = find(name, **where)
-    return f"&job={quote(job.namespace, safe='')}/{quote(job.name, safe='')}"
+    shown = job.uid if name == job.uid else job.name  # of the runs with a name the newest is shown
+    return f"&job={quote(job.namespace, safe='')}/{quote(shown, safe='')}"
 
 
 def _open_browser(url: str, until_the_end: ExitStack) -> None:
