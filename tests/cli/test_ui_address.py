@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +108,45 @@ def test_a_browser_in_a_snap_gets_a_file_that_it_can_read(
         assert len(folders) == snaps and not any(name.startswith(".") for name in folders)
         assert f"url={URL}" in Path(file.removeprefix("file://")).read_text()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_home_that_can_be_written_the_file_is_a_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    monkeypatch.setattr(redirect, "SNAPS", tmp_path)
+    with redirect.redirect_to(URL) as file:
+        assert f"url={URL}" in Path(file.removeprefix("file://")).read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_file_with_the_token_is_deleted_when_a_signal_ends_the_server(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(BROWSER.format(python=sys.executable))
+    browser.chmod(0o700)
+    files, home = tmp_path / "files", tmp_path / "home"
+    files.mkdir()
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"}
+    environment |= {"DISPLAY": ":1", "BROWSER": str(browser), "TMPDIR": str(files), "HOME": str(home)}
+    program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from vcjob.cli.main import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", program, "ui", "--on", "local"]
+    with subprocess.Popen(command, env={**environment, "VCJOB_HOME": str(home)}) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (tmp_path / "argv").exists():
+                assert time.monotonic() < end, "no browser was started"
+                time.sleep(0.02)
+            opened = Path((tmp_path / "argv").read_text().splitlines()[1].removeprefix("file://"))
+            assert opened.exists()
+            process.send_signal(number)
+            assert process.wait(60) == 128 + number
+            assert not opened.parent.exists()
+        finally:
+            (tmp_path / "closed").touch()
+            process.kill()
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS always has a display")

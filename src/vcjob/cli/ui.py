@@ -7,10 +7,12 @@ shows. A port that is in use, or options that do not fit together, are errors be
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import webbrowser
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,10 +122,31 @@ def command(
             _open_browser(url, until_the_end)
         sys.stdout.flush()
 
-    with until_the_end:
+    with _ended_in_order(), until_the_end:
         asyncio.run(
             serve(source, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready)
         )
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """`kill` and a terminal that is closed end the server as Ctrl-C does, so that the file with its token is deleted."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL  # nohup ignores SIGHUP
+    ]
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _view_of(name: str, where: Where) -> str:
