@@ -74,6 +74,7 @@ SAMPLES = {
     "_NOT_CONNECTED": "The client socket has timed out after 60ms while trying to connect to (m.job, 23456)",
     "_NOT_ITS_COMMAND": "error mounting the volume of a subPath",
     "_NOT_PERMITTED": "permission denied",
+    "_NO_ANSWER": "job-master-0:23456 did not answer within 60 s: refused (by nc)",
     "_NO_CONFIG": 'ConfigMap "settings" does not exist',
     "_NO_FILE": "no such file",
     "_NO_INTERPRETER": "bad interpreter",

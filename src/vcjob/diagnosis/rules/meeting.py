@@ -33,7 +33,7 @@ _REFUSED = re.compile(r"Connection refused|ECONNREFUSED")
 _NO_ROUTE = re.compile(r"No route to host|Network is unreachable|errno: 110\b")
 _LOOPBACK = re.compile(r"\[?(?:127\.|localhost\b|::1\b)")
 #: What wait-for-master says in the end: where, how long, why.
-_WAITED = re.compile(r"(\S{1,300}) did not answer within (\d{1,18}) s: (.*?)(?: \(by |$)")
+_NO_ANSWER = re.compile(r"(\S{1,300}) did not answer within (\d{1,18}) s: (.*?)(?: \(by |$)")
 _CLIENTS = re.compile(r"waiting for clients\. (\d+)/(\d+) clients joined")
 
 
@@ -50,7 +50,7 @@ def wait_for_master(suspect: Suspect) -> Verdict | None:
         )
     if suspect.end.exit_code != WAIT_TIMEOUT_EXIT_CODE:
         return None
-    found = _WAITED.match(said)
+    found = _NO_ANSWER.match(said)
     # The evidence quotes the line in full.
     waited = f"waited {found[2]} s for the master at {found[1]}" if found else "waited for the master"
     if "does not resolve" in said:
