@@ -146,6 +146,23 @@ def test_a_rank_that_receives_from_one_outside_the_group_is_not_the_one_that_is_
     assert finding.message == "rank 2 never sent what rank 0 has waited for in recv for 95 s"
 
 
+@pytest.mark.parametrize(
+    "waits",
+    [
+        {"call_since": NOW - 94},
+        {"transfers": (Transfer("recv", 2, issued_at=NOW - 94, done=False),)},
+    ],
+    ids=["from-any", "in-the-recorder"],
+)
+def test_a_rank_that_receives_from_one_that_works_does_not_do_nothing(waits: dict[str, Any]) -> None:
+    """Rank 0 waits for it in a collective, and the stage from which it receives is busy."""
+    groups: dict[str, tuple[int, ...]] = {**GROUPS, "1": (0, 1)}
+    late = Collective(5, "all_reduce", "1", issued_at=NOW - 95, done=False)
+    receives = RankState(1, groups=groups, stack=(OWN,), idle_since=NOW - 94, **waits)
+    assert found(RankState(0, (late,), groups), receives, idle(2, since=None)) == []
+    assert found(RankState(0, (late,), groups), idle(1), idle(2, since=None))[0].ranks.first == ("rank 1",)
+
+
 def pending(rank: int, *transfers: Transfer, since: float | None = NOW - 90) -> RankState:
     """A rank whose transfers the recorder shows, as with nccl, and which goes no further."""
     return RankState(rank, groups=GROUPS, transfers=transfers, stack=(OWN,), idle_since=since)

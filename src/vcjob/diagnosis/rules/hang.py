@@ -17,11 +17,13 @@ from vcjob.diagnosis.observation import Observation, RankState
 from vcjob.diagnosis.rules.collectives.wait_graph import Edge, Group, WaitGraph
 from vcjob.diagnosis.rules.collectives.waits import (
     NOT_COLLECTIVE,
+    STUCK,
     is_blocked,
     is_long,
     is_stuck,
     rank_stack,
     stays_in_call,
+    transfer_of,
 )
 from vcjob.diagnosis.rules.wording import joined
 from vcjob.diagnosis.stacks import StackReport
@@ -156,7 +158,12 @@ def _behind(observation: Observation, graph: WaitGraph, late: _Late) -> Finding:
 
 
 def _waits_elsewhere(state: RankState, observation: Observation) -> bool:
-    return state.peer is not None or is_blocked(state, observation)
+    """Whether the rank waits in a transfer, also one that any rank may send, or in another collective."""
+    wait = transfer_of(state)
+    in_transfer = wait is not None and (
+        state.call_since is not None or is_long(wait.since, observation, STUCK)
+    )
+    return in_transfer or is_blocked(state, observation)
 
 
 def _circle(observation: Observation, graph: WaitGraph) -> Finding | None:
