@@ -117,6 +117,15 @@ def test_a_message_whose_first_line_says_nothing_is_read_on(message: str, except
     assert found is not None and found.exception == exception
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_an_error_of_a_package_that_communication_calls_is_not_of_communication(folder: str) -> None:
+    inner = f'  File "/usr/local/lib/python3.11/{folder}/model/layers.py", line 9, in forward'
+    found = last_traceback(
+        [*(line.removeprefix("[rank1]: ") for line in PREFIXED[:-1]), inner, "ValueError: bad shape"]
+    )
+    assert found is not None and not found.in_distributed
+
+
 def test_the_library_is_not_the_users_code() -> None:
     first = tracebacks(CHAINED)[0]
     assert str(first.own_frame) == "data.py:3 in load"
@@ -144,6 +153,8 @@ def test_where_all_code_is_installed_the_last_frame_outside_the_standard_library
     found = last_traceback(INSTALLED)
     assert found is not None
     assert str(found.own_frame) == "/venv/lib/python3.11/site-packages/trainer/recipe.py:5 in load"
+    debian = last_traceback([line.replace("site-packages", "dist-packages") for line in INSTALLED])
+    assert debian is not None and str(debian.own_frame).endswith("dist-packages/trainer/recipe.py:5 in load")
     only_inner = last_traceback([INSTALLED[0], *INSTALLED[8:]])
     assert only_inner is not None and str(only_inner.own_frame).endswith("decoder.py:355 in raw_decode")
 

@@ -14,7 +14,7 @@ import msgspec
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d\.\d|^<frozen |/bin/[^/.]{1,255}$")
 #: Of these, what says nothing about who called it.
 _INNER = re.compile(
-    r"/(?:site|dist)-packages/torch/|/lib(?:64)?/python\d\.\d{1,2}t?/(?!site-packages/)|^<frozen "
+    r"/(?:site|dist)-packages/torch/|/lib(?:64)?/python\d\.\d{1,2}t?/(?!(?:site|dist)-packages/)|^<frozen "
 )
 #: Characters of a message that are searched; what went wrong stands above the frames of native code.
 LONGEST_TEXT = 8000
@@ -31,7 +31,7 @@ _COMMUNICATION = re.compile(
 #: What communication calls. A package or a module of the model below it raises an error of its own.
 _CALLED_BY_IT = re.compile(
     r"/torch/(?:_ops|_compile)\.py$|/torch/(?:utils|autograd|_dynamo)/|/torch/distributed/(?!checkpoint/)"
-    r"|/lib(?:64)?/python\d\.\d{1,2}t?/(?!site-packages/)|^<frozen "
+    r"|/lib(?:64)?/python\d\.\d{1,2}t?/(?!(?:site|dist)-packages/)|^<frozen "
 )
 
 
