@@ -160,6 +160,25 @@ def test_where_all_code_is_installed_the_last_frame_outside_the_standard_library
 
 
 @pytest.mark.parametrize(
+    ("script", "place"),
+    [
+        ("/venv/bin/torchrun", "elastic/rendezvous/dynamic_rendezvous.py:630 in run"),
+        ("/app/bin/train", "/app/bin/train:8 in <module>"),
+    ],
+)
+def test_an_error_of_torchrun_itself_is_placed_where_torch_raised_it(script: str, place: str) -> None:
+    torch = "/venv/lib/python3.11/site-packages/torch/distributed"
+    found = last_traceback([
+        "Traceback (most recent call last):",
+        f'  File "{script}", line 8, in <module>',
+        f'  File "{torch}/run.py", line 936, in main',
+        f'  File "{torch}/elastic/rendezvous/dynamic_rendezvous.py", line 630, in run',
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+    ])  # fmt: skip
+    assert found is not None and str(found.own_frame).endswith(place)
+
+
+@pytest.mark.parametrize(
     ("file", "is_library"),
     [
         ("/home/me/bin/train.py", False),

@@ -12,9 +12,10 @@ import msgspec
 #: Code that is not the user's: installed packages, the standard library, generated code, and the scripts in `bin` that
 #: packages install, whose names have no suffix.
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d\.\d|^<frozen |/bin/[^/.]{1,255}$")
-#: Of these, what says nothing about who called it.
+#: Of these, what says nothing about who called it; a script of the user may also be in `bin`.
 _INNER = re.compile(
     r"/(?:site|dist)-packages/torch/|/lib(?:64)?/python\d\.\d{1,2}t?/(?!(?:site|dist)-packages/)|^<frozen "
+    r"|/bin/torchrun$"
 )
 #: Characters of a message that are searched; what went wrong stands above the frames of native code.
 LONGEST_TEXT = 8000
