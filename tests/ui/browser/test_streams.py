@@ -15,7 +15,7 @@ import pytest
 from tests.ui.conftest import PATIENCE, Server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Request
+    from playwright.sync_api import Page, Request, Route
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -120,6 +120,25 @@ def test_a_stream_that_is_replaced_at_once_is_closed(page: Page, server: Server)
     page.get_by_role("button", name="Show its logs").click()
     page.get_by_role("log").locator(".line").first.wait_for()
     expect_streams(page, count, 1)  # two, and one less for the stream of the list, which began before
+
+
+def test_an_address_that_changes_while_the_page_starts_is_shown_once(page: Page, server: Server) -> None:
+    """A view that is built twice opens its streams twice, and asks for what it shows twice."""
+    held: list[Route] = []
+    asked: list[str] = []
+    page.route("**/api/info", lambda route: held.append(route))
+    page.on("request", lambda request: asked.append(request.url.partition("?")[0]))
+    with page.expect_request("**/api/info"):
+        page.reload()
+    page.evaluate(
+        """() => new Promise(changed => {
+          addEventListener("hashchange", changed);
+          location.hash = "#/jobs/default/talking";
+        })"""
+    )
+    held.pop().continue_()
+    page.get_by_role("log").locator(".line").first.wait_for()
+    assert asked.count(f"{server.origin}/api/jobs/default/talking/logs") == 1
 
 
 def shorten(page: Page, name: str, milliseconds: int) -> None:

@@ -134,8 +134,12 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+/** Answers of `start` that are awaited; each shows the view, so that nothing else has to. */
+let starting = 0;
+
 /** Reads what the server is. A view that is shown stays, and its streams use the new token; another server gets a new view. @param {boolean} [elsewhere] the address names another view */
 async function start(elsewhere = false) {
+  starting += 1;
   try {
     const found = await get("/api/info");
     const same = view && JSON.stringify(found) === JSON.stringify(info);
@@ -145,13 +149,15 @@ async function start(elsewhere = false) {
     else if (!same) route(view?.state());
   } catch (error) {
     banner(sentence(error), "server");
+  } finally {
+    starting -= 1;
   }
 }
 
 addEventListener("hashchange", (event) => {
   const before = new URL(event.oldURL).hash;
   if (takeToken(before)) start(location.hash !== before);
-  else route();
+  else if (view || !starting) route();
 });
 onToken(start);
 takeToken();
