@@ -30,16 +30,20 @@ def tracebacks(lines: Iterable[str]) -> list[Traceback]:
 def last_traceback(lines: Sequence[str]) -> Traceback | None:
     """The one that may have ended the program: the last of the main thread.
 
-    That of another thread counts where it is the only one and nothing follows it; a launcher's where there is no other.
+    That of another thread or process counts where nothing follows it and the main thread raised nothing, or went on
+    from it before; a launcher's where there is no other.
     """
     said = [*map(plain, lines)]
     blocks = [block for block in Reader(said).blocks if block.kind != "ignored"]
     own = [block for block in blocks if not block.kind and not block.traceback.is_launcher]
-    if own:
-        return _judged(own[-1], blocks, lines, said)
-    threads = [block for block in blocks if block.kind]
+    handled = _judged(own[-1], blocks, lines, said) if own else None
+    if handled is not None and not handled.went_on:
+        return handled
+    threads = [block for block in blocks if block.kind and (not own or block.start > own[-1].start)]
     if threads and not (found := _judged(threads[-1], blocks, lines, said)).went_on:
         return found
+    if handled is not None:
+        return handled
     if launchers := [block for block in blocks if not block.kind]:
         return _judged(launchers[-1], blocks, lines, said)
     return None
