@@ -8,7 +8,8 @@ from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.text.crash import crash_of
 
-from .test_failure_rules import job, rank
+from .test_failure_rules import NAN, job, rank
+from .test_traceback_text import TORCHRUN
 
 #: Recorded with CPython 3.13: a thread, and the one that crashed, deep in torch.
 FAULT = (
@@ -92,3 +93,39 @@ def test_the_message_of_an_exception_in_native_code_is_the_reason(what: str, cau
 def test_what_is_printed_about_no_crash_is_empty() -> None:
     assert crash_of(["step 1", "ValueError: x"]) == ("", (), "")
     assert crash_of([]).own_frame is None
+
+
+def below_torchrun(code: int, *lines: str) -> Finding:
+    """What two workers of a pod printed with `--tee`; torchrun saw rank 3, the second of them, fail first."""
+    table = [line.replace("exitcode  : 1", f"exitcode  : -{code}") for line in TORCHRUN[5:]]
+    (finding,) = diagnose(job(rank(0, stderr=(*lines, *table))))
+    return finding
+
+
+def test_the_crash_of_another_worker_is_not_that_of_the_first() -> None:
+    mine = [f"[default1]:{line}" for line in FAULT]
+    other = [
+        f"[default0]:{line}"
+        for line in (FAULT[0].replace("Segmentation fault", "Aborted"), "", FAULT[6], FAULT[-3])
+    ]
+    worker = "rank 0 (local rank 1, global rank 3)"
+    assert below_torchrun(11, *mine, *other).message == (
+        f"{worker} crashed in native code (SIGSEGV) at /app/ops.py:7 in bad_op"
+    )
+    assert below_torchrun(11, *other).message == f"{worker} crashed in native code (SIGSEGV)"
+
+
+def test_the_watchdog_of_another_worker_makes_no_complaint_of_the_first_crash() -> None:
+    """A rank whose error is only a complaint would stand behind one that failed later."""
+    watchdog = (
+        "[rank2]: Process group watchdog thread terminated with exception: NCCL error: remote process exited"
+    )
+    table = [line.replace("exitcode  : 1", "exitcode  : -6") for line in TORCHRUN[5:]]
+    crashed = rank(0, stderr=(watchdog, "[rank3]: Fatal Python error: Aborted", *table))
+    assert diagnose(job(crashed, rank(1, at=11.0, stderr=tuple(NAN))))[0].ranks.first == ("rank 0",)
+
+
+def test_what_native_code_says_about_a_peer_is_a_complaint_whatever_was_printed_last() -> None:
+    what = "  what():  [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234"
+    lost = rank(0, code=134, signal=6, stderr=(what, "saving what is left"))
+    assert diagnose(job(lost, rank(1, at=11.0, stderr=tuple(NAN))))[0].ranks.first == ("rank 1",)

@@ -16,7 +16,7 @@ from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.text.crash import Crash, crash_of
 from vcjob.diagnosis.text.frames import LAUNCHER_ERRORS, Traceback
 from vcjob.diagnosis.text.noise import is_noise
-from vcjob.diagnosis.text.prefixes import lines_by_rank
+from vcjob.diagnosis.text.prefixes import lines_by_rank, rank_of
 from vcjob.diagnosis.text.torchrun import TorchrunFailure, before_launcher, torchrun_root_cause
 from vcjob.diagnosis.text.tracebacks import last_lines, last_traceback, says_why
 from vcjob.report.podstate import OOM_KILLED
@@ -113,6 +113,15 @@ class Suspect:
         return torchrun_root_cause(self.lines)
 
     @cached_property
+    def _worker_lines(self) -> tuple[str, ...]:
+        """Below torchrun without the lines of workers that failed later, as far as prefixes tell them apart."""
+        root = self._root_cause
+        if root is None:
+            return self.lines
+        first = root.rank - root.local_rank
+        return tuple(line for line in self.lines if rank_of(line, first) in (root.rank, None))
+
+    @cached_property
     def _last_traceback(self) -> Traceback | None:
         return self._torchrun[1] or (None if self._worker_was_killed else last_traceback(self.lines))
 
@@ -171,7 +180,7 @@ class Suspect:
     @cached_property
     def crash(self) -> Crash:
         """What native code and Python printed while they crashed; empty where no signal of a crash ended the program."""
-        return crash_of(self.lines) if self.signal in _CRASHES else Crash()
+        return crash_of(self._worker_lines) if self.signal in _CRASHES else Crash()
 
     @cached_property
     def _child_said(self) -> tuple[str, ...]:
@@ -215,8 +224,8 @@ class Suspect:
         if found is None:
             if self.end.reason == OOM_KILLED:
                 return False
-            said = [line for line in self.lines if _WATCHDOG.search(line)]
-            said += [self.last_line] if self._torch_said_last else []
+            said = [line for line in self._worker_lines if _WATCHDOG.search(line)]
+            said += [self.reason] if self._torch_said_last else []
             return any(
                 _PEER.search(line) and _TORCH.search(line) and not _OF_ITSELF.search(line) for line in said
             )
@@ -225,7 +234,7 @@ class Suspect:
     @property
     def _torch_said_last(self) -> bool:
         """Warnings of torch do not count: it prints them while it connects, and connects all the same."""
-        return not is_noise(self.last_line) and _TORCH.search(self.last_line) is not None
+        return not is_noise(self.reason) and _TORCH.search(self.reason) is not None
 
     @property
     def is_about_communication(self) -> bool:

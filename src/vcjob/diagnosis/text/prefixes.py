@@ -29,17 +29,21 @@ def has_rank(line: str) -> bool:
     return _RANK.match(line) is not None
 
 
-def lines_by_rank(lines: Iterable[str], first: int | None = None) -> dict[int | None, list[str]]:
-    """The lines of each worker below torchrun, by torch's prefix `[rank1]: `; None: those without one.
+def rank_of(line: str, first: int | None = None) -> int | None:
+    """The rank of the worker below torchrun that printed the line; None: no prefix says so.
 
-    `first`: the rank of torchrun's first worker. With it, lines that have only the prefix of `--tee` are counted too.
+    `first`: the rank of torchrun's first worker. With it, the prefix of `--tee` counts too.
     """
+    if match := _RANK.match(line):
+        return int(match[1])
+    if first is not None and (match := _WORKER.match(line)):
+        return first + int(match[1])
+    return None
+
+
+def lines_by_rank(lines: Iterable[str], first: int | None = None) -> dict[int | None, list[str]]:
+    """The lines of each worker below torchrun, as `rank_of` tells them apart; None: those without a prefix."""
     found: dict[int | None, list[str]] = {}
     for line in lines:
-        rank = None
-        if match := _RANK.match(line):
-            rank = int(match[1])
-        elif first is not None and (match := _WORKER.match(line)):
-            rank = first + int(match[1])
-        found.setdefault(rank, []).append(line)
+        found.setdefault(rank_of(line, first), []).append(line)
     return found
