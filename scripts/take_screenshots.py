@@ -24,8 +24,6 @@ from scripts.shrink_png import shrink
 from tests.ui.conftest import Server, serving
 
 ROOT = Path(__file__).parent.parent
-#: Where the program of the jobs lies: tracebacks show it.
-DEMO = Path(tempfile.gettempdir()) / "demo"
 #: The pictures of the docs: view, theme, language.
 PICTURES = (
     ("failed", "light", "en"),
@@ -96,8 +94,9 @@ def job(name: str, command: list[str], *, pods: int, least: int, plugins: str) -
     return JOB.format(name=name, workers=pods - 1, least=least, plugins=plugins, command=json.dumps(command))
 
 
-def training(name: str, *, ranks: int, rate: float, steps: int, pause: float) -> str:
-    command = ["python", "-u", str(DEMO / "train.py"), str(rate), str(steps), str(pause)]
+def training(server: Server, name: str, *, ranks: int, rate: float, steps: int, pause: float) -> str:
+    program = server.home.with_name("train.py")
+    command = ["python", "-u", str(program), str(rate), str(steps), str(pause)]
     return job(name, command, pods=ranks, least=ranks, plugins=RANKS)
 
 
@@ -118,10 +117,10 @@ def wait_for_state(server: Server, name: str, count: Any) -> None:
 def start_jobs(server: Server) -> None:
     """Until every job is in the state that the pictures show."""
     for text in (
-        training("tiny-lm-eval", ranks=2, rate=0.01, steps=20, pause=0),
-        training("tiny-lm-sweep", ranks=4, rate=0.01, steps=300, pause=1),
-        training("tiny-lm-large-rate", ranks=16, rate=0.06, steps=500, pause=0.2),
-        training("tiny-lm", ranks=4, rate=0.01, steps=3000, pause=0.5),
+        training(server, "tiny-lm-eval", ranks=2, rate=0.01, steps=20, pause=0),
+        training(server, "tiny-lm-sweep", ranks=4, rate=0.01, steps=300, pause=1),
+        training(server, "tiny-lm-large-rate", ranks=16, rate=0.06, steps=500, pause=0.2),
+        training(server, "tiny-lm", ranks=4, rate=0.01, steps=3000, pause=0.5),
     ):
         server.call("/api/run", {"text": text})
     wait_for_state(server, "tiny-lm-sweep", lambda each: each["phase"] == "Running")
@@ -140,13 +139,18 @@ def start_thousand(server: Server) -> None:
 
 @contextmanager
 def demo() -> Iterator[Server]:
-    DEMO.mkdir()
+    """A server in a folder of its own, which the tracebacks in the pictures show; no job of it is left."""
+    folder = Path(tempfile.mkdtemp(prefix="demo-"))
     try:
-        (DEMO / "train.py").write_text(PROGRAM)
-        with serving(DEMO / "home") as server:
-            yield server
+        (folder / "train.py").write_text(PROGRAM)
+        with serving(folder / "home") as server:
+            try:
+                yield server
+            except BaseException:
+                server.close()
+                raise
     finally:
-        shutil.rmtree(DEMO)
+        shutil.rmtree(folder)
 
 
 def show(page: Page, server: Server, view: str) -> None:
@@ -162,7 +166,7 @@ def show(page: Page, server: Server, view: str) -> None:
     if view == "list":
         page.locator("progress").first.wait_for()
     elif view == "submit":
-        wrong = training("tiny-lm", ranks=4, rate=0.01, steps=600, pause=0.5)
+        wrong = training(server, "tiny-lm", ranks=4, rate=0.01, steps=600, pause=0.5)
         wrong = wrong.replace("minAvailable: 4", "minAvailable: 5").replace(
             "--worker=worker", "--worker=wroker"
         )
