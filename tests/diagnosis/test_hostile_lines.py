@@ -65,6 +65,7 @@ SAMPLES = {
     "_LAST": "Last enqueued NCCL work: 5",
     "_LAUNCHER": "/site-packages/accelerate/commands/launch.py",
     "_LIBRARY": "/usr/lib/python3.11/site-packages/bin/torchrun",
+    "_LOADER": "python: symbol lookup error: ",
     "_LOOPBACK": "127.0.0.1",
     "_LOSS": "step 3 train loss = '0.5",
     "_MESH": "Gloo connectFullMesh failed",

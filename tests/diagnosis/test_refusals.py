@@ -112,6 +112,21 @@ def test_a_program_that_says_nothing_and_ends_with_127_is_not_the_shell_that_sta
     assert found(127).message == "rank 0 could not start: a command that it runs does not exist"
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("python: error while loading shared libraries: libpython3.11.so.1.0: cannot open shared object file: "
+         "No such file or directory", "LD_LIBRARY_PATH"),
+        ("python: symbol lookup error: /venv/libtorch.so: undefined symbol: cudaGetDevice", "another version"),
+    ],
+)  # fmt: skip
+def test_a_program_whose_library_cannot_be_loaded_does_exist(line: str, hint: str) -> None:
+    for command in (("python", "train.py"), ("sh", "-c", "python train.py")):
+        finding = found(127, line, command=command)
+        assert (finding.cause, finding.message) == ("StartError", f"rank 0 could not start: {line}")
+        assert hint in finding.hint
+
+
 def test_128_is_an_exit_code_like_others_where_the_container_did_start() -> None:
     """git ends with it."""
     said = "fatal: repository 'https://example.com/x/y/' not found"

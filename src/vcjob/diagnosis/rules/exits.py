@@ -36,6 +36,8 @@ _NO_CONFIG = re.compile(r"(?:ConfigMap|Secret)\b.{0,300}?(?:does not exist|not f
 _NOT_ITS_COMMAND = re.compile(r"volume|mount|subPath|hostPath|log file", re.IGNORECASE)
 #: What shells exit with where a command cannot be executed, or does not exist.
 _NOT_EXECUTED = (126, 127)
+#: What the dynamic loader says before it ends with 127: the program exists.
+_LOADER = re.compile(r"error while loading shared libraries: |symbol lookup error: ")
 _START_ERRORS = (reasons.START_ERROR, "ContainerCannotRun")
 #: Programs that start others: the file that cannot be executed is rarely one of them.
 _STARTERS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "nohup", "timeout", "tini", "dumb-init"})
@@ -70,6 +72,8 @@ def start_error(suspect: Suspect) -> Verdict | None:
         return _refused(refused)
     if not could_not_start and suspect.end.exit_code not in _NOT_EXECUTED:
         return None
+    if not could_not_start and _LOADER.search(suspect.last_line[:_LONGEST]):
+        return _not_loaded(suspect.last_line)
     said = (suspect.end.message, suspect.pod.message, suspect.last_line)
     text = " ".join(each[:_LONGEST] for each in said)
     if _NO_CONFIG.search(text):
@@ -114,6 +118,12 @@ def start_error(suspect: Suspect) -> Verdict | None:
             "check the command and the image (or, locally, PATH)",
         )
     return other if could_not_start else None
+
+
+def _not_loaded(said: str) -> Verdict:
+    """A library of the program is missing, or does not fit."""
+    hint = next((hint for pattern, hint in HINTS if pattern.search(said[:_LONGEST])), "")
+    return Verdict(causes.START_ERROR, f"could not start: {said}", hint)
 
 
 def _refused(refused: Refusal) -> Verdict:
