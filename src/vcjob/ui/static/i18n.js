@@ -2,7 +2,7 @@
 
 const CHINESE = {
   "Jobs": "作业", "Run a Job": "提交作业", "Search jobs": "搜索作业", "All": "全部", "Name": "名称",
-  "Phase": "状态", "Reason": "原因", "Ranks": "Rank", "Age": "时长", "Duration": "运行时间", "Restarts": "重启次数",
+  "Phase": "状态", "Reason": "原因", "Ranks": "Rank", "Age": "创建至今", "Duration": "运行时间", "Restarts": "重启次数",
   "No jobs yet": "还没有作业", "No job matches": "没有符合条件的作业", "Start one with": "可以用下面的命令启动一个作业：",
   "Dark theme": "深色主题", "Light theme": "浅色主题", "Keyboard shortcuts": "键盘快捷键", "Close": "关闭",
   "this machine": "本机", "cluster": "集群", "read-only": "只读", "Back to the list": "返回列表", "Logs": "日志",
