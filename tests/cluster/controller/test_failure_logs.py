@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from vcjob.kube.errors import ApiError, Forbidden, Unreachable
 from vcjob.lifecycle.decide import decide
 from vcjob.lifecycle.decision import Decision
 
+RECORDINGS = Path(__file__).parents[2] / "diagnosis" / "recordings"
 _STAMP = "2026-01-01T00:00:0{}.5Z "
 RAISED = [
     _STAMP.format(1) + line
@@ -93,6 +95,22 @@ async def test_a_rank_that_raised_and_exits_slowly_is_named_instead_of_the_peer_
     fail(harness, "j-worker-1")
     await reconcile(harness)
     assert harness.stored["state"]["message"].startswith("rank 1 (worker-0) failed: ValueError: loss is NaN")
+
+
+async def test_a_rank_that_lost_a_worker_of_its_data_loader_and_exits_slowly_is_named() -> None:
+    """The last exception says only that the worker has gone; the one before it says why, and is the one that is named."""
+    recorded = (RECORDINGS / "loader_killed.txt").read_text().splitlines()
+    harness = await started()
+    harness.api.log_lines |= {
+        "j-worker-0": [_STAMP.format(1) + line for line in recorded],
+        "j-worker-1": COMPLAINED,
+    }
+    fail(harness, "j-worker-1")
+    await reconcile(harness)
+    message = harness.stored["state"]["message"]
+    assert message.startswith(
+        "rank 1 (worker-0) failed: RuntimeError: DataLoader worker (pid 18361) is killed"
+    )
 
 
 async def test_a_running_rank_that_handled_its_exception_is_not_blamed() -> None:

@@ -27,6 +27,7 @@ from vcjob.diagnosis.finding import Finding
 from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.suspect import Suspect
 from vcjob.diagnosis.text.noise import without_colour
+from vcjob.diagnosis.text.tracebacks import tracebacks
 from vcjob.kube.api.client import Client
 from vcjob.kube.errors import KubeError
 from vcjob.lifecycle.decision import Decision
@@ -307,9 +308,13 @@ def _end(pod: PodObservation, fact: PodFact, now: float) -> End | None:
     end = End(1, stopped=True, stopped_at=now)
     suspect = Suspect(pod, end)
     found = suspect.traceback
-    if found is not None and (found.uncaught or suspect.last_line == found.exception.strip()):
+    if found is None:
+        return None
+    if found.uncaught or suspect.last_line == found.exception.strip():
         return end
-    return None
+    # What is found may be the cause of the exception that was printed last, as with the workers of a DataLoader.
+    raised = {each.exception.strip() for each in tracebacks(suspect.lines)}
+    return end if suspect.last_line in raised else None
 
 
 def _name(state: JobState, fact: PodFact) -> str:
