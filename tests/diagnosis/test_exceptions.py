@@ -45,6 +45,10 @@ def found(*lines: str) -> Finding:
         ("RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
          "CudaUnavailable"),
         ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "CudaOutOfMemory"),
+        ("ray.exceptions.RayTaskError(OutOfMemoryError): ray::train()", "CudaOutOfMemory"),
+        ("torch.OutOfMemoryError: Allocation on device", "CudaOutOfMemory"),
+        ("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.", "Exception"),
+        ("RuntimeError: Failed to initialize NVML: Driver/library version mismatch", "CudaUnavailable"),
         ("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB for an array", "HostOutOfMemory"),
         ("RuntimeError: can't start new thread", "ProcessLimit"),
         ("KeyError: 'PermissionError'", "Exception"),
@@ -161,6 +165,14 @@ def test_a_name_that_torch_cannot_resolve_is_the_masters() -> None:
 def test_an_exception_without_a_cause_of_its_own_says_what_to_do(exception: str, hint: str) -> None:
     finding = found(*raised(exception))
     assert finding.cause == "Exception" and hint in finding.hint
+
+
+def test_a_missing_compiler_is_a_missing_file_with_a_hint_of_its_own() -> None:
+    finding = found(*raised("FileNotFoundError: [Errno 2] No such file or directory: 'gcc'"))
+    assert (finding.cause, "set CC" in finding.hint) == ("FileNotFound", True)
+    assert "needs a C compiler" in finding.message
+    other = found(*raised("FileNotFoundError: [Errno 2] No such file or directory: 'gcc.txt'"))
+    assert (other.cause, "set CC" in other.hint) == ("FileNotFound", False)
 
 
 @pytest.mark.parametrize(

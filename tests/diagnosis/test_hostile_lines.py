@@ -138,6 +138,7 @@ ROWS = {
         "collectives with a size mismatch in shape",
         "Resource temporarily unavailable",
         "a.Error: b.PermissionError: [Errno 13]",
+        "No such file or directory: 'gcc'",
         "a.Error: b.FileNotFoundError: [Errno 2]",
     ),
     "HINTS": (
@@ -155,7 +156,7 @@ ROWS = {
         "undefined symbol",
         "cannot open shared object file",
         "nvcc was not found",
-        "No such file or directory: 'gcc'",
+        "Failed to find C compiler",
         "doesn't have NCCL built in",
         "Unable to find address for",
         "RendezvousTimeoutError",

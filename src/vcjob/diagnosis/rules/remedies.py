@@ -31,6 +31,7 @@ _SMALL_SHM = (
     "give /dev/shm more memory: mount an emptyDir with medium: Memory there, locally `mount -o remount,size=8g "
     "/dev/shm`; or use fewer DataLoader workers"
 )
+_NO_COMPILER = "install gcc where the rank runs, or set CC to a C compiler"
 _BLOCKING = "run again with CUDA_LAUNCH_BLOCKING=1 to see the line that failed"
 
 _BACKEND = re.compile(r"gloo|nccl|ProcessGroup|c10d", re.IGNORECASE)
@@ -56,7 +57,7 @@ def _raised(name: str, number: int) -> str:
 REMEDIES: tuple[Remedy, ...] = (
     Remedy(
         re.compile(
-            r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError|Cuda failure.{0,40}out of memory"
+            r"CUDA out of memory|CUDA error: out of memory|(?<!ray\.exceptions\.)OutOfMemoryError|Cuda failure.{0,40}out of memory"
             r"|(?:CUBLAS|CUDNN)_STATUS_ALLOC_FAILED"
         ),
         causes.CUDA_OUT_OF_MEMORY,
@@ -71,7 +72,7 @@ REMEDIES: tuple[Remedy, ...] = (
     ),
     Remedy(
         re.compile(
-            r"driver on your system is too old|CUDA driver version is insufficient|driver/library version mismatch"
+            r"driver on your system is too old|CUDA driver version is insufficient|[Dd]river/library version mismatch"
         ),
         causes.CUDA_UNAVAILABLE,
         "cannot use its GPU: the NVIDIA driver does not fit",
@@ -175,6 +176,12 @@ REMEDIES: tuple[Remedy, ...] = (
         "check the owner and mode of the file, and the pod's securityContext",
     ),
     Remedy(
+        re.compile(r"No such file or directory: '(?:gcc|cc|c\+\+|g\+\+)'"),
+        causes.FILE_NOT_FOUND,
+        "needs a C compiler, and there is none",
+        _NO_COMPILER,
+    ),
+    Remedy(
         re.compile(_raised("FileNotFoundError", 2), re.MULTILINE),
         causes.FILE_NOT_FOUND,
         "needs a file that does not exist",
@@ -246,10 +253,7 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"CUDA_HOME environment variable is not set|nvcc.{0,20}not found"),
         "use an image with the CUDA toolkit (its name often ends in -devel), and set CUDA_HOME",
     ),
-    (
-        re.compile(r"Failed to find C compiler|No such file or directory: '(?:gcc|cc|c\+\+|g\+\+)'"),
-        "install gcc where the rank runs, or set CC to a C compiler",
-    ),
+    (re.compile(r"Failed to find C compiler"), _NO_COMPILER),
     (
         re.compile(r"doesn't have NCCL built in"),
         "use the gloo backend, or a build of torch with CUDA",
