@@ -72,6 +72,17 @@ def test_without_a_gpu_torch_is_installed_without_the_compiler_for_gpus(
     assert [line for line in installed if line] == expected
 
 
+def test_a_build_of_the_site_that_is_ended_leaves_no_file(tmp_path: Path) -> None:
+    python, files = tmp_path / "python", tmp_path / "files"
+    files.mkdir()
+    python.write_text("#!/bin/sh\nkill -TERM $PPID\n")
+    python.chmod(0o755)
+    environment = {**os.environ, "TMPDIR": str(files)}
+    done = subprocess.run([ROOT / "scripts/build-site", python], env=environment, timeout=60)
+    assert done.returncode == 1
+    assert list(files.iterdir()) == []
+
+
 @pytest.fixture
 def create_venv(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     """Runs scripts/create-venv with a Python whose `venv` makes a bin/python and then does what is given."""
