@@ -33,7 +33,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 #: The names of the address that the server listens on; [::1] is another one, which anybody else may have. Any port is
-#: right: a tunnel may have another one, and no other site's page is ever served under these names.
+#: right: a tunnel may have another one; a page of another port has another Origin, and none has the token.
 _LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
 
 
