@@ -152,6 +152,27 @@ def test_one_rank_is_in_the_tab_order_after_a_restart(page: Page) -> None:
     assert page.locator("ul.ranks [tabindex='0']").count() == 1
 
 
+def test_a_timeline_without_pods_has_no_bars(page: Page) -> None:
+    """All of them are gone for a moment when a job is restarted."""
+    shown = page.evaluate(
+        """async () => {
+          const { showTimeline } = await import("/static/times.js");
+          const root = document.createElement("div");
+          let pods = Array.from({ length: 300 }, (_, index) => ({ task: "w", index, rank: index, phase: "Running", createdAt: 1, startedAt: 2 }));
+          const timeline = showTimeline(root, { pods: () => pods, all: () => pods, job: () => ({}) });
+          const frames = async () => { for (let count = 0; count < 10; count++) await new Promise(requestAnimationFrame); };
+          const state = () => [root.querySelectorAll(".track").length, root.querySelector("p").textContent, root.querySelectorAll("button:not([hidden])").length];
+          await frames();
+          const before = state();
+          pods = [];
+          timeline.draw();
+          await frames();
+          return [before[0], before[2], ...state()];
+        }"""
+    )
+    assert shown == [200, 1, 0, "No pods yet", 0]
+
+
 def test_a_stream_that_opens_does_not_remove_what_another_says(page: Page, server: Server) -> None:
     trouble = {"message": "the cluster does not answer", "hint": ""}
     body = f"event: trouble\ndata: {json.dumps(trouble)}\n\nevent: end\ndata: {{}}\n\n"

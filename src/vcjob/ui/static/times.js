@@ -61,7 +61,12 @@ export function showTimeline(root, source) {
     const several = source.all().some((pod) => pod.attempt);
     attempts.hidden = !several;
     attempts.setAttribute("aria-pressed", String(every));
-    if (!known.length || !job) { span.textContent = t("No pods yet"); return; }
+    if (!known.length || !job) {
+      for (const row of rows.splice(0)) { row.label.remove(); row.track.remove(); }
+      more.hidden = true;
+      span.textContent = t("No pods yet");
+      return;
+    }
     const now = job.done ? (job.finished ?? Date.now() / 1000) : Date.now() / 1000;
     const first = known.reduce((least, pod) => Math.min(least, pod.createdAt), Infinity);
     const last = known.reduce((latest, pod) => Math.max(latest, pod.finishedAt ?? now), first + 0.001);
