@@ -198,6 +198,20 @@ def test_a_reader_whose_line_does_not_come_again_can_scroll(log: Page) -> None:
     )
 
 
+def test_the_first_error_stays_in_view_when_the_line_that_was_read_comes_again(log: Page) -> None:
+    log.evaluate("lines(0, 5000)")
+    expect_count(log, "^5000 lines")
+    log.get_by_role("log").evaluate("e => { e.scrollTop = 18 * 3000 }")
+    log.locator(".line", has_text="line 3000 ").wait_for()
+    reconnect(log)
+    log.evaluate("lines(6000, 100, 'ValueError')")
+    expect_count(log, "^100 lines")
+    log.get_by_role("button", name="First error").click()
+    log.evaluate("lines(2990, 100)")
+    expect_count(log, "^200 lines")
+    assert first_visible(log) == 6000
+
+
 def test_lines_of_one_moment_that_come_again_are_counted(log: Page) -> None:
     """Each log on its own: another stream, another instance of the container, or another pod is another log."""
     kept = log.evaluate(

@@ -196,6 +196,7 @@ export function showLogs(root, job, page, state) {
   }
 
   function firstError() {
+    anchor = null;
     const at = buffer.find((line) => ERROR.test(line.text));
     if (at < 0) { count.textContent = t("No error found"); return; }
     search.value = "";
