@@ -10,7 +10,7 @@ import pytest
 from tests.ui.conftest import Server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -86,6 +86,26 @@ def test_a_list_of_one_namespace_says_which_and_why(page: Page) -> None:
     show(page, job("runs", "Running"), namespace={"namespace": "team-a", "message": message})
     assert page.locator("#top .chip", has_text="team-a").get_attribute("title") == message
     page.get_by_text(message).wait_for()
+
+
+def test_a_right_that_was_granted_removes_the_note_about_one_namespace(page: Page) -> None:
+    """The stream that is opened next sends the jobs of all namespaces."""
+    message = "you may not list Jobs in all namespaces; choose one with -n"
+    only = {"namespace": "team-a", "message": message}
+    jobs: list[tuple[str, Any]] = [("jobs", [job("one", "Running")])]
+    answers = [[("namespace", only), *jobs], jobs]
+
+    def answer(route: Route) -> None:
+        body = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in answers[0])
+        route.fulfill(content_type="text/event-stream", body=body)
+
+    page.route("**/api/stream", answer)
+    page.reload()
+    page.get_by_text(message).wait_for()
+    assert page.locator("#top .chip", has_text="team-a").count() == 1
+    answers.pop(0)
+    page.get_by_text(message).wait_for(state="hidden")
+    assert page.locator("#top .chip", has_text="team-a").count() == 0
 
 
 def test_an_address_with_a_job_opens_it(page: Page, server: Server) -> None:

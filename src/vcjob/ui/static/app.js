@@ -87,7 +87,7 @@ function route(state) {
     view = showSubmit(root, { open, back, banner, namespace: info.namespace ?? scope?.namespace ?? null });
   } else {
     document.title = "vcjob";
-    view = showList(root, { open, banner, state, limit: (only) => { scope = only; header(); } });
+    view = showList(root, { open, banner, state, limit: (only) => { if (only !== scope) { scope = only; header(); } } });
   }
   if (focused === "language") byId(focused).focus();
 }

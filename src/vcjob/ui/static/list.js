@@ -91,14 +91,30 @@ export function showList(root, page) {
     moved = false;
   }
 
+  /** Whether the stream has named the only namespace whose jobs it sends. */
+  let limited = false;
+
+  /** @param {{namespace: string, message: string} | null} only */
+  function limit(only) {
+    page.limit(only);
+    note.textContent = only?.message ?? "";
+    note.hidden = !only;
+  }
+
   const stop = stream(
     "/api/stream",
     (event, data) => {
-      if (event === "jobs") { jobs = data; draw(); }
-      else if (event === "namespace") { page.limit(data); note.textContent = data?.message ?? ""; note.hidden = !data; }
+      if (event === "jobs") {
+        if (!limited) limit(null); // the right to list all was granted since
+        jobs = data;
+        draw();
+      } else if (event === "namespace") { limited = true; limit(data); }
       else page.banner(data ? [data.message, data.hint].filter(Boolean).join(" — ") : "", "list");
     },
-    (state) => page.banner(connectionText(state), "list"),
+    (state) => {
+      if (state === "open") limited = false;
+      page.banner(connectionText(state), "list");
+    },
   );
   const tick = setInterval(draw, 10_000);
   draw();
