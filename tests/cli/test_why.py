@@ -45,7 +45,7 @@ def test_a_job_that_a_restart_saved_shows_why_it_was_restarted(finish: Start) ->
     )
     assert verb("why", "saved").stdout.splitlines() == [
         "saved is Completed; no problem was found: 2 of 2 pods succeeded",
-        "  restarted before, because rank 1 (worker-0) failed: container main exited with code 3; "
+        "  restarted before: rank 1 (worker-0) failed: container main exited with code 3; policy of the job: RestartJob; "
         "see `vcjob events saved`",
     ]
 

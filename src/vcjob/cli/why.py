@@ -53,7 +53,7 @@ def command(name: str, where: Where, output: str) -> None:
         sys.stdout.write(f"{job.name} is {job.phase}; no problem was found{f': {said}' if said else ''}\n")
         if earlier := _last_restart(status):
             events = f"`vcjob events {job_reference(job, where)}`"
-            sys.stdout.write(f"  restarted before, because {style.clean(earlier)}; see {events}\n")
+            sys.stdout.write(f"  restarted before: {style.clean(earlier)}; see {events}\n")
     for number, finding in enumerate(findings):
         lines = _lines(finding, style, running=job.phase == "Running")
         sys.stdout.write("\n" * (number > 0) + "\n".join(lines) + "\n")
@@ -61,13 +61,11 @@ def command(name: str, where: Where, output: str) -> None:
 
 def _last_restart(status: Status) -> str:
     """Why the job, or a part of it, was last restarted because of a failure or a hang; empty where it was not."""
-    from vcjob.lifecycle.descriptions import describe
     from vcjob.wellknown.reasons import COMMAND_ISSUED
 
     for entry in reversed(status.history):
         if entry.action.startswith("Restart") and entry.reason != COMMAND_ISSUED:
-            culprit = entry.culprit
-            return entry.message if culprit is None else culprit.finding or describe(culprit)
+            return (entry.culprit and entry.culprit.finding) or entry.message
     return ""
 
 
