@@ -50,6 +50,15 @@ def found(code: int, *lines: str, command: tuple[str, ...] = ("sh", "-c", "x")) 
     return finding
 
 
+def test_a_name_without_a_folder_is_not_found_where_a_folder_of_path_cannot_be_read() -> None:
+    for line in ("sh: 1: pyhton: Permission denied", "env: ‘pyhton’: Permission denied"):
+        finding = found(126, line)
+        assert finding.cause == "CommandNotFound"
+        assert "pyhton does not exist in the folders of PATH, or is not executable there" in finding.message
+        assert "chmod" not in finding.hint
+    assert "Windows line ends" in found(126, ": Permission denied", command=("sh", "run.sh")).message
+
+
 @pytest.mark.parametrize(
     ("shell", "command"),
     # busybox reads any file as a script.

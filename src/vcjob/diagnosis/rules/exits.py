@@ -154,6 +154,12 @@ def _refused(refused: Refusal) -> Verdict:
             f"could not start: {file} is a directory",
             "write the path of a program",
         )
+    if "permission" in why and refused.file and "/" not in refused.file:
+        return Verdict(
+            causes.COMMAND_NOT_FOUND,
+            f"could not start: {file} does not exist in the folders of PATH, or is not executable there",
+            "check the name; `Permission denied` is also said where a folder of PATH cannot be read",
+        )
     if "permission" in why:
         return Verdict(
             causes.COMMAND_NOT_EXECUTABLE,

@@ -40,6 +40,8 @@ REQUIRED_FILE = "required file not found"
 _QUOTES = "'‘’\"$"
 #: A carriage return at the end of a name: as it is, and as bash and `env` write it.
 _RETURNS = ("\r", "\\r")
+#: What is left of a line whose name ends in a carriage return.
+_AFTER_RETURN = (": not found", ": command not found", ": Permission denied")
 
 
 class Refusal(NamedTuple):
@@ -71,4 +73,4 @@ def _read(line: str) -> Refusal | None:
             if why == _NO_FILE and _RUNC.match(line):
                 why = REQUIRED_FILE
             return Refusal(file, why, by_runtime=pattern is _RUNTIME)
-    return Refusal("", line[2:].lower()) if line in (": not found", ": command not found") else None
+    return Refusal("", line[2:].lower()) if line in _AFTER_RETURN else None
