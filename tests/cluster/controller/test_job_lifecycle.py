@@ -233,7 +233,7 @@ def test_the_schedulers_message_is_the_jobs_reason(testbed: ControllerCluster, s
     testbed.create(job("huge", task("a", 2, pod=huge)))
     message = testbed.wait_reason("huge", "Unschedulable")
     assert "Insufficient cpu" in message
-    assert "(and 1 more pods)" in message
+    assert "(and 1 more pod)" in message
 
 
 def test_a_pod_that_the_namespace_forbids_is_the_jobs_reason(

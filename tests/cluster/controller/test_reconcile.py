@@ -210,7 +210,7 @@ async def test_the_events_of_a_slow_starter_are_fetched_and_reported() -> None:
     await harness.reconcile()
     state = harness.stored["state"]
     assert state["reason"] == "Volume"
-    assert "and 1 more pods" in state["message"] and words in state["message"]
+    assert "(and 1 more pod)" in state["message"] and words in state["message"]
     for _ in range(3):
         await harness.reconcile()
     assert harness.api.requests["list", "events"] == 1, "not at every look"
