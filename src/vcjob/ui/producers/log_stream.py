@@ -33,6 +33,8 @@ MAX_EARLIER, MIN_EARLIER = 50_000, 20
 OVERLAP_SECONDS = 2.0
 #: The logs of a cluster arrive one by one: before this time the newest line says nothing about the other logs.
 SETTLE_SECONDS = 3.0
+#: Behind so many bytes that arrived together others may wait, for a page that takes them slowly.
+MANY_BYTES = 64 * 1024
 
 
 def log_lines(
@@ -111,14 +113,14 @@ class _LogStream:
             on_note=self._note,
             record_progress=not self._read_only,
         )
-        # Only a pause says that the page has all lines that had arrived: it may take them slowly.
         ready = job.backend != "cluster"
         for step in steps:
             if self._troubled:
                 self._troubled = False
                 yield "trouble", None
+            late = time.monotonic() >= settled
             if isinstance(step, float):
-                ready = ready or time.monotonic() >= settled
+                ready = ready or late
                 if ready:
                     resent = None
                     yield from self._position()
@@ -129,6 +131,7 @@ class _LogStream:
                 if ready:
                     self._sent = self._place.newest
                 yield "lines", message, text_of(self._sent)
+            ready = ready or (late and sum(len(chunk.data) for chunk in step) < MANY_BYTES)
             yield from self._news()
         yield from self._news()
 
