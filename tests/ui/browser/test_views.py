@@ -153,7 +153,7 @@ def test_one_rank_is_in_the_tab_order_after_a_restart(page: Page) -> None:
 
 
 def test_a_timeline_without_pods_has_no_bars(page: Page) -> None:
-    """All of them are gone for a moment when a job is restarted."""
+    """A job that is restarted has none until the next ones are created."""
     shown = page.evaluate(
         """async () => {
           const { showTimeline } = await import("/static/times.js");
