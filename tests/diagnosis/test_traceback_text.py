@@ -240,10 +240,10 @@ def test_below_torchrun_the_worker_that_failed_first_gives_the_reason() -> None:
     ]
     workers = [
         "[rank3]: Traceback (most recent call last):",
-        '[rank3]:   File "/work/train.py", line 57, in main',
+        '[rank3]:   File "/app/train.py", line 57, in main',
         "[rank3]: RuntimeError: bad batch",
         "[rank2]: Traceback (most recent call last):",
-        '[rank2]:   File "/work/train.py", line 62, in main',
+        '[rank2]:   File "/app/train.py", line 62, in main',
         "[rank2]: RuntimeError: Connection closed by peer [127.0.0.1]:42126.",
     ]
     assert reason_line(of_first_worker([*workers, *table])) == "RuntimeError: bad batch"
