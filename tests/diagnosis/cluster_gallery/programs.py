@@ -59,7 +59,7 @@ PROGRAMS = [
         waits_for_master(python(_OTHER_PORT)),
         "MasterNotListening",
         ("rank 1",),
-        "nothing listened on its port",
+        "and nothing listened there",
     ),
     _first("killed-from-outside", killed_from_outside(), "Killed", "SIGKILL"),
     _first("segmentation-fault", pod(python("import ctypes\nctypes.string_at(0)")), "SegmentationFault", "SIGSEGV"),
