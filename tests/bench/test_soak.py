@@ -35,7 +35,9 @@ def test_a_level_may_rise_by_a_tenth_and_a_little(first: Sample, last: Sample, g
 def test_a_process_is_measured_from_outside_and_from_inside() -> None:
     assert of_process(os.getpid())["resident MiB"] > 5
     before = of_this_process()
-    made: list[list[int]] = [[] for _ in range(2000)]  # what was made before the tests is frozen, and not counted
+    made: list[list[int]] = [
+        [] for _ in range(2000)
+    ]  # what was made before the tests is frozen, and not counted
     inside = of_this_process()
     assert inside["objects"] - before["objects"] > len(made) / 2 and inside["descriptors"] > 2
 
