@@ -215,6 +215,6 @@ async def test_who_may_list_no_jobs_at_all_is_told_to_name_a_namespace(
     api: FakeApi, backend: ClusterBackend
 ) -> None:
     api.on_next("GET", "/jobs", refuse(403, "Forbidden"), times=9)
-    event, trouble = await asyncio.to_thread(lambda: next(producers.job_list(backend, None)))  # type: ignore[misc]
+    event, trouble = await asyncio.to_thread(lambda: next(producers.job_list(backend, None)))  # type: ignore[misc]  # not a pause
     assert event == "trouble" and "-n NAMESPACE" in trouble["hint"]
     assert "in the namespace 'default'" in trouble["message"]
