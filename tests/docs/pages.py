@@ -21,6 +21,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+ENGLISH_PAGES = [
+    page for page in PAGES if not page.is_relative_to(ROOT / "docs/zh") and not page.name.endswith(".zh.md")
+]
 _BLOCK = re.compile(
     r"^(?P<markers>(?:<!--[^\n]*-->\n+)*)(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, Command, blocks, name_of, spans
+from tests.docs.pages import ENGLISH_PAGES, PAGES, ROOT, Command, blocks, name_of, spans
 from tests.docs.shell import PLACEHOLDERS, Shell
 from vcjob.cli.main import VERBS, cli
 
@@ -37,7 +37,6 @@ NOT_RUN = {
 }
 #: Pages whose commands start torchrun several times.
 LONG = ("docs/coming-from-torchrun.md", "docs/tasks/torchrun.md")
-ENGLISH_PAGES = [page for page in PAGES if "zh" not in page.parts and not page.name.endswith(".zh.md")]
 
 
 def parsed_only(command: Command) -> str | None:

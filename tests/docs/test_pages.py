@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 import vcjob
-from tests.docs.pages import PAGES, ROOT, blocks, name_of
+from tests.docs.pages import ENGLISH_PAGES, PAGES, ROOT, blocks, name_of
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#]+)(?:#[^)]*)?\)")
 
@@ -97,12 +98,7 @@ def chinese(page: Path) -> Path:
     return ROOT / "docs/zh" / page.relative_to(ROOT / "docs")
 
 
-#: A record of a decision has a summary in the Chinese list of decisions.
-TRANSLATED = [
-    page
-    for page in PAGES
-    if page.is_relative_to(ROOT / "docs") and "zh" not in page.parts and page.name[0] != "0"
-]
+TRANSLATED = [page for page in ENGLISH_PAGES if page.is_relative_to(ROOT / "docs")]
 
 
 @pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
@@ -122,6 +118,14 @@ def test_a_page_in_chinese_has_the_headings_tables_and_code_of_the_english_one(p
         }
 
     assert shape(chinese(page)) == shape(page)
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
+def test_a_page_links_to_the_other_language(page: Path) -> None:
+    other = chinese(page)
+    for source, target, label in ((page, other, "中文"), (other, page, "English")):
+        link = os.path.relpath(target, source.parent)
+        assert f"\n[{label}]({link})\n" in source.read_text(encoding="utf-8")
 
 
 def test_every_page_in_chinese_has_an_english_one() -> None:
