@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.earliest_index import EarliestIndex
-from vcjob.lifecycle.indexset import INDEX_LIMIT, IndexSet, parse_index
+from vcjob.lifecycle.indexset import INDEX_LIMIT, IndexSet
 from vcjob.lifecycle.rules import TaskRules
 from vcjob.spec.job import PartitionPolicy, Task
 
@@ -153,18 +153,6 @@ def test_reading_many_overlapping_ranges_is_linear() -> None:
 @settings(deadline=None)
 def test_reading_an_index_set_never_raises(text: str) -> None:
     assert IndexSet.parse(text).mask < 1 << INDEX_LIMIT
-
-
-@pytest.mark.parametrize(
-    "text", ["", "²", "-1", "1_0", "+1", " 1", "0x1", "150000", "2000000000", "9" * 5000]
-)
-def test_a_number_that_is_no_index_is_not_read(text: str) -> None:
-    assert parse_index(text) is None
-
-
-def test_an_index_is_read_up_to_its_limit() -> None:
-    assert (parse_index("0"), parse_index("149999"), parse_index("007")) == (0, 149_999, 7)
-    assert (parse_index("9", 10), parse_index("10", 10)) == (9, None)
 
 
 @given(sets, st.integers(1, 40))

@@ -104,3 +104,15 @@ def test_every_integer_is_read_back(number: int) -> None:
 def test_no_text_is_too_strange(text: str) -> None:
     value = scalars.plain(text)
     assert value is None or isinstance(value, str | int | float)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "²", "٣", "-1", "1_0", "+1", " 1", "1\n", "0x1", "150000", "2000000000", "9" * 5000]
+)
+def test_a_number_that_is_no_index_is_not_read(text: str) -> None:
+    assert scalars.natural(text, 150_000) is None
+
+
+def test_an_index_is_read_up_to_its_limit() -> None:
+    assert [scalars.natural(text, 150_000) for text in ("0", "149999", "007")] == [0, 149_999, 7]
+    assert (scalars.natural("2147483647"), scalars.natural("2147483648")) == (2**31 - 1, None)

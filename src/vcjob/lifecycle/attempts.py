@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from vcjob.lifecycle.indexset import COUNTER_LIMIT, EMPTY, IndexSet, parse_index
+from vcjob.lifecycle.indexset import COUNTER_LIMIT, EMPTY, IndexSet
+from vcjob.spec.scalars import natural
 
 FIRST_ATTEMPT = 0
 #: Attempts that are taken over from pods are below this, so that every index still has a billion attempts left.
@@ -36,7 +37,7 @@ class Attempts:
         """Groups as `to_json` writes them. What is no attempt is ignored; an index in two groups is on the higher."""
         parsed: dict[int, IndexSet] = {}
         for name, text in groups.items():
-            attempt, indexes = parse_index(name, COUNTER_LIMIT), parse_indexes(text)
+            attempt, indexes = natural(name, COUNTER_LIMIT), parse_indexes(text)
             if attempt and indexes:
                 parsed[attempt] = indexes
         taken = EMPTY

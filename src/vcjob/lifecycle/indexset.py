@@ -1,7 +1,7 @@
 """Sets of pod indexes, kept compact: ten thousand indexes are one integer of 1,250 bytes.
 
 An index is a bit number here, so an index from outside (a pod's label, a stored status) must be bounded
-before it reaches an `IndexSet`: `parse_index` and `IndexSet.parse` do that and never raise.
+before it reaches an `IndexSet`: `spec.scalars.natural` and `IndexSet.parse` do that and never raise.
 """
 
 from __future__ import annotations
@@ -14,20 +14,11 @@ from vcjob.admission.limits import MAX_REPLICAS
 _RUN_OF_ONES = re.compile("1+")
 _BYTES_WITH_ONES = re.compile(rb"[^\0]+")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
-_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 #: Every index is below this: a Job has at most as many pods.
 INDEX_LIMIT = MAX_REPLICAS
 #: Attempts and versions read from outside are below this.
 COUNTER_LIMIT = 2**31
-
-
-def parse_index(text: str, limit: int = INDEX_LIMIT) -> int | None:
-    """The number that `text` writes in ASCII digits; None where it is not one or not below `limit`."""
-    if _NUMBER.fullmatch(text) is None:
-        return None
-    number = int(text)
-    return number if number < limit else None
 
 
 def _fill(content: bytearray, first: int, last: int) -> None:

@@ -33,6 +33,7 @@ WORDS: dict[str, Scalar] = {
 _NUMBER_STARTS = frozenset("+-.0123456789")
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NATURAL = re.compile(r"[0-9]{1,10}")
 # Longer digits than any number that fits 64 bits; int() of very long text is refused by Python itself.
 _LONGEST_NUMBER = 400
 
@@ -70,6 +71,13 @@ def number(text: str) -> Scalar:
 def whole(value: float) -> int | float:
     """A float without a fraction as the integer that JSON would show."""
     return int(value) if value.is_integer() else value
+
+
+def natural(text: str, limit: int = 2**31) -> int | None:
+    """The number that `text` from outside writes in ASCII digits; None where it is not one or not below `limit`.
+
+    Python's own tests of characters accept digits that `int` refuses, such as `²`."""
+    return found if _NATURAL.fullmatch(text) and (found := int(text)) < limit else None
 
 
 def key_text(value: str | int | float | bool) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cluster.controller.harness import KEY, Harness, _read, refusing
+from tests.cluster.controller.harness import KEY, NAMESPACE, OWNER, Harness, _read, refusing
 from tests.cluster.controller.jobs import job, task
 from vcjob.cluster.controller.telemetry import Silent
-from vcjob.cluster.resources import PARTIAL_JOBS, PARTIAL_SERVICES
+from vcjob.cluster.resources import PARTIAL_JOBS, PARTIAL_PODS, PARTIAL_SERVICES, PartialCommand
 from vcjob.kube.errors import Forbidden
 from vcjob.lifecycle.decision_context import HISTORY_KEPT
 from vcjob.lifecycle.status import Status
@@ -309,3 +309,28 @@ async def test_restarts_are_counted_for_as_long_as_the_job_lives(monkeypatch: py
             del harness.api.objects["pods", "j-a-0"]
         harness.jobs.pod_gone(failed)
     assert len(restarts) == HISTORY_KEPT + 5
+
+
+@pytest.mark.parametrize(("task_name", "index"), [("a", "0"), ("a", "7"), ("another", "0")])
+async def test_a_copy_that_a_user_made_of_a_pod_does_not_keep_the_job_from_ending(
+    task_name: str, index: str
+) -> None:
+    """As `kubectl get pod j-a-0 -o yaml`, with another name, and `kubectl create`: annotations and owner are the same."""
+    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    await harness.reconcile()
+    marks = {"volcano.sh/task-spec": task_name, "volcano.sh/task-index": index}
+    meta = {"name": "copy", "annotations": marks, "ownerReferences": [OWNER]}
+    copy = harness.api.put("pods", {"metadata": meta, "status": {"phase": "Running"}})
+    harness.jobs.pod_changed(_read(PARTIAL_PODS, copy))
+    await harness.reconcile()
+    target = {"metadata": {"name": "c", "namespace": NAMESPACE, "uid": "c"}, "action": "TerminateJob"}
+    command = harness.api.put("commands", {**target, "target": {"kind": "Job", "name": "j"}})
+    harness.jobs.command_added(msgspec.convert(command, PartialCommand))
+    last = harness.next_sight("j-a-0", "Running")
+    await harness.reconcile()
+    harness.jobs.pod_gone(last)
+    await harness.reconcile()
+    assert harness.pods() == ["copy"]
+    assert harness.stored["state"]["phase"] == "Terminated"

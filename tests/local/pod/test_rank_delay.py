@@ -33,6 +33,7 @@ def test_the_other_ranks_start_behind_the_first_and_those_without_a_core_further
         {"RANK": "1", "WORLD_SIZE": "1"},
         {"RANK": "-1", "WORLD_SIZE": "4"},
         {"RANK": "one", "WORLD_SIZE": "4"},
+        {"RANK": "²", "WORLD_SIZE": "4"},
     ],
 )
 def test_what_is_no_rank_of_several_is_not_held_back(env: dict[str, str]) -> None:

@@ -27,6 +27,11 @@ def test_a_limit_of_the_container_holds_too(cpu: str | int) -> None:
     assert threads_of(limited, ["python", "a.py"], RANK, 4) == 1
 
 
+@pytest.mark.parametrize("number", ["²", "٣", "-4", "9" * 5000])
+def test_a_world_size_that_is_no_number_means_a_single_rank(number: str) -> None:
+    assert threads_of({}, ["python", "a.py"], {"RANK": "0", "WORLD_SIZE": number}, 16) is None
+
+
 def test_less_than_a_core_is_one_thread() -> None:
     assert threads_of({"resources": {"limits": {"cpu": "100m"}}}, ["python"], RANK, 64) == 1
 

@@ -8,9 +8,11 @@ import subprocess
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
+
 from vcjob.local.machine.loop import Loop
 from vcjob.local.pod.shim import ShimHandle
-from vcjob.local.supervisor.pods import Pods
+from vcjob.local.supervisor.pods import Pods, rank_of
 
 
 class _Timers:
@@ -45,3 +47,8 @@ def test_a_shim_that_was_reaped_before_its_end_is_reported_does_not_prevent_the_
         assert stuck.wait() == -signal.SIGKILL
     for shim in pods._shims.values():
         shim.close()
+
+
+@pytest.mark.parametrize(("value", "rank"), [("3", 3), ("²", None), ("-1", None), ("9" * 5000, None)])
+def test_a_rank_of_the_user_that_is_no_number_is_none(value: str, rank: int | None) -> None:
+    assert rank_of({"spec": {"containers": [{"env": [{"name": "RANK", "value": value}]}]}}) == rank

@@ -9,6 +9,7 @@ import msgspec
 
 from vcjob.cluster.resources import ContainerStatus, PartialPod, PodMarks, PodMeta, PodSpec, controller_of
 from vcjob.kube.api.resources import PODS
+from vcjob.spec.scalars import natural
 from vcjob.wellknown.environment import PET_NODE_RANK
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -83,7 +84,7 @@ class PodView(PartialPod, gc=False):
         for container in self.spec.containers:
             for variable in container.env:
                 if variable.name == "RANK":
-                    return int(variable.value) if variable.value.isdigit() else None
+                    return natural(variable.value)
         return None
 
     @property
@@ -131,4 +132,4 @@ def newest_instance(status: ContainerStatus | None) -> tuple[int, bool] | None:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    return natural(text) or 0

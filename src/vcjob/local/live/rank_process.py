@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from vcjob.local.machine import process
 from vcjob.report.podstate import ContainerState, PodState
+from vcjob.spec.scalars import natural
 
 #: At most so many processes of one pod are examined.
 _MOST = 512
@@ -49,9 +50,9 @@ def python_processes(pod: PodState) -> list[RankProcess]:
     workers: dict[int, int] = {}
     for pid in python:
         if process.mark_of(pid, "TORCHELASTIC_RUN_ID") is not None:
-            rank = process.mark_of(pid, "RANK") or ""
-            if rank.isdigit():
-                workers.setdefault(int(rank), pid)
+            rank = natural(process.mark_of(pid, "RANK") or "")
+            if rank is not None:
+                workers.setdefault(rank, pid)
     if workers:
         return [RankProcess(rank, pid) for rank, pid in sorted(workers.items())]
     return [RankProcess(pod.rank, python[0])] if python else []

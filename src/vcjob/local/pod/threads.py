@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vcjob.spec import quantity
+from vcjob.spec.scalars import natural
 
 VARIABLE = "OMP_NUM_THREADS"
 _CHOSEN_BY_USER = (VARIABLE, "MKL_NUM_THREADS")
@@ -30,8 +31,8 @@ def threads_of(
     container: Mapping[str, Any], argv: Sequence[str], env: Mapping[str, str], machine: int
 ) -> int | None:
     """The number of threads of one rank; None for a single rank, or if the user or a launcher sets it."""
-    ranks = env.get("WORLD_SIZE", "")
-    if "RANK" not in env or not ranks.isdigit() or int(ranks) < 2:
+    ranks = natural(env.get("WORLD_SIZE", "")) or 0
+    if "RANK" not in env or ranks < 2:
         return None
     if any(name in env for name in (*_CHOSEN_BY_USER, "PET_NPROC_PER_NODE")):
         return None
@@ -39,4 +40,4 @@ def threads_of(
         return None
     limit = ((container.get("resources") or {}).get("limits") or {}).get("cpu")
     allowed = machine if limit is None else max(1, quantity.parse(limit).milli // 1000)
-    return min(allowed, max(1, machine // int(ranks)))
+    return min(allowed, max(1, machine // ranks))

@@ -25,6 +25,7 @@ from vcjob.local.run.run_dir import RunDir
 from vcjob.local.supervisor import pod_facts
 from vcjob.plan.plan import Plan
 from vcjob.report.podstate import PodState, mark_lost
+from vcjob.spec.scalars import natural
 from vcjob.wellknown import reasons
 from vcjob.wellknown.environment import PET_NODE_RANK
 
@@ -228,6 +229,8 @@ def has_node_rank(pod: dict[str, Any]) -> bool:
 def rank_of(pod: dict[str, Any]) -> int | None:
     for container in pod["spec"]["containers"]:
         for entry in container.get("env") or []:
-            if entry["name"] == "RANK" and str(entry.get("value", "")).isdigit():
-                return int(entry["value"])
+            if entry["name"] == "RANK":
+                rank = natural(str(entry.get("value", "")))
+                if rank is not None:
+                    return rank
     return None

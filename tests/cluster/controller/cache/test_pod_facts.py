@@ -26,6 +26,11 @@ def test_a_pod_without_valid_annotations_is_no_pod_of_the_job(marks: dict[str, s
     assert fact_of(pod(metadata={"annotations": marks})) is None
 
 
+@pytest.mark.parametrize("name", ["copy", "j-a-1", "j-b-0", "j-a-00", "other-a-0"])
+def test_a_copy_of_a_pod_under_another_name_is_no_pod_of_the_job(name: str) -> None:
+    assert fact_of(pod(metadata={"name": name})) is None
+
+
 @pytest.mark.parametrize("number", HOSTILE)
 def test_a_hostile_attempt_or_version_counts_as_the_first(number: str) -> None:
     marks = {

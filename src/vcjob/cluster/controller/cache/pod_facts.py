@@ -1,16 +1,17 @@
 """Translates a pod of the API server into the `PodFact` of the lifecycle.
 
 Used by the cache of the controller and by the SDK, so that both judge a pod alike. Pure functions. A pod whose
-annotations do not identify it gets None, and is then no pod of the Job.
+annotations and name do not identify it gets None, and is then no pod of the Job.
 """
 
 from __future__ import annotations
 
 from typing import cast
 
-from vcjob.cluster.resources import ContainerStatus, PartialPod, Terminated, epoch
-from vcjob.lifecycle.indexset import COUNTER_LIMIT, parse_index
+from vcjob.cluster.resources import ContainerStatus, PartialPod, Terminated, controller_of, epoch
+from vcjob.lifecycle.indexset import INDEX_LIMIT
 from vcjob.lifecycle.pod import Failure, PodFact, PodPhase
+from vcjob.spec.scalars import natural
 
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown"})
 #: Reasons of pods that the kubelet or the control plane ended for its own purposes.
@@ -20,10 +21,14 @@ KUBELET_DELETES_WITHIN = 3.0
 
 
 def fact_of(pod: PartialPod) -> PodFact | None:
-    """The pod's fact; None if its annotations do not identify one of the Job's pods."""
+    """The pod's fact; None if its annotations and its name do not identify one of the Job's pods."""
     marks = pod.metadata.annotations
-    index = parse_index(marks.index)
+    index = natural(marks.index, INDEX_LIMIT)
+    owner = controller_of(pod.metadata.owner_references)
     if not marks.task or index is None:
+        return None
+    if owner is not None and pod.metadata.name != f"{owner.name}-{marks.task}-{index}":
+        # A copy that somebody made of a pod. It would take the pod's place, and pods are deleted by their names.
         return None
     status = pod.status
     terminating = pod.metadata.deletion_timestamp is not None or _is_garbage_collected(pod)
@@ -36,8 +41,8 @@ def fact_of(pod: PartialPod) -> PodFact | None:
         task=marks.task,
         index=index,
         uid=pod.metadata.uid,
-        attempt=parse_index(marks.attempt, COUNTER_LIMIT) or 0,
-        version=parse_index(marks.version, COUNTER_LIMIT) or 0,
+        attempt=natural(marks.attempt) or 0,
+        version=natural(marks.version) or 0,
         phase=phase,
         ready=phase == "Running" and _condition(pod, "Ready") == "True",
         terminating=terminating,
