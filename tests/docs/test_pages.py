@@ -128,6 +128,14 @@ def test_a_page_links_to_the_other_language(page: Path) -> None:
         assert f"\n[{label}]({link})\n" in source.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
+def test_a_page_in_chinese_links_to_pages_in_chinese(page: Path) -> None:
+    other = chinese(page)
+    links = re.findall(r"\[([^\]]*)\]\(([^)#\s]+)", other.read_text(encoding="utf-8"))
+    targets = [(other.parent / target).resolve() for label, target in links if label != "English"]
+    assert [target for target in targets if target in TRANSLATED] == []
+
+
 def test_every_page_in_chinese_has_an_english_one() -> None:
     pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs/zh")}
     assert pages == {chinese(page) for page in TRANSLATED}
