@@ -198,7 +198,7 @@ def test_ranks_that_ended_because_of_another_are_named_in_ranges(page: Page, ser
         "victims": [*victims, "sidecar-0"],
     }
     show(page, server, job={**job(20), "phase": "Failed"}, pods=pods, failure=failure)
-    page.get_by_text("Ended because of it: rank 0–2, rank 4, rank 6–19, sidecar-0").wait_for()
+    page.get_by_text("Ended because of it: ranks 0–2, 4, 6–19, sidecar-0").wait_for()
 
 
 def test_ranks_of_one_state_need_no_legend(page: Page, server: Server) -> None:

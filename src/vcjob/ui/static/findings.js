@@ -66,7 +66,8 @@ function some(names) {
     if (last && rank === last[1] + 1) last[1] = rank;
     else ranges.push([rank, rank]);
   }
-  const shown = ranges.map(([first, last]) => `rank ${first}${first === last ? "" : `–${last}`}`);
+  const shown = ranges.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`));
+  if (shown.length) shown[0] = `${ranks.length > 1 ? "ranks" : "rank"} ${shown[0]}`;
   shown.push(...names.filter((each) => !/^rank \d+ /.test(each)));
   const more = shown.length - NAMED;
   return shown.slice(0, NAMED).join(", ") + (more > 0 ? ` … (+${more})` : "");

@@ -10,7 +10,7 @@ const CHINESE = {
   "Restart": "重启", "Complete": "标记完成", "Stop": "停止", "Delete": "删除", "Cancel": "取消", "Follow": "跟随",
   "Regex": "正则", "First error": "第一个错误", "Download": "下载", "All ranks": "全部 rank", "lines": "行",
   "Filter lines": "过滤日志", "Why it failed": "失败原因", "What it waits for": "等待原因", "Last lines": "最后的输出",
-  "Ended because of it": "因此结束的 rank", "Check": "检查", "Run": "运行", "Job file": "Job 文件",
+  "Ended because of it": "因此一并结束", "Check": "检查", "Run": "运行", "Job file": "Job 文件",
   "Paste a Job, or drop a file here": "粘贴 Job 内容，或把文件拖到这里", "The Job is valid": "Job 有效", "The file is larger than 3 MiB": "文件超过 3 MiB",
   "The connection was lost; trying again …": "连接中断，正在重试……", "Time": "时间", "Type": "类型",
   "Message": "说明", "Earlier runs": "以前的运行", "Attempt": "尝试", "newest": "最新",
