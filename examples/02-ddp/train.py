@@ -1,4 +1,4 @@
-"""DDP training of a small model on made-up data, with a checkpoint after every epoch."""
+"""DDP training of a small model on made-up data. Rank 0 saves a checkpoint after every epoch."""
 
 import argparse
 import os
@@ -13,11 +13,16 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--checkpoint", default="checkpoint.pt")
+    parser.add_argument("--folder", default=".", help="for the checkpoint and the model; only rank 0 uses it")
     parser.add_argument(
-        "--crash-at", type=int, help="rank 1 is killed in this epoch, if it started from the beginning"
+        "--crash-at",
+        type=int,
+        help="rank 1 is killed in this epoch, unless training continues from a checkpoint",
     )
     options = parser.parse_args()
+    # The variable is set only on a machine that does not allow mounts.
+    folder = os.environ.get("VCJOB_MOUNT_OUTPUT", options.folder)
+    checkpoint, trained = os.path.join(folder, "checkpoint.pt"), os.path.join(folder, "model.pt")
 
     gpu = torch.cuda.is_available()
     dist.init_process_group("nccl" if gpu else "gloo")
@@ -34,7 +39,7 @@ def main() -> None:
     model = DistributedDataParallel(bare)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
-    begin = load(options.checkpoint, bare, optimizer)
+    begin = load(checkpoint, bare, optimizer)
     if rank == 0:
         print(f"{world} ranks train from epoch {begin} on", flush=True)
     for epoch in range(begin, options.epochs):
@@ -52,32 +57,33 @@ def main() -> None:
         dist.all_reduce(total)
         if rank == 0:
             print(f"epoch {epoch}: loss {total.item() / world / len(batches):.4f}", flush=True)
-            save(options.checkpoint, bare, optimizer, epoch + 1)
+            save(checkpoint, bare, optimizer, epoch + 1)
     dist.barrier()
     if rank == 0:
-        os.replace(options.checkpoint, "model.pt")  # done: the next run starts from the beginning
-        print("trained: model.pt", flush=True)
+        os.replace(checkpoint, trained)  # done: the next run starts from the beginning
+        print(f"trained: {trained}", flush=True)
     dist.destroy_process_group()
 
 
 def save(path: str, model: torch.nn.Module, optimizer: torch.optim.Optimizer, epoch: int) -> None:
-    """Put a whole checkpoint in place of the old one: a death in the middle leaves the old one."""
-    torch.save(
-        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, f"{path}.tmp"
-    )
+    """Write the new checkpoint, then put it in place of the old one, so that there is always a complete one."""
+    checkpoint = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+    torch.save(checkpoint, f"{path}.tmp")
     os.replace(f"{path}.tmp", path)
 
 
 def load(path: str, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """The epoch to begin with. All ranks load the checkpoint before any of them writes a new one."""
-    epoch = 0
-    if os.path.exists(path):
-        found = torch.load(path, map_location="cpu", weights_only=True)
-        model.load_state_dict(found["model"])
-        optimizer.load_state_dict(found["optimizer"])
-        epoch = found["epoch"]
-    dist.barrier()
-    return epoch
+    """The epoch to begin with. Rank 0 reads the checkpoint and sends it to the others."""
+    found = [None]
+    if dist.get_rank() == 0 and os.path.exists(path):
+        found = [torch.load(path, map_location="cpu", weights_only=True)]
+    dist.broadcast_object_list(found)
+    (checkpoint,) = found
+    if checkpoint is None:
+        return 0
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    return checkpoint["epoch"]
 
 
 if __name__ == "__main__":

@@ -94,11 +94,18 @@ def test_both_languages_of_the_readme_show_the_same_commands() -> None:
     assert commands("README.md") == commands("README.zh.md")
 
 
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
+
+
 def chinese(page: Path) -> Path:
-    return ROOT / "docs/zh" / page.relative_to(ROOT / "docs")
+    return DOCS / "zh" / page.relative_to(DOCS) if page.is_relative_to(DOCS) else page.with_suffix(".zh.md")
 
 
-TRANSLATED = [page for page in ENGLISH_PAGES if page.is_relative_to(ROOT / "docs")]
+def in_both_languages(pages: list[Path]) -> list[Path]:
+    return [page for page in pages if page.is_relative_to(DOCS) or page.is_relative_to(EXAMPLES)]
+
+
+TRANSLATED = in_both_languages(ENGLISH_PAGES)
 
 
 @pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
@@ -137,5 +144,5 @@ def test_a_page_in_chinese_links_to_pages_in_chinese(page: Path) -> None:
 
 
 def test_every_page_in_chinese_has_an_english_one() -> None:
-    pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs/zh")}
+    pages = set(in_both_languages(PAGES)) - set(TRANSLATED)
     assert pages == {chinese(page) for page in TRANSLATED}
