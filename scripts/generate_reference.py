@@ -381,6 +381,7 @@ def main() -> int:
         ARCHITECTURE[language].write_text(architecture(language), encoding="utf-8")
         PLUGIN_GUIDES[language].write_text(plugin_guide(language), encoding="utf-8")
     SCHEMAS.write_text(output_schemas_text(), encoding="utf-8")
+    chinese.MEANINGS.write_text(chinese.meanings(), encoding="utf-8")
     CHINESE_PERFORMANCE.write_text(chinese_performance(), encoding="utf-8")
     return 0
 

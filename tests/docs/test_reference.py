@@ -44,6 +44,10 @@ def test_the_diagram_of_the_layers_is_up_to_date(language: str) -> None:
     assert written == architecture(language), "run `make reference`"
 
 
+def test_the_web_page_has_the_chinese_meanings_of_causes_and_reasons() -> None:
+    assert chinese.MEANINGS.read_text(encoding="utf-8") == chinese.meanings(), "run `make reference`"
+
+
 def test_the_chinese_page_on_performance_has_the_tables_of_the_english_one() -> None:
     written = CHINESE_PERFORMANCE.read_text(encoding="utf-8")
     assert written == chinese_performance(), "run `make reference`"

@@ -111,6 +111,16 @@ def test_the_table_of_ranks_shows_step_and_use_and_can_be_sorted(page: Page) -> 
     ).wait_for()
 
 
+@pytest.mark.parametrize("page", [{"locale": "zh-CN"}], indirect=True)
+def test_a_cause_has_its_chinese_meaning_on_the_chinese_page_only(page: Page) -> None:
+    open_job(page, "again", "日志")
+    panel = page.locator("section.panel.bad")
+    panel.get_by_text("NonZeroExit rank 以非 0 退出码结束").wait_for()
+    page.get_by_role("button", name="English").click()
+    page.get_by_role("heading", name="Why it failed").wait_for()
+    assert "退出码" not in panel.inner_text()
+
+
 def test_stacks_are_read_on_demand(page: Page) -> None:
     open_job(page, "training", "Stacks")
     page.get_by_role("button", name="Read the stacks").click()

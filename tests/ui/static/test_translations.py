@@ -13,8 +13,8 @@ NAMES_OF_KEYS = {"Enter", "Esc", "GPU", "CPU"}
 
 
 def page_sources() -> str:
-    """All scripts but the catalog, without the values that something is compared with."""
-    files = [file for file in sorted(STATIC.glob("*.js")) if file.name != "i18n.js"]
+    """All scripts but the catalogs, without the values that something is compared with."""
+    files = [file for file in sorted(STATIC.glob("*.js")) if file.name not in ("i18n.js", "meanings.js")]
     return re.sub(r'[!=]== "[^"]*"', "", "\n".join(file.read_text() for file in files))
 
 

@@ -1,7 +1,7 @@
 // The top of a job's page: why it failed, what it waits for, or what stands out while it runs.
 
 import { h, plain } from "./dom.js";
-import { t } from "./i18n.js";
+import { meaning, t } from "./i18n.js";
 import { kind } from "./phases.js";
 
 const NAMED = 12;
@@ -20,7 +20,7 @@ export function findingPanels({ job, failure, findings = [], notes = [], missing
         { class: `panel ${bad ? "bad" : "wait"}` },
         h("h2", null, t(bad ? "Why it failed" : look === "wait" ? "What it waits for" : "What stands out")),
         findings.flatMap(finding),
-        findings.length ? null : culprit ? firstFailure(culprit) : h("p", null, h("b", null, job.reason), " ", job.message),
+        findings.length ? null : culprit ? firstFailure(culprit) : h("p", null, h("b", null, job.reason), " ", meaning(job.reason), " ", job.message),
         culprit?.stderr?.length ? h("details", { open: true }, h("summary", null, `${t("Last lines")}: ${who(culprit)}`), h("pre", { tabindex: "0" }, plain(culprit.stderr.slice(-12).join("\n")))) : null,
         failure?.victims?.length ? h("p", { class: "dim" }, `${t("Ended because of it")}: ${some(failure.victims)}`) : null,
       ),
@@ -35,7 +35,7 @@ export function findingPanels({ job, failure, findings = [], notes = [], missing
 function finding(each) {
   const evidence = (each.evidence ?? []).map((/** @type {any} */ item) => `${item.source}: ${item.text}`);
   return [
-    h("p", null, h("b", null, each.message), " ", h("span", { class: "chip" }, each.cause)),
+    h("p", null, h("b", null, each.message), " ", h("span", { class: "chip" }, each.cause), " ", meaning(each.cause)),
     each.hint ? h("p", null, each.hint) : null,
     evidence.length ? h("details", null, h("summary", null, t("Evidence")), h("pre", { tabindex: "0" }, plain(evidence.join("\n")))) : null,
   ];

@@ -1,5 +1,7 @@
 // Both languages of the page. English is the key, so that a missing translation is still readable.
 
+import { MEANINGS } from "./meanings.js";
+
 const CHINESE = {
   "Jobs": "作业", "Run a Job": "提交作业", "Search jobs": "搜索作业", "All": "全部", "Name": "名称",
   "Phase": "状态", "Reason": "原因", "Ranks": "Rank", "Age": "创建至今", "Duration": "运行时间", "Restarts": "重启次数",
@@ -56,6 +58,11 @@ export function setLanguage(chosen) {
 /** The text in the chosen language. @param {string} english */
 export function t(english) {
   return language() === "zh" ? (table[english] ?? english) : english;
+}
+
+/** What a cause or a reason means, where the page is in Chinese: messages are in English. @param {string} word */
+export function meaning(word) {
+  return language() === "zh" ? (MEANINGS[word] ?? "") : "";
 }
 
 /** A duration in its two largest units. @param {number} seconds */
