@@ -90,6 +90,22 @@ def test_the_message_of_an_exception_in_native_code_is_the_reason(what: str, cau
     assert what in finding.evidence[-1].text and len(finding.evidence) == 2
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "free(): invalid pointer",
+        "double free or corruption (!prev)",
+        "*** stack smashing detected ***: terminated",
+        "python: /src/ops.cc:12: void step(): Assertion `size > 0' failed.",
+        "F20261119 12:00:01.123456 12 ops.cc:99] Check failed: data != nullptr",
+        "terminate called without an active exception",
+    ],
+)
+def test_the_check_that_aborted_native_code_is_the_reason(said: str) -> None:
+    finding = crashed(6, said, "*** Check failure stack trace: ***")
+    assert finding.message == f"rank 0 was aborted by native code (SIGABRT): {said}"
+
+
 def test_what_is_printed_about_no_crash_is_empty() -> None:
     assert crash_of(["step 1", "ValueError: x"]) == ("", (), "")
     assert crash_of([]).own_frame is None

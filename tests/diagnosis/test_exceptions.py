@@ -63,6 +63,10 @@ def found(*lines: str) -> Finding:
         ("app.LoadError: 1 of 4 files\nFileNotFoundError: shard 3", "FileNotFound"),
         ("OSError: [Errno 122] Disk quota exceeded: '/data/ckpt.pt'", "DiskFull"),
         ("RuntimeError: [enforce fail at inline_container.cc:671] . unexpected pos 704 vs 598", "DiskFull"),
+        ("torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 1, "
+         "useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use", "PortInUse"),
+        ("OSError: [Errno 98] Address already in use", "PortInUse"),
+        ("RuntimeError: NPU out of memory. Tried to allocate 20.00 MiB (NPU 0; 29.50 GiB total capacity)", "CudaOutOfMemory"),
         ("torch.distributed.DistNetworkError: Ping failed, invalid value returned from server. Expected: 29325, Got: 13",
          "PortInUse"),
     ],
@@ -158,6 +162,14 @@ def test_a_name_that_torch_cannot_resolve_is_the_masters() -> None:
         ("OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.", "-devel"),
         ("torch._inductor.exc.InductorError: RuntimeError: Failed to find C compiler. Please specify via CC", "gcc"),
         ("RuntimeError: Distributed package doesn't have NCCL built in", "gloo"),
+        ("EOFError: Ran out of input", "use an earlier one"),
+        ("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", "use an earlier one"),
+        ("botocore.exceptions.NoCredentialsError: Unable to locate credentials", "a Secret"),
+        ("ImportError: libc.so.6: version `GLIBC_2.34' not found (required by /x.so)", "newer image"),
+        ("OSError: [Errno 8] Exec format error: '/app/tool'", "uname -m"),
+        ("RuntimeError: Cannot re-initialize CUDA in forked subprocess.", "`spawn`"),
+        ("wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login()", "WANDB_API_KEY"),
+        ("concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly", "dmesg"),
         ("RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode: Too many open files (24)",
          "ulimit -n"),
     ],
@@ -165,6 +177,26 @@ def test_a_name_that_torch_cannot_resolve_is_the_masters() -> None:
 def test_an_exception_without_a_cause_of_its_own_says_what_to_do(exception: str, hint: str) -> None:
     finding = found(*raised(exception))
     assert finding.cause == "Exception" and hint in finding.hint
+
+
+def test_a_port_of_the_program_is_not_the_masters() -> None:
+    assert "8000 + RANK" in found(*raised("OSError: [Errno 98] Address already in use")).hint
+    said = "torch.distributed.DistNetworkError: The server socket has failed to listen: EADDRINUSE"
+    assert "--port for the pytorch plugin" in found(*raised(said)).hint
+
+
+def test_what_the_rank_lacks_for_infiniband_is_no_complaint_about_another() -> None:
+    detail = "ncclSystemError: System call failed or device error.\nLast error:\nCall to ibv_create_qp failed"
+    finding = found(*raised(NCCL + detail))
+    assert finding.cause == "Exception" and "ulimit -l" in finding.hint
+
+
+def test_the_failed_assertion_of_a_kernel_is_shown() -> None:
+    kernel = (
+        "Loss.cu:250: nll_loss: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed."
+    )
+    finding = found(kernel, *raised("RuntimeError: CUDA error: device-side assert triggered"))
+    assert finding.evidence[-1].text == kernel
 
 
 def test_a_missing_compiler_is_a_missing_file_with_a_hint_of_its_own() -> None:

@@ -68,6 +68,23 @@ def test_a_complaint_of_an_installed_trainer_is_not_the_cause() -> None:
     assert "torchtune/recipe.py:30 in main" in finding.message
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        "The above exception was the direct cause of the following exception:",
+        "During handling of the above exception, another exception occurred:",
+    ],
+)
+def test_an_error_that_follows_from_a_complaint_is_not_the_cause(link: str) -> None:
+    """A trainer wraps the error, or its clean-up fails."""
+    wrapped = (*PREFIXED, "", f"[rank2]: {link}", "", *NAN[:2], "app.TrainingError: step 3 failed")
+    raised = rank(1, at=12.0, error_at=11.0, stderr=tuple(NAN))
+    finding = diagnose(job(rank(2, at=10.0, stderr=wrapped), raised))[0]
+    assert (finding.ranks.first, finding.ranks.victims) == (("rank 1",), ("rank 2",))
+    (lost,) = diagnose(job(rank(2, at=10.0, stderr=wrapped)))
+    assert lost.cause == "ConnectionLost" and "Connection closed by peer" in lost.message
+
+
 @pytest.mark.parametrize("kind", ["ConnectionError", "RuntimeError"])
 def test_a_network_error_of_the_program_is_its_own_error(kind: str) -> None:
     s3 = [

@@ -168,6 +168,47 @@ except ValueError:
     traceback.print_exc(file=sys.stdout)
     sys.exit(1)
 """
+RAISED_FROM = """
+def load():
+    raise KeyError("label")
+try:
+    load()
+except KeyError as error:
+    raise RuntimeError("cannot read the sample") from error
+"""
+MISSING_BELOW = """
+try:
+    open("/none/last.pt")
+except OSError as error:
+    raise RuntimeError("cannot resume") from error
+"""
+WHILE_HANDLED = """
+try:
+    raise ValueError("loss is NaN")
+finally:
+    None.close()
+"""
+POOL = """
+import multiprocessing
+def load(number):
+    raise ValueError("loss is NaN")
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    pool.map(load, [1])
+"""
+INTERRUPTED = """
+import os, signal
+def step():
+    os.kill(os.getpid(), signal.SIGINT)
+step()
+"""
+NOTED_LAST = """
+import logging, sys
+logging.basicConfig(level=logging.INFO)
+logging.error("the dataset /data/x is missing")
+for name in ("loader", "logger", "profiler", "tracker", "server"):
+    logging.info("closed the %s", name)
+sys.exit(3)
+"""
 KILLED = "os.kill(os.getpid(), signal.SIG{})"
 NAN_AT = "rank 0 raised ValueError: loss is NaN (train.py:{} in <module>)"
 CASES: dict[str, tuple[str, str, str]] = {
@@ -210,6 +251,34 @@ CASES: dict[str, tuple[str, str, str]] = {
         "rank 0 raised IndentationError: expected an indented block after function definition on line 1 (train.py:2)",
     ),
     "a reason on stdout": (WARNED, "NonZeroExit", "rank 0 ended with exit code 3: fatal: the dataset /data/x is missing"),
+    "an exception raised from another": (
+        RAISED_FROM,
+        "Exception",
+        "rank 0 raised RuntimeError: cannot read the sample (train.py:7 in <module>), caused by KeyError: 'label'",
+    ),
+    "an exception raised from one with a cause of its own": (
+        MISSING_BELOW,
+        "FileNotFound",
+        "rank 0 needs a file that does not exist: FileNotFoundError: [Errno 2] No such file or directory: '/none/last.pt'",
+    ),
+    "an exception while another was handled": (
+        WHILE_HANDLED,
+        "Exception",
+        "rank 0 raised AttributeError: 'NoneType' object has no attribute 'close' (train.py:5 in <module>), while it "
+        "handled ValueError: loss is NaN",
+    ),
+    "an exception of a process of a pool": (POOL, "Exception", NAN_AT.format(4).replace("<module>", "load")),
+    "an exception without a message": (
+        "loss = -1\nassert loss > 0",
+        "Exception",
+        "rank 0 raised AssertionError at `assert loss > 0` (train.py:2 in <module>)",
+    ),
+    "an interrupt": (INTERRUPTED, "Killed", "rank 0 was ended by SIGINT, which vcjob did not send"),
+    "notes below an error of the log": (
+        NOTED_LAST,
+        "NonZeroExit",
+        "rank 0 ended with exit code 3: ERROR:root:the dataset /data/x is missing",
+    ),
     "a traceback on stdout": (PRINTED, "Exception", NAN_AT.format(5)),
 }  # fmt: skip
 
@@ -224,7 +293,9 @@ class Ran(NamedTuple):
 
 def ran(program: str, folder: Path) -> Ran:
     (folder / "train.py").write_text(program)
-    done = subprocess.run([sys.executable, "train.py"], cwd=folder, capture_output=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "train.py"], cwd=folder, capture_output=True, timeout=300, stdin=subprocess.DEVNULL
+    )
     return Ran(done.returncode, *(shown(each.decode()) for each in (done.stdout, done.stderr)))
 
 
@@ -242,3 +313,27 @@ def test_the_cause_in_the_output_of_a_real_program(case: str, tmp_path: Path) ->
     stdout, stderr = (lines if any(lines) else () for lines in (end.stdout, end.stderr))
     finding = diagnose(job(rank(0, code=code, stdout=stdout, stderr=stderr, **signal)))[0]
     assert (finding.cause, finding.message.replace(f"{tmp_path}/", "")) == (cause, message), end
+
+
+@pytest.mark.parametrize(
+    ("program", "hint", "evidence"),
+    [
+        ("input('Your choice: ')", "no standard input", "EOFError: EOF when reading a line"),
+        ("breakpoint()\nnumber = 1", "remove breakpoint()", "bdb.BdbQuit"),
+        ("import os\nos.environ['DATA_SET']", "`vcjob run --env DATA_SET=VALUE`", "KeyError: 'DATA_SET'"),
+        (
+            "import subprocess\nsubprocess.run(['sh', '-c', 'echo no such bucket >&2; exit 2'], check=True)",
+            "",
+            "no such bucket",
+        ),
+        (INTERRUPTED, "who sent the signal", "at train.py:4 in step"),
+        (RAISED_FROM, "", "at train.py:3 in load"),
+        (NOTED_LAST, "", "ERROR:root:the dataset /data/x is missing"),
+    ],
+)
+def test_what_helps_and_what_led_to_it(program: str, hint: str, evidence: str, tmp_path: Path) -> None:
+    end = ran(program, tmp_path)
+    signal = {"signal": -end.code} if end.code < 0 else {}
+    finding = diagnose(job(rank(0, code=abs(end.code), stderr=end.stderr, **signal)))[0]
+    assert hint in finding.hint
+    assert evidence in [each.text.replace(f"{tmp_path}/", "") for each in finding.evidence]

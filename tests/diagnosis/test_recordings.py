@@ -5,6 +5,7 @@ The recordings in `recordings` are of torch 2.15 with two workers that fail.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,46 @@ def test_the_frame_of_rich_is_read() -> None:
     )
     finding = first(rank(0, stderr=lines))
     assert finding.message == "rank 0 raised ValueError: loss is NaN (/home/me/train.py:12 in <module>)"
+
+
+def test_a_traceback_that_the_log_changed_is_read() -> None:
+    """As logging with a prefix for every line, a log in JSON, and loguru write it."""
+    prefixed = [f"2026-11-19 12:00:0{place},123 ERROR train: {line}" for place, line in enumerate(NAN)]
+    tagged = [f"[1,0]<stderr>:{line}" for line in NAN]
+    record = {"levelname": "ERROR", "message": "failed", "exc_info": "\n".join(NAN)}
+    nested = {"level": "error", "exception": {"stack": "\n".join(NAN)}}
+    caught = [NAN[0], "", f"> {NAN[1].strip()}", "    main()", "    └ <function main at 0x7f12>", "", NAN[2]]
+    rest = {"level": "info", "message": "closed"}
+    for lines in (prefixed, tagged, [json.dumps(record)], [json.dumps(nested), json.dumps(rest)], caught):
+        finding = first(rank(0, stderr=tuple(lines)))
+        assert finding.message == "rank 0 raised ValueError: loss is NaN (train.py:41 in <module>)"
+
+
+def test_a_log_that_only_looks_like_json_is_text() -> None:
+    for line in (
+        '{"a": "Traceback (most recent call last):',
+        '{"a": ["Traceback (most recent call last):"]}',
+    ):
+        assert first(rank(0, stderr=(line,))).message == f"rank 0 ended with exit code 1: {line}"
+
+
+def test_a_class_may_have_a_name_in_chinese() -> None:
+    finding = first(rank(0, stderr=(*NAN[:2], "数据错误: 损坏的样本")))
+    assert finding.message == "rank 0 raised 数据错误: 损坏的样本 (train.py:41 in <module>)"
+
+
+def test_what_launchers_print_below_does_not_hide_the_error() -> None:
+    mpirun = (
+        "Primary job  terminated normally, but 1 process returned",
+        "a non-zero exit code. Per user-direction, the job has been aborted.",
+        "mpirun detected that one or more processes exited with non-zero status, thus causing",
+        "the job to be terminated. The first process to do so was:",
+        "  Process name: [[1234,1],0]",
+        "  Exit code:    1",
+    )
+    assert first(rank(0, stderr=(*NAN, *mpirun))).cause == "Exception"
+    deepspeed = "[2026-11-19 12:00:01,123] [ERROR] [launch.py:322:sigkill_handler] ['train.py'] exits with return code = -9"
+    assert first(rank(0, code=247, stderr=(deepspeed,))).cause == "Killed"
 
 
 ACCELERATE = (

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from vcjob.diagnosis.finding import Evidence
 from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.text.crash import Crash, crash_of
 from vcjob.diagnosis.text.frames import LAUNCHER_ERRORS, Traceback
-from vcjob.diagnosis.text.noise import is_noise
+from vcjob.diagnosis.text.noise import is_error_record, is_minor_record, is_noise
 from vcjob.diagnosis.text.prefixes import lines_by_rank, rank_of
+from vcjob.diagnosis.text.records import unwrapped
 from vcjob.diagnosis.text.torchrun import TorchrunFailure, before_launcher, torchrun_root_cause
 from vcjob.diagnosis.text.tracebacks import last_lines, last_traceback, says_why
 from vcjob.report.podstate import OOM_KILLED
@@ -27,11 +29,13 @@ _PEER = re.compile(
     r"connection (?:closed|reset|refused|aborted)|broken pipe|closed by peer|socket (?:timeout|closed)"
     r"|remote (?:process|error)|ncclRemoteError|ncclSystemError|Timed out waiting|timed ?out|wait timeout|watchdog"
     r"|connectFullMesh|store->get|failed to recv|barrier timeout|communicator was aborted|Connection was likely closed"
-    r"|timeout caused pair closure|failed to pass monitoredBarrier|taking the entire process down",
+    r"|timeout caused pair closure|failed to pass monitoredBarrier|taking the entire process down|Proxy Call to rank",
     re.IGNORECASE,
 )
 #: Of the rank itself, although nccl also says what it says of a peer.
-_OF_ITSELF = re.compile(r"shared memory segment|Cuda failure|CUDA error|out of memory")
+_OF_ITSELF = re.compile(
+    r"shared memory segment|Cuda failure|CUDA error|out of memory|ibv_(?:reg_mr|create|open|alloc)"
+)
 #: How nccl's watchdog says why it ends the process; other lines may follow.
 _WATCHDOG = re.compile(
     r"Watchdog caught collective operation timeout|watchdog thread terminated with exception: "
@@ -46,10 +50,16 @@ _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal
 #: A rank that one of these ended has failed itself, whatever it printed about its peers.
 _FATAL = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)
 _LAST_LINES = 4
+#: Lines among which an error of the program's log is searched for, where notes are below it.
+_LAST_RECORDS = 20
+#: Exceptions of a chain that are shown below the last.
+_CHAIN = 3
 #: Lines of a message that are shown below its first.
 _DETAILS = 3
 #: Seconds within which a program ends after the exception that ends it, unless its exit handlers take longer.
 _EXIT_SECONDS = 10.0
+#: How the launcher of DeepSpeed says that a signal ended one of its processes.
+_CHILD_ENDED = re.compile(r"\bexits with return code = -(\d{1,2})$")
 #: What may differ between the messages of one error on several ranks: numbers, sizes, addresses.
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}|[0-9]+(?:\.[0-9]+)?")
 
@@ -66,7 +76,12 @@ class Suspect:
         self.end = end
 
     @cached_property
-    def lines(self) -> tuple[str, ...]:
+    def lines(self) -> Sequence[str]:
+        """The lines that explain the end, without what a log has put around tracebacks."""
+        return unwrapped(self._stream)
+
+    @cached_property
+    def _stream(self) -> tuple[str, ...]:
         """The stream that explains the end. An exception ends Python with 1, and its traceback is on stderr."""
         pod = self.pod
         if not pod.stderr or not pod.stdout:
@@ -106,14 +121,17 @@ class Suspect:
         root = self._root_cause
         if root is not None and root.exit_code < 0:
             return -root.exit_code
-        return self._last_traceback.child_signal if self._last_traceback is not None else None
+        if self._last_traceback is not None:
+            return self._last_traceback.child_signal
+        ended = next(filter(None, map(_CHILD_ENDED.search, self.lines[-_LAST_RECORDS:])), None)
+        return int(ended[1]) if ended else None
 
     @cached_property
     def _root_cause(self) -> TorchrunFailure | None:
         return torchrun_root_cause(self.lines)
 
     @cached_property
-    def _worker_lines(self) -> tuple[str, ...]:
+    def _worker_lines(self) -> Sequence[str]:
         """Below torchrun without the lines of workers that failed later, as far as prefixes tell them apart."""
         root = self._root_cause
         if root is None:
@@ -151,6 +169,8 @@ class Suspect:
         late = self._seconds_after(found) > _EXIT_SECONDS
         number = self.signal
         if number is not None and not found.is_launcher:
+            if number == signal.SIGINT and found.type == "KeyboardInterrupt":
+                return True
             return number in _CRASHES and not found.went_on and not late
         if self.end.exit_code == 1 and not self.pod.stderr:
             # One log with both streams: Python writes what is left of stdout below the traceback.
@@ -201,7 +221,12 @@ class Suspect:
 
     @cached_property
     def last_line(self) -> str:
-        return "".join(self.said[-1:])
+        """What it said last; where that is a mere note of its log, the last error of the log above it."""
+        last = "".join(self.said[-1:])
+        if self._has_launcher or not is_minor_record(last):
+            return last
+        above = last_lines(self.lines, _LAST_RECORDS)
+        return next((line for line in reversed(above) if is_error_record(line)), last)
 
     @property
     def reason(self) -> str:
@@ -254,7 +279,7 @@ class Suspect:
 
     def evidence(self, count: int = _LAST_LINES) -> tuple[Evidence, ...]:
         """The lines that show the cause: the traceback's end, or the last lines."""
-        source = f"{self.pod.name}, {'stderr' if self.lines == self.pod.stderr else 'output'}"
+        source = f"{self.pod.name}, {'stderr' if self._stream == self.pod.stderr else 'output'}"
         if self.traceback is not None:
             own, inner = self.traceback.own_frame, self.traceback.frames[-1:]
             places = [own] if own else []
@@ -264,6 +289,7 @@ class Suspect:
                 Evidence(source, self.traceback.exception),
                 *(Evidence(source, line) for line in details if line not in self.traceback.exception),
                 *(Evidence(source, f"at {place}") for place in places),
+                *(Evidence(source, line) for line in self._led_to_it(self.traceback)),
             )
         if self.crash.reason:
             own, inner = self.crash.own_frame, self.crash.frames[:1]
@@ -273,8 +299,22 @@ class Suspect:
                 Evidence(source, f"Fatal Python error: {self.crash.reason}"),
                 *(Evidence(source, f"at {place}") for place in places),
             )
-        said = tuple(Evidence(source, line) for line in self.said[-count:])
+        lines = self.said[-count:]
+        if self.last_line not in lines:
+            lines = (self.last_line, *lines)
+        said = tuple(Evidence(source, line) for line in lines if line)
         return said or ((Evidence("container status", self.end.message),) if self.end.message else ())
+
+    def _led_to_it(self, found: Traceback) -> Iterator[str]:
+        """The exceptions from which this one follows, the nearest first; what the program below it printed."""
+        for each in found.chain[1 : _CHAIN + 1]:
+            yield each.exception
+            if each.own_frame:
+                yield f"at {each.own_frame}"
+        if found.is_of_child:
+            yield from last_lines(before_launcher(self.lines), 1)
+        if "device-side assert" in found.text:
+            yield from [line for line in self.lines if "Assertion `" in line][:1]
 
     @property
     def failed_itself(self) -> bool:
@@ -288,6 +328,11 @@ class Suspect:
 
 
 def _complains(found: Traceback) -> bool:
+    """Whether it, or an exception that led to it, is a complaint about a peer."""
+    return any(map(_is_of_peer, found.chain))
+
+
+def _is_of_peer(found: Traceback) -> bool:
     if not _PEER.search(found.text) or _OF_ITSELF.search(found.text):
         return False
     # A program may use the network itself; torch names itself in its message, or has a frame below the user's.

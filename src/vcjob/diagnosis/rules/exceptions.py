@@ -11,6 +11,7 @@ import re
 from vcjob.diagnosis.rules.remedies import HINTS, REMEDIES, UNRESOLVED
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.suspect import Suspect
+from vcjob.diagnosis.text.frames import Traceback
 from vcjob.wellknown import causes
 
 _MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)")
@@ -18,6 +19,8 @@ _MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([
 _RUN_MODULE = re.compile(
     r"python[\d.]{0,9}: (?:No module named ([\w.]{1,200})|Error while finding module specification for '([\w.]{1,200})')"
 )
+#: The module os, which newer Pythons contain.
+_OS = re.compile(r"^<frozen os>$|/os\.py$")
 _SCRIPT = re.compile(r"can't open file '([^']+)'|can't open file \"([^\"]+)\"")
 _HOST = re.compile(
     r"(?:host=|(?:resolve|retrieve) (?:host(?:name)?(?: address)?:? )?|bad address )['‘]?([\w.-]{1,253})"
@@ -91,6 +94,36 @@ def any_exception(suspect: Suspect) -> Verdict | None:
     found = suspect.traceback
     if found is None:
         return None
-    place = f" ({found.own_frame})" if found.own_frame else ""
-    hint = next((hint for pattern, hint in HINTS if pattern.search(found.text)), "")
-    return Verdict(causes.EXCEPTION, f"raised {found.exception}{place}", hint)
+    own = found.own_frame
+    place = f" ({own})" if own else ""
+    # Without a message the line of code says more than the exception.
+    said = (
+        f"{found.exception} at `{own.code}`"
+        if own and own.code and ":" not in found.exception
+        else found.exception
+    )
+    hint = _unset_variable(found) or next((hint for pattern, hint in HINTS if pattern.search(found.text)), "")
+    return Verdict(causes.EXCEPTION, f"raised {said}{place}{_led_to_it(found)}", hint)
+
+
+def _led_to_it(found: Traceback) -> str:
+    """The first exception of a chain, where the last one does not repeat it."""
+    first = found.chain[-1]
+    what = first.exception.partition(": ")[2] or first.exception
+    if first is found or what in found.text.partition("\n")[0]:
+        return ""
+    return f", {'caused by' if found.is_caused else 'while it handled'} {first.exception}"
+
+
+def _unset_variable(found: Traceback) -> str:
+    """`os.environ["NAME"]` of a variable that is not set."""
+    inner = found.frames[-1] if found.frames else None
+    if (
+        found.type != "KeyError"
+        or inner is None
+        or inner.function != "__getitem__"
+        or not _OS.search(inner.file)
+    ):
+        return ""
+    name = found.exception.partition(": ")[2].strip("'\"")
+    return f"set the environment variable {name}: in the env of the container, or locally with `vcjob run --env {name}=VALUE`"

@@ -196,7 +196,7 @@ def memory(suspect: Suspect) -> Verdict | None:
     if _NO_MEMORY.search(suspect.reason) and _SHARED not in suspect.reason:
         return Verdict(
             causes.HOST_OUT_OF_MEMORY,
-            "could not allocate memory",
+            f"could not allocate memory: {suspect.reason}",
             "use a smaller batch, or a machine with more memory",
         )
     return None
@@ -297,8 +297,9 @@ def non_zero(suspect: Suspect) -> Verdict | None:
     """The last resort: its exit code and its last line."""
     said = f": {suspect.last_line}" if suspect.last_line else " and printed nothing"
     where = "" if suspect.pod.container in _MAIN else f" in container {suspect.pod.container}"
+    hint = next((hint for pattern, hint in HINTS if pattern.search(suspect.last_line[:_LONGEST])), "")
     return Verdict(
-        causes.NON_ZERO_EXIT, f"ended with exit code {suspect.end.exit_code}{where}{said}", "", "medium"
+        causes.NON_ZERO_EXIT, f"ended with exit code {suspect.end.exit_code}{where}{said}", hint, "medium"
     )
 
 

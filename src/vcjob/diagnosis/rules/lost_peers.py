@@ -115,8 +115,11 @@ def _text(suspect: Suspect) -> str:
 
 
 def _said(suspect: Suspect) -> str:
-    place = suspect.traceback.own_frame if suspect.traceback else None
-    return f"{suspect.reason} ({place})" if place else suspect.reason
+    found = suspect.traceback
+    if found is None:
+        return suspect.reason
+    said = found.chain[-1].exception  # the program may have raised another one from it
+    return f"{said} ({found.own_frame})" if found.own_frame else said
 
 
 def _quoted(complaints: Sequence[Suspect]) -> tuple[Evidence, ...]:

@@ -57,7 +57,7 @@ def _raised(name: str, number: int) -> str:
 REMEDIES: tuple[Remedy, ...] = (
     Remedy(
         re.compile(
-            r"CUDA out of memory|CUDA error: out of memory|(?<!ray\.exceptions\.)OutOfMemoryError|Cuda failure.{0,40}out of memory"
+            r"(?:CUDA|NPU|XPU) out of memory|CUDA error: out of memory|(?<!ray\.exceptions\.)OutOfMemoryError|Cuda failure.{0,40}out of memory"
             r"|(?:CUBLAS|CUDNN)_STATUS_ALLOC_FAILED"
         ),
         causes.CUDA_OUT_OF_MEMORY,
@@ -73,6 +73,7 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy(
         re.compile(
             r"driver on your system is too old|CUDA driver version is insufficient|[Dd]river/library version mismatch"
+            r"|unsupported display driver"
         ),
         causes.CUDA_UNAVAILABLE,
         "cannot use its GPU: the NVIDIA driver does not fit",
@@ -127,6 +128,13 @@ REMEDIES: tuple[Remedy, ...] = (
         causes.PORT_IN_USE,
         "could not listen: the port is used by another process",
         "choose another --port for the pytorch plugin, or end the other process",
+        of_torch=True,
+    ),
+    Remedy(
+        re.compile(r"EADDRINUSE|[Aa]ddress already in use|\[Errno 98\]"),
+        causes.PORT_IN_USE,
+        "could not listen: the port is used by another process",
+        "use another port, and in every rank a port of its own, such as 8000 + RANK: ranks on one machine share its ports",
     ),
     Remedy(
         re.compile(r"Ping failed, invalid value returned from server"),
@@ -192,7 +200,10 @@ REMEDIES: tuple[Remedy, ...] = (
 #: Pattern and hint of exceptions that have no cause of their own.
 HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"(?:killed by signal: |terminated with signal )(?:Killed|SIGKILL|Unknown signal 9)"),
+        re.compile(
+            r"(?:killed by signal: |terminated with signal )(?:Killed|SIGKILL|Unknown signal 9)|BrokenProcessPool"
+            r"|died with <Signals\.SIGKILL"
+        ),
         "the kernel's out-of-memory killer is the usual sender: see the kernel log (`dmesg | grep -i oom`); use fewer "
         "processes, such as DataLoader workers, or raise resources.limits.memory",
     ),
@@ -210,8 +221,29 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"illegal memory access|misaligned address|unspecified launch failure"), _BLOCKING),
     (
-        re.compile(r"uncorrectable ECC error"),
-        "the memory of the GPU is faulty: see `nvidia-smi -q -d ECC`, reset the GPU or take its node out of service",
+        re.compile(
+            r"uncorrectable (?:ECC|NVLink) error|GPU is lost|CUDA-capable devices? (?:is|are) busy or unavailable"
+        ),
+        "the GPU is faulty, or another process uses it alone: see `nvidia-smi -q` and the kernel log (`dmesg | grep -i "
+        "xid`), reset the GPU or take its node out of service",
+    ),
+    (
+        re.compile(r"Cannot re-initialize CUDA in forked subprocess"),
+        "use CUDA only in the process that was started last: start workers with the method `spawn`, and keep tensors in "
+        "data sets on the CPU",
+    ),
+    (
+        re.compile(r"CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_|CUBLAS_STATUS_EXECUTION_FAILED"),
+        f"the GPU had no memory left, or an earlier call failed: use a smaller batch, or {_BLOCKING}",
+    ),
+    (
+        re.compile(r"Mismatched NCCL version"),
+        "use the same image, or the same versions of torch and nccl, for all ranks",
+    ),
+    (
+        re.compile(r"ibv_(?:reg_mr|create|open|alloc)"),
+        "raise the limit of locked memory (`ulimit -l unlimited`) and check the InfiniBand device (`ibv_devinfo`); "
+        "NCCL_IB_DISABLE=1 uses TCP instead",
     ),
     (
         re.compile(r"no kernel image is available"),
@@ -222,8 +254,30 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "use fp16 or fp32: bf16 needs an Ampere GPU or a newer one",
     ),
     (
-        re.compile(r"gated repo|\b40[13] Client Error|Repository Not Found"),
-        "accept the terms on the page of the model, and set HF_TOKEN in the env of the ranks",
+        re.compile(r"EOF when reading a line|^EOFError$|BdbQuit|StdinNotImplementedError"),
+        "a rank has no standard input: pass answers as arguments or environment variables, and remove breakpoint()",
+    ),
+    (
+        re.compile(r"api_key not configured"),
+        "set WANDB_API_KEY in the env of the ranks, or WANDB_MODE=offline",
+    ),
+    (
+        re.compile(
+            r"PytorchStreamReader failed|Ran out of input|SafetensorError: Error while deserializing header"
+            r"|zip archive: failed finding central directory"
+        ),
+        "the file is incomplete or no checkpoint: use an earlier one, and write to another name that is renamed at the end",
+    ),
+    (
+        re.compile(r"Weights only load failed"),
+        "only for a file that you trust: torch.load(..., weights_only=False)",
+    ),
+    (
+        re.compile(
+            r"gated repo|\b40[13] Client Error|Repository Not Found|is not a valid model identifier"
+            r"|doesn't exist on the Hub"
+        ),
+        "check the name, accept the terms on the page of the model, and set HF_TOKEN in the env of the ranks",
     ),
     (
         re.compile(r"\b429 Client Error|Too Many Requests"),
@@ -236,7 +290,7 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"We couldn't connect to|LocalEntryNotFoundError|Max retries exceeded|HTTPSConnectionPool"
-            r"|Network is unreachable|Could not connect to the endpoint"
+            r"|Network is unreachable|Could not connect to the endpoint|urlopen error"
         ),
         "check the network and HTTPS_PROXY; without internet access mount a filled cache, and set HF_HOME and "
         "HF_HUB_OFFLINE=1",
@@ -244,6 +298,22 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"undefined symbol"),
         "the package was built for another version of torch or CUDA: install a build for this one",
+    ),
+    (
+        re.compile(r"Unable to locate credentials|default credentials were not found|AccessDenied"),
+        "give the ranks the credentials of the object store: environment variables, a Secret, or the service account",
+    ),
+    (
+        re.compile(r"version `GLIBC(?:XX)?_[\d.]{1,20}' not found"),
+        "the program was built for a newer system: use a newer image, or install a build for this one",
+    ),
+    (
+        re.compile(r"invalid ELF header|wrong ELF class|Exec format error"),
+        "the file is for another kind of machine: install a build for the architecture of the node (`uname -m`)",
+    ),
+    (
+        re.compile(r"numpy\.dtype size changed|numpy\.core\.multiarray failed to import"),
+        "a package was built for another version of numpy: install versions that fit (often `pip install 'numpy<2'`)",
     ),
     (
         re.compile(r"cannot open shared object file"),

@@ -16,8 +16,13 @@ _FATAL = re.compile(r"^Fatal Python error: (.{1,1000})")
 #: The frames below it are of the thread that crashed, innermost first; those of other threads stand above.
 _STACK = re.compile(r"^(?:Current thread 0x[0-9a-f]{1,16}\b.{0,100}|Stack) \(most recent call first\):$")
 _CRASH_FRAME = re.compile(r'^ {1,4}File "([^"]{1,4000})", line (\d{1,9}) in (.{1,300})$')
-#: Of an exception in C++ that nobody caught.
-_WHAT = re.compile(r"^\s{0,8}what\(\):\s{0,8}(\S.{0,8000})")
+#: Of an exception in C++ that nobody caught; of glibc's checks of the heap, of `assert`, of glog and LLVM.
+_WHAT = re.compile(
+    r"^\s{0,8}what\(\):\s{0,8}(\S.{0,8000})"
+    r"|^((?:(?:free|malloc|realloc|munmap_chunk)\(\): |double free or |corrupted |malloc_consolidate|LLVM ERROR: "
+    r"|\*\*\* stack smashing|terminate called without|.{1,1000}: Assertion [`'].{1,1000}' failed"
+    r"|F\d{4,8} \d\d:.{1,200}\] ).{0,1000})"
+)
 
 
 class Crash(NamedTuple):
@@ -37,7 +42,7 @@ def crash_of(lines: Iterable[str]) -> Crash:
     """What these lines say about a crash; empty where they say nothing."""
     said = [*map(plain, lines)]
     whats = [match for line in said if (match := _WHAT.match(line))]
-    what = whats[-1][1].rstrip() if whats else ""
+    what = (whats[-1][1] or whats[-1][2]).rstrip() if whats else ""
     fatal = max((place for place, line in enumerate(said) if _FATAL.match(line)), default=None)
     if fatal is None:
         return Crash(what=what)

@@ -21,7 +21,7 @@ _INNER = re.compile(
 LONGEST_TEXT = 8000
 #: What torchrun itself raises because a process of its own has failed or was ended.
 LAUNCHER_ERRORS = ("ChildFailedError", "SignalException")
-#: `accelerate launch` raises an error of the standard library.
+#: What `subprocess` raises; `accelerate launch` too.
 _CHILD_ERROR = "CalledProcessError"
 _LAUNCHER = re.compile(r"/accelerate/commands/|/torch/distributed/(?:launch|run)\.py$|/deepspeed/launcher/")
 #: torch's communication itself; torch also loads checkpoints and starts processes below torch/distributed.
@@ -45,6 +45,8 @@ class Place(msgspec.Struct, frozen=True):
     file: str
     line: int
     function: str = ""
+    #: The line of the program, where the traceback shows it.
+    code: str = ""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}"
@@ -59,7 +61,8 @@ class Traceback(msgspec.Struct, frozen=True):
     """One traceback: frames, outermost first; the exception's first line; further lines of its message.
 
     `uncaught`: torch's hook printed it, so it ended the program. `went_on`: what follows shows that the program handled
-    it and went on. `child_signal`: the signal that ended the process, as its launcher says below it.
+    it and went on. `child_signal`: the signal that ended the process, as its launcher says below it. `before`: the
+    exception that led to this one; `is_caused`: this one was raised from it, not only while it was handled.
     """
 
     frames: tuple[Place, ...]
@@ -68,6 +71,8 @@ class Traceback(msgspec.Struct, frozen=True):
     uncaught: bool = False
     went_on: bool = False
     child_signal: int | None = None
+    before: Traceback | None = None
+    is_caused: bool = False
 
     @property
     def type(self) -> str:
@@ -79,6 +84,11 @@ class Traceback(msgspec.Struct, frozen=True):
         if self.type == _CHILD_ERROR:
             return any(_LAUNCHER.search(frame.file) for frame in self.frames[-3:])
         return self.type in LAUNCHER_ERRORS
+
+    @property
+    def is_of_child(self) -> bool:
+        """Whether it says that a program, which it started, has failed."""
+        return self.type == _CHILD_ERROR
 
     @property
     def own_frame(self) -> Place | None:
@@ -107,6 +117,19 @@ class Traceback(msgspec.Struct, frozen=True):
         )
 
     @property
+    def chain(self) -> tuple[Traceback, ...]:
+        """This one, the exception that led to it, and so on back to the first."""
+        found = [self]
+        while found[-1].before is not None:
+            found.append(found[-1].before)
+        return tuple(found)
+
+    @property
     def text(self) -> str:
-        """The message, as far as rules search it."""
-        return "\n".join((self.exception, *self.more))[:LONGEST_TEXT]
+        """The message and those of its causes, as far as rules search them."""
+        said: list[str] = []
+        for each in self.chain:
+            said += (each.exception, *each.more)
+            if not each.is_caused:
+                break
+        return "\n".join(said)[:LONGEST_TEXT]

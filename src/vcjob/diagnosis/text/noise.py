@@ -21,6 +21,9 @@ _CHATTER = re.compile(
     r"|\[[^\]]{1,40}\] \[(?:INFO|ERROR)\] \[launch\.py:"
     r"|\S{1,253}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL INFO"
     r"|Set the environment variable HYDRA_FULL_ERROR"
+    r"|\[notice\] (?:A new release of pip|To update, run:)"
+    r"|mpi(?:run|exec) (?:detected that|noticed that)|Primary job  ?terminated|a non-zero exit code\. Per user-direction"
+    r"|the job to be terminated\. The first|Process name: \[\[|Exit code: {1,20}\d{1,3}$"
     r"|huggingface/tokenizers: |To disable this warning, you can either"
     r"|- (?:Avoid using `tokenizers`|Explicitly set the environment variable TOKENIZERS)"
 )
@@ -40,7 +43,10 @@ _RULER = frozenset("=-_* ─━│╭╮╰╯")
 _PROGRESS = re.compile(
     r"\b(?:INFO|DEBUG|WARN|WARNING)\b|\b(?:[Ss]tep|STEP|[Ee]poch|EPOCH|[Ii]ter|[Ii]teration|[Bb]atch)s?\b\W{0,3}\d"
 )
-_MINOR_RECORD = re.compile(r"\b(?:INFO|DEBUG)\b")
+#: The level of a record: a word in capitals, of structlog in brackets, or a value of a record in JSON.
+_LEVEL = r"\b(?:{0})\b|(?i:\[(?:{0}) {{0,8}}\]|\"(?:level|levelname|severity)\": ?\"(?:{0})\")"
+_MINOR_RECORD = re.compile(_LEVEL.format("INFO|DEBUG"))
+_ERROR_RECORD = re.compile(_LEVEL.format("ERROR|CRITICAL|FATAL"))
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 #: Exit handlers may print this many lines and log records. A program that prints more still runs.
 _EXIT_LINES, _EXIT_RECORDS = 5, 1
@@ -67,6 +73,11 @@ def is_noise(line: str) -> bool:
 def is_minor_record(line: str) -> bool:
     """Whether it is a note of the program's own log, which is rarely the reason."""
     return _MINOR_RECORD.search(line[:_SEARCHED]) is not None
+
+
+def is_error_record(line: str) -> bool:
+    """Whether it is an error in the program's own log."""
+    return _ERROR_RECORD.search(line[:_SEARCHED]) is not None
 
 
 def is_warning(line: str) -> bool:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from vcjob.diagnosis.text.frames import Place, Traceback
 from vcjob.diagnosis.text.noise import is_noise
 
@@ -22,8 +24,9 @@ _CELL_HEAD = re.compile(r"^[A-Za-z_][\w.]{0,200} {2,200}Traceback \(most recent 
 _CELL_FRAME = re.compile(
     r"^(?:(?P<cell>Cell In ?\[\d{1,9}\]), line |File (?P<file>[^:]{1,1000}):)(?P<line>\d{1,9})(?:, in (?P<function>[\w.<>]{1,200}))?"
 )
-_FRAME = re.compile(r'^\s*File "(.+)", line (\d{1,9})(?:, in (.+))?$')
-_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:: |:?$)")
+#: loguru marks the frame that caught the exception with `>`.
+_FRAME = re.compile(r'^\s*(?:> )?File "(.+)", line (\d{1,9})(?:, in (.+))?$')
+_EXCEPTION = re.compile(r"^[^\W\d][\w.]*(?:: |:?$)")
 _SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
 #: What Python prints above the traceback of an error that does not end the program: of a thread, or a process below it.
 _IN_THREAD = re.compile(r"Exception in (?:thread|callback) |Process \S{1,200}:$")
@@ -32,7 +35,8 @@ _IGNORED = re.compile(
     r"Exception ignored |Error in atexit\._run_exitfuncs|--- Logging error ---|Error in sys\.excepthook"
     r"|(?:Task|Future) exception was never retrieved"
 )
-_CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+_CAUSED = "The above exception was the direct cause"
+_CHAINED = re.compile(rf"During handling of the above exception|{_CAUSED}")
 #: The traceback of a worker of a DataLoader, below the one of the process that uses it.
 _WORKER_HEAD = f"Original {_HEAD}"
 #: In the message of an error of torch's checkpoints: the traceback of the rank that raised it.
@@ -45,7 +49,7 @@ _NCCL_DETAIL = "Last error:"
 class Block(NamedTuple):
     """A traceback and its lines, `start` to `end`; `said`: where its exception is. `kind`: "", "thread", "ignored".
 
-    `chained`: the traceback before it is of the exception that led to this one.
+    `chained`: the traceback before it is of the exception that led to this one; `caused`: that was raised from it.
     """
 
     start: int
@@ -54,6 +58,7 @@ class Block(NamedTuple):
     traceback: Traceback
     kind: str = ""
     chained: bool = False
+    caused: bool = False
 
 
 class Reader:
@@ -69,7 +74,7 @@ class Reader:
         self.blocks: list[Block] = []
         self.aside: dict[str, set[int]] = {"thread": set(), "ignored": set()}
         self._kind = ""  # of the traceback that may begin at this line
-        self._chained = False
+        self._chained = self._caused = False
         self._close()
         place = 0
         while place < len(lines):
@@ -153,6 +158,8 @@ class Reader:
         elif self._headless and indent < self._indent:
             self._close()
             return False
+        elif self._frames and not self._frames[-1].code and not self._in_cell:
+            self._frames[-1] = msgspec.structs.replace(self._frames[-1], code=line.strip())
         return True
 
     def _read_box(self, line: str) -> None:
@@ -177,11 +184,12 @@ class Reader:
         elif _CHAINED.match(line):
             self._kind = self.blocks[-1].kind if self.blocks else ""
             self._chained = bool(self.blocks)
+            self._caused = self._chained and line.startswith(_CAUSED)
             if self._kind:
                 self.aside[self._kind].add(place)
         elif not line.startswith(("future: ", "handle: ")):
             self._kind = ""
-            self._chained = False
+            self._chained = self._caused = False
 
     def _finish(self, end: int) -> None:
         if self._open and self._message:
@@ -190,10 +198,12 @@ class Reader:
         self._close()
 
     def _add(self, end: int, found: Traceback) -> None:
-        self.blocks.append(Block(self._start, self._said, end, found, self._kind, self._chained))
+        self.blocks.append(
+            Block(self._start, self._said, end, found, self._kind, self._chained, self._caused)
+        )
         if self._kind:
             self.aside[self._kind].update(range(self._start, end))
-        self._kind, self._chained = "", False
+        self._kind, self._chained, self._caused = "", False, False
 
     def _group(self, start: int, kind: str) -> int:
         """`| ` stands before every line of a group, and `+---` before each of its exceptions."""

@@ -72,14 +72,28 @@ def _judged(block: Block, blocks: Sequence[Block], lines: Sequence[str], said: S
 
 
 def _explained(block: Block, blocks: Sequence[Block]) -> Traceback:
-    """The traceback; where it only follows from the one that says how a worker ended, with what that one says."""
-    found, place = block.traceback, blocks.index(block)
-    if not block.chained or not place or not _WORKER_EXITED.search(found.exception):
-        return found
-    cause = blocks[place - 1].traceback
-    if not _WORKER_KILLED.search(cause.exception):
-        return found
-    return msgspec.structs.replace(found, exception=cause.exception, more=(*cause.more, found.exception))
+    """The traceback with what led to it; where that says how a worker ended, or is the same error, as one with it."""
+    place = blocks.index(block)
+    first = place
+    while first and blocks[first].chained:
+        first -= 1
+    found = blocks[first].traceback
+    for each in blocks[first + 1 : place + 1]:
+        before, found = found, each.traceback
+        if each.caused and found.exception == before.exception:
+            # A pool repeats the error of its worker; only the worker's own traceback shows where it was raised.
+            found = msgspec.structs.replace(
+                found,
+                frames=(*found.frames, *before.frames),
+                before=before.before,
+                is_caused=before.is_caused,
+            )
+        elif _WORKER_EXITED.search(found.exception) and _WORKER_KILLED.search(before.exception):
+            more = (*before.more, found.exception)
+            found = msgspec.structs.replace(found, exception=before.exception, more=more)
+        else:
+            found = msgspec.structs.replace(found, before=before, is_caused=each.caused)
+    return found
 
 
 def last_lines(lines: Sequence[str], count: int) -> tuple[str, ...]:
