@@ -62,7 +62,7 @@ class Orphans:
         now = time.monotonic()
         if state.orphaned_since is None:
             state.orphaned_since = now
-        wait = state.orphaned_since + GRACE_SECONDS - now
+        wait = GRACE_SECONDS - (now - state.orphaned_since)
         if wait <= 0:
             state.orphaned_since, wait = now, GRACE_SECONDS
             found = await self._find(state)
