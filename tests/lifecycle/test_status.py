@@ -43,6 +43,26 @@ def test_pods_to_be_deleted_count_as_terminating_at_once(action: str, phase: str
     assert (str(status.phase), status.running, status.terminating, status.succeeded) == (phase, 0, 2, 1)
 
 
+def test_pods_that_a_complete_job_ends_are_not_missing() -> None:
+    """They make no difference to what it has done; pods that have failed do."""
+    world = Simulation(job(task("worker", 3), minSuccess=1)).running()
+    assert world.status.up(3) == 3
+    world.set_pod("worker", 2, "Failed")
+    assert world.tick().status.up(3) == 2
+    world.set_pod("worker", 0, "Succeeded")
+    assert (world.tick().status.phase, world.status.up(3)) == ("Completed", 2)
+    assert (world.settle().up(3), world.status.succeeded) == (2, 1)
+
+
+@pytest.mark.parametrize(("action", "up"), [("AbortJob", 1), ("TerminateJob", 1), ("CompleteJob", 3)])
+def test_pods_that_another_action_ends_are_missing(action: str, up: int) -> None:
+    world = Simulation(job(task("worker", 3))).running()
+    world.set_pod("worker", 0, "Succeeded")
+    world.command(action)
+    assert world.tick().status.up(3) == up
+    assert world.settle().up(3) == up
+
+
 def test_improvement_18_the_transition_time_changes_only_with_the_phase() -> None:
     world = Simulation(job())
     world.settle()

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from tests.local.conftest import Start, finish, job, nothing_runs_on, python, ranks, start
+from tests.local.conftest import Start, finish, job, nothing_runs_on, python, ranks, start, task
 from vcjob.report.podstate import PodState
 from vcjob.sdk.handle import Handle
-from vcjob.ui.jobs import detail, events, pods
+from vcjob.ui.jobs import detail, events, pods, summary
 
 __all__ = ["finish", "nothing_runs_on", "start"]
 
@@ -27,6 +27,12 @@ def test_a_failed_job_has_the_same_cause_in_its_findings_and_its_failure_report(
 def test_a_completed_job_has_neither(finish: Start) -> None:
     found = detail(finish(job(*ranks("true"))))
     assert (found["findings"], found["failure"]) == ([], None)
+
+
+def test_pods_that_a_completed_job_has_ended_are_not_missing(finish: Start) -> None:
+    complete = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    row = summary(finish(job(task("main", "true", policies=complete), task("helper", "sleep 600"))))
+    assert (row["phase"], row["pods"]["up"], row["replicas"]) == ("Completed", 2, 2)
 
 
 def test_a_pod_that_has_just_been_created_has_a_phase() -> None:

@@ -55,7 +55,11 @@ def command(
     limit: int | None,
     output: str,
 ) -> None:
-    """Show the jobs of this machine or of a cluster, running and ended, the newest last."""
+    """Show the jobs of this machine or of a cluster, running and ended, the newest last.
+
+    PODS counts the pods that run or have succeeded. A job that is complete ends the pods that it no longer needs, so
+    there all count that have not failed.
+    """
     from vcjob.sdk.finding import jobs
 
     found = select(jobs(**where, all_namespaces=all_namespaces), running, phases, selector)
@@ -143,7 +147,7 @@ def _row(job: Handle, status: Status | None) -> tuple[str, ...]:
     if status is None:
         return job.name, "Damaged", "-", "-", "-", "-", job.namespace
     began, ended = status.started or job.created, status.finished
-    up = status.running + status.succeeded
+    up = status.up(job.replicas)
     return (
         job.name, str(status.phase), f"{up}/{job.replicas}", str(status.restarts),
         duration((ended or time.time()) - began), duration(time.time() - job.created), job.namespace,

@@ -217,6 +217,13 @@ class Status(msgspec.Struct, frozen=True):
         """How often it was restarted. `retry_count` also counts the restart for which no run was left."""
         return self.retry_count - (self.state.reason == MAX_RETRY_REACHED)
 
+    def up(self, replicas: int) -> int:
+        """How many of its pods are as they should be: those that run or have succeeded; once the Job is complete, all that
+        have not failed, because it needs no more of those that it ends."""
+        if self.state.phase in (Phase.COMPLETING, Phase.COMPLETED):
+            return max(replicas - self.failed, self.succeeded)
+        return self.running + self.succeeded
+
     def memory(self, task: str) -> TaskMemory:
         return self.tasks.get(task) or _NOTHING
 

@@ -65,6 +65,7 @@ def _row(job: Handle, status: Status, *, done: bool, replicas: int) -> dict[str,
             "running": status.running,
             "succeeded": status.succeeded,
             "failed": status.failed,
+            "up": status.up(replicas),
         },
     }
 

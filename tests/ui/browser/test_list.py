@@ -20,7 +20,7 @@ def job(name: str, phase: str, reason: str = "") -> dict[str, Any]:
         "namespace": "default", "name": name, "uid": name, "phase": phase, "reason": reason, "message": "",
         "created": 1e9, "started": 1e9, "finished": None, "done": phase == "Completed", "restarts": 0, "replicas": 1,
         "progress": {"text": "epoch 2, step 30/100 (30%), 4 steps/s, 2m left, loss 0.5", "percent": 30},
-        "pods": {"pending": 0, "running": 1, "succeeded": 0, "failed": 0},
+        "pods": {"pending": 0, "running": 1, "succeeded": 0, "failed": 0, "up": 1},
     }  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def _job(*_: object, **__: object) -> Iterator[Produced]:
     job = {
         "namespace": "default", "name": "big", "uid": "1", "phase": "Running", "reason": "", "message": "",
         "created": 1e9, "started": 1e9, "finished": None, "done": False, "restarts": 0, "replicas": RANKS,
-        "pods": {"pending": 0, "running": RANKS, "succeeded": 0, "failed": 0},
+        "pods": {"pending": 0, "running": RANKS, "succeeded": 0, "failed": 0, "up": RANKS},
     }  # fmt: skip
     yield "pods", {"changed": [_pod(rank, "Pending") for rank in range(RANKS)], "gone": [], "all": True}
     yield "job", job

@@ -32,7 +32,7 @@ def job(ranks: int) -> dict[str, Any]:
     return {
         "namespace": "default", "name": "many", "uid": "1", "phase": "Running", "reason": "", "message": "",
         "created": 1e9, "started": 1e9, "finished": None, "done": False, "restarts": 0, "replicas": ranks,
-        "pods": {"pending": 0, "running": ranks, "succeeded": 0, "failed": 0},
+        "pods": {"pending": 0, "running": ranks, "succeeded": 0, "failed": 0, "up": ranks},
     }  # fmt: skip
 
 

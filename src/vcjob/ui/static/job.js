@@ -92,7 +92,7 @@ export function showJob(root, which, page) {
     const ended = job.finished ?? Date.now() / 1000;
     const took = job.started ? ` · ${t("Duration")}: ${duration(ended - job.started)}` : "";
     const earlier = (parts.earlier ?? []).length ? ` · ${t("Earlier runs")}: ${parts.earlier.length}` : "";
-    const up = `${job.pods.running + job.pods.succeeded}/${job.replicas}`;
+    const up = `${job.pods.up}/${job.replicas}`;
     const progress = job.progress ? ` · ${progressText(job.progress.text)}` : "";
     return `${up}${progress} · ${job.namespace} · ${t("Restarts")}: ${job.restarts} · ${t("Age")}: ${duration(Date.now() / 1000 - job.created)}${took}${earlier}`;
   }

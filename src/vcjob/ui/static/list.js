@@ -137,7 +137,6 @@ export function showList(root, page) {
 
 /** @param {any} job @param {(job: any) => void} open */
 function row(job, open) {
-  const up = job.pods.running + job.pods.succeeded;
   const age = h("td", { class: "dim" });
   const row = h(
     "tr",
@@ -145,7 +144,7 @@ function row(job, open) {
     h("td", null, chip(job.phase)),
     h("td", null, h("a", { href: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}` }, job.name), h("div", { class: "dim" }, job.namespace), h("div", { class: "narrow" }, job.progress ? progressText(job.progress.text) : job.reason)),
     h("td", { class: "message wide" }, h("b", null, job.reason), " ", job.message),
-    h("td", null, `${up}/${job.replicas}`, podBar(job)),
+    h("td", null, `${job.pods.up}/${job.replicas}`, podBar(job)),
     h("td", { class: "progress wide" }, progressText(job.progress?.text ?? ""), job.progress?.percent ? h("progress", { max: 100, value: job.progress.percent, "aria-label": t("Progress") }) : null),
     age,
   );

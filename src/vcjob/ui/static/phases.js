@@ -23,7 +23,7 @@ export function chip(phase) {
 /** A bar of how many pods are in each state. @param {any} job */
 export function podBar(job) {
   const total = Math.max(job.replicas, 1);
-  const parts = [["ok", job.pods.succeeded], ["run", job.pods.running], ["bad", job.pods.failed], ["wait", job.pods.pending]];
+  const parts = [["ok", job.pods.up - job.pods.running], ["run", job.pods.running], ["bad", job.pods.failed], ["wait", job.pods.pending]];
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
   for (const [name, count] of parts) {
     if (!count) continue;
