@@ -12,7 +12,7 @@ from tests.local.conftest import Start, finish, job, nothing_runs_on, python, ra
 __all__ = ["finish", "nothing_runs_on", "start"]
 
 FAILING = (
-    "import os, time\nif os.environ['RANK'] == '1':\n    raise ValueError('loss is NaN')\ntime.sleep(60)"
+    "import os, time\nif os.environ['RANK'] == '1':\n    raise ValueError('loss is NaN')\ntime.sleep(600)"
 )
 
 

@@ -29,7 +29,8 @@ from vcjob.sdk.local.handle import LocalHandle
 from vcjob.sdk.running import run
 from vcjob.spec.job import Job
 
-PATIENCE = 30.0
+#: No test waits so long unless something is wrong. Programs that must be ended sleep for longer.
+PATIENCE = 120.0
 
 #: VCJOB_TEST_WARM=1: the same tests, with every Python program forked from a warm server.
 WARM = os.environ.get("VCJOB_TEST_WARM") == "1"

@@ -25,7 +25,7 @@ def execute(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def test_a_command_has_the_environment_and_the_folder_of_its_rank(start: Start, tmp_path: Path) -> None:
-    handle = start(job(*ranks("sleep 60")), cwd=tmp_path)
+    handle = start(job(*ranks("sleep 600")), cwd=tmp_path)
     eventually(lambda: handle.phase == "Running")
     for rank in (0, 2):
         ran = execute(
@@ -35,14 +35,14 @@ def test_a_command_has_the_environment_and_the_folder_of_its_rank(start: Start, 
 
 
 def test_standard_input_reaches_the_command(start: Start) -> None:
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     assert execute("job", "--", "cat", stdin="hello\n").stdout == "hello\n"
 
 
 def test_a_command_sees_the_mounts_of_its_rank(start: Start) -> None:
     writer = container(
-        "echo rows > ${VCJOB_MOUNT_VCJOB_DATA:-/vcjob-data}/table; touch up; sleep 60",
+        "echo rows > ${VCJOB_MOUNT_VCJOB_DATA:-/vcjob-data}/table; touch up; sleep 600",
         volumeMounts=[{"name": "data", "mountPath": "/vcjob-data"}],
     )
     handle = start(job(task("a", writer, volumes=[{"name": "data", "emptyDir": {}}])))
@@ -53,7 +53,7 @@ def test_a_command_sees_the_mounts_of_its_rank(start: Start) -> None:
 
 @pytest.mark.slow
 def test_a_choice_that_names_no_pod_or_several_is_an_error_that_lists_them(start: Start) -> None:
-    handle = start(job(*ranks("sleep 60", workers=1)))
+    handle = start(job(*ranks("sleep 600", workers=1)))
     eventually(lambda: handle.status().running == 2)
     for words in ((), ("--rank", "9"), ("--task", "nosuch")):
         ran = execute("job", *words, "--", "true")
@@ -70,7 +70,7 @@ def test_a_job_that_is_over_has_nothing_to_run_a_command_in(finish: Start) -> No
 
 
 def test_a_command_ends_with_its_pod(start: Start) -> None:
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     running = subprocess.Popen([sys.executable, "-m", "vcjob", "exec", "job", "--", "sleep", "600"])
     eventually(lambda: len(left_behind(handle)) > 2)

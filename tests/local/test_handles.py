@@ -33,7 +33,7 @@ def test_a_failed_job_raises_with_its_phase_its_report_and_its_handle(start: Sta
 
 
 def test_waiting_until_running_returns_while_the_job_runs(start: Start) -> None:
-    handle = start(job(task("a", "exec sleep 60")))
+    handle = start(job(task("a", "exec sleep 600")))
     assert handle.wait(PATIENCE, until="Running") == "Running"
     assert not handle.done
     with pytest.raises(vcjob.WaitTimeout):
@@ -60,7 +60,7 @@ def test_leaving_the_block_waits_for_the_job(start: Start) -> None:
 
 
 def test_an_exception_in_the_block_stops_the_job(start: Start) -> None:
-    with pytest.raises(KeyError), start(job(task("a", "exec sleep 60"))) as handle:
+    with pytest.raises(KeyError), start(job(task("a", "exec sleep 600"))) as handle:
         handle.wait(PATIENCE, until="Running")
         raise KeyError("the user's own")
     assert handle.done and handle.phase == "Terminated"
@@ -76,7 +76,7 @@ def test_handles_of_the_same_run_are_equal(start: Start) -> None:
 
 
 def test_jobs_are_returned_as_they_end_and_phases_in_the_given_order(start: Start) -> None:
-    long = start(job(task("a", "exec sleep 60"), name="long"))
+    long = start(job(task("a", "exec sleep 600"), name="long"))
     short = start(job(task("a", "true"), name="short"))
     ending = vcjob.as_completed([long, short], timeout=PATIENCE)
     assert next(ending) == short
@@ -88,7 +88,7 @@ def test_jobs_are_returned_as_they_end_and_phases_in_the_given_order(start: Star
 
 
 def test_waiting_for_several_names_those_that_still_run(start: Start) -> None:
-    handle = start(job(task("a", "exec sleep 60"), name="long"))
+    handle = start(job(task("a", "exec sleep 600"), name="long"))
     handle.wait(PATIENCE, until="Running")
     with pytest.raises(vcjob.WaitTimeout, match=r"1 of the jobs still run after 0\.05 s: 'long' is Running"):
         vcjob.wait_all([handle], timeout=0.05)
@@ -104,7 +104,7 @@ def test_a_program_with_an_event_loop_can_run_find_wait_and_stop() -> None:
     async def program() -> None:
         short = await vcjob.run_async(job(task("a", "true"), name="short"))
         assert [each async for each in vcjob.as_completed_async([short], PATIENCE)] == [short]
-        async with await vcjob.run_async(job(task("a", "exec sleep 60"), name="long")) as long:
+        async with await vcjob.run_async(job(task("a", "exec sleep 600"), name="long")) as long:
             assert await long.wait_async(PATIENCE, until="Running") == "Running"
             assert await vcjob.find_async("long") == long
             with pytest.raises(vcjob.WaitTimeout):
@@ -117,7 +117,7 @@ def test_a_program_with_an_event_loop_can_run_find_wait_and_stop() -> None:
 
 def test_the_verb_waits_for_a_phase(start: Start) -> None:
 
-    handle = start(job(task("a", "exec sleep 60"), name="long"))
+    handle = start(job(task("a", "exec sleep 600"), name="long"))
     assert verb("wait", "long", "--until", "Running").returncode == 0
     assert not handle.done
     handle.stop(now=True)

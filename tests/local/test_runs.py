@@ -12,6 +12,7 @@ import pytest
 
 import vcjob
 from tests.local.conftest import (
+    PATIENCE,
     Start,
     container,
     eventually,
@@ -204,7 +205,7 @@ def test_jobs_are_listed_by_namespace(finish: Start) -> None:
 
 
 def test_a_deleted_job_leaves_no_file_and_no_process(start: Start) -> None:
-    handle = start(job(*ranks("sleep 60")))
+    handle = start(job(*ranks("sleep 600")))
     eventually(lambda: handle.phase == "Running")
     handle.delete()
     assert not os.path.exists(handle.folder)
@@ -224,7 +225,7 @@ async def test_a_handle_waits_and_reads_without_blocking_the_loop(start: Start) 
     handle = start(job(task("a", "echo one; sleep 0.2; echo two")))
     lines = [line.text async for line in handle.logs_async(follow=True)]
     assert lines == ["one", "two"]
-    assert await handle.wait_async(10, check=True) == "Completed"
+    assert await handle.wait_async(PATIENCE, check=True) == "Completed"
 
 
 def test_wait_raises_when_the_time_is_over_and_when_the_job_failed(start: Start) -> None:
@@ -233,7 +234,7 @@ def test_wait_raises_when_the_time_is_over_and_when_the_job_failed(start: Start)
         slow.wait(0.1)
     bad = start(job(task("a", "exit 3"), name="bad"))
     with pytest.raises(vcjob.JobFailed):
-        bad.wait(10, check=True)
+        bad.wait(PATIENCE, check=True)
 
 
 def test_config_maps_and_secrets_beside_the_job_are_used(finish: Start) -> None:
@@ -306,7 +307,7 @@ def test_a_program_that_exits_with_0_when_it_is_suspended_runs_again_after_the_r
     eventually(lambda: handle.phase == "Aborted")
     assert (tmp_path / "saved").exists() and handle.status().succeeded == 0
     handle.resume()
-    assert handle.wait(60) == "Completed"
+    assert handle.wait(PATIENCE) == "Completed"
     assert handle.status().attempt("a", 0) == 1
 
 

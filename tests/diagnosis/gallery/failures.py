@@ -12,7 +12,7 @@ from tests.local.conftest import container, job, python, ranks, task
 
 _MOUNT = [{"name": "data", "mountPath": "/data"}]
 _READ_ONLY = [{"name": "data", "mountPath": "/data", "readOnly": True}]
-_SIZE = "import os, time\nopen(os.environ.get('VCJOB_MOUNT_DATA', '/data') + '/x', 'wb').write(bytes(20 << 20))\ntime.sleep(60)"
+_SIZE = "import os, time\nopen(os.environ.get('VCJOB_MOUNT_DATA', '/data') + '/x', 'wb').write(bytes(20 << 20))\ntime.sleep(600)"
 _ATEXIT = """
 import atexit, os, sys, time
 if os.environ['RANK'] == '1':
@@ -54,7 +54,7 @@ if os.environ['RANK'] == '1':
         socket.create_connection(('127.0.0.1', 1))
     except OSError as error:
         raise RuntimeError('s3: connection refused') from error
-time.sleep(60)
+time.sleep(600)
 """
 _PORT_IN_USE = """
 import socket
@@ -75,7 +75,7 @@ import os, socket, time
 other = socket.socket()
 other.bind(('127.0.0.1', 0))
 other.listen()
-time.sleep(60)
+time.sleep(600)
 """
 _EATS = "x = []\nwhile True: x.append(bytearray(8 << 20))"
 _CHILD_EATS = """
@@ -184,7 +184,7 @@ FAILURES = [
     ),
     Failure(
         "master-never-listens",
-        job(task("master", "sleep 60"), task("worker", "true"), plugins=_WAITING),
+        job(task("master", "sleep 600"), task("worker", "true"), plugins=_WAITING),
         "MasterNotListening",
         ("rank 1",),
     ),
@@ -194,12 +194,12 @@ FAILURES = [
         "MasterNotListening",
         ("rank 1",),
     ),
-    Failure("deadline", job(task("master", "sleep 60"), activeDeadlineSeconds=1), "ActiveDeadlineExceeded", ()),
+    Failure("deadline", job(task("master", "sleep 600"), activeDeadlineSeconds=1), "ActiveDeadlineExceeded", ()),
     Failure(
         "liveness-probe",
         command(
             "sleep",
-            "60",
+            "600",
             livenessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1},
         ),
         "ProbeFailed",
@@ -240,7 +240,7 @@ FAILURES = [
         "completed-while-ranks-run",
         job(
             task("master", "sleep 0.3", policies=[{"event": "TaskCompleted", "action": "CompleteJob"}]),
-            task("worker", "sleep 60", replicas=2),
+            task("worker", "sleep 600", replicas=2),
         ),
         "RanksStopped",
         ("rank 1", "rank 2"),
@@ -268,7 +268,7 @@ FAILURES_THAT_NEED_RIGHTS = [
 
 def on_rank_1(program: str) -> dict[str, Any]:
     """The program on rank 1; the others sleep."""
-    return job(*ranks(python(f"import os, time\nif os.environ['RANK'] != '1': time.sleep(60)\n{program}")))
+    return job(*ranks(python(f"import os, time\nif os.environ['RANK'] != '1': time.sleep(600)\n{program}")))
 
 
 #: Run where vcjob as a whole has little memory and no pod has a limit.

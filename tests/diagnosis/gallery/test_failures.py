@@ -32,7 +32,7 @@ def test_the_cause_is_ranked_first(failure: Failure, finish: Start, tmp_path: Pa
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_a_rank_that_somebody_kills_is_named(number: signal.Signals, start: Start) -> None:
-    handle = start(job(*ranks("echo up; exec sleep 60")))
+    handle = start(job(*ranks("echo up; exec sleep 600")))
     eventually(lambda: len({line.rank for line in handle.logs()}) == 3, what="a line of every rank")
     pod = next(pod for pod in handle.pods() if pod.rank == 1)
     container = main_container(pod)
@@ -81,7 +81,7 @@ def test_the_cause_is_ranked_first_where_the_machine_has_no_memory_left(
     with limited_cgroup(256 << 20) as processes:
         enter = f'echo $$ > {processes} && exec "$@"'
         subprocess.run(
-            ["sh", "-c", enter, "sh", *VCJOB, "run", str(document)], cwd=tmp_path, timeout=PATIENCE * 4
+            ["sh", "-c", enter, "sh", *VCJOB, "run", str(document)], cwd=tmp_path, timeout=PATIENCE * 2
         )
         (handle,) = jobs()
         found_first(failure, handle)

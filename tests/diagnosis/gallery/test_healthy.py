@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.conftest import Start, container, eventually, job, python, ranks, task
+from tests.local.conftest import PATIENCE, Start, container, eventually, job, python, ranks, task
 from vcjob import to_yaml
 from vcjob.diagnosis.diagnose import HANGS
 from vcjob.sdk.finding import jobs
@@ -38,7 +38,7 @@ else:
         except OSError:
             time.sleep(0.02)
 print('connected', flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 #: Rank 2 writes a checkpoint to a slow disk before it connects; it uses no CPU worth mentioning.
 _CHECKPOINT = """
@@ -82,7 +82,7 @@ COMPLETING: dict[str, dict[str, Any]] = {
     ),
     "uneven-ends": job(*ranks("sleep 0.$RANK")),
     "sidecar-is-ended": job(
-        task("a", "true", initContainers=[container("sleep 60", "side", restartPolicy="Always")])
+        task("a", "true", initContainers=[container("sleep 600", "side", restartPolicy="Always")])
     ),
     "subprocess-fails": job(*ranks("false || true")),
     "init-step": job(task("a", "true", initContainers=[container("true", "fetch")])),
@@ -90,11 +90,11 @@ COMPLETING: dict[str, dict[str, Any]] = {
 }
 RUNNING: dict[str, dict[str, Any]] = {
     "long-first-compile": job(*ranks("echo up; while :; do :; done", workers=1)),
-    "download-before-the-meeting": job(*ranks("echo up; sleep 60")),
-    "one-rank-only-waits": job(task("master", "echo up; sleep 60"), task("worker", "echo up; sleep 60")),
+    "download-before-the-meeting": job(*ranks("echo up; sleep 600")),
+    "one-rank-only-waits": job(task("master", "echo up; sleep 600"), task("worker", "echo up; sleep 600")),
     "connected-and-idle": job(*ranks(python(_SERVER))),
     "slow-checkpoint": job(*ranks(python(_CHECKPOINT + _SERVER.replace("range(2)", "range(1)")))),
-    "silent-for-long": job(*ranks(python("import time\nprint(1, flush=True)\ntime.sleep(60)"))),
+    "silent-for-long": job(*ranks(python("import time\nprint(1, flush=True)\ntime.sleep(600)"))),
 }  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_a_job_that_runs_has_no_finding(name: str, start: Start) -> None:
     eventually(lambda: handle.phase == "Running")
     nothing_is_found(handle)
     handle.stop(now=True)
-    handle.wait(30)
+    handle.wait(PATIENCE)
     assert handle.phase == "Terminated" and handle.why() == []
 
 

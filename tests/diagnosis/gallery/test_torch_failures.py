@@ -36,7 +36,7 @@ rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])
 {}
 dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=60 if rank == 0 else 3))
 """
-_NEVER_LISTENS = _MEETS.format("if rank == 0:\n    time.sleep(60)")
+_NEVER_LISTENS = _MEETS.format("if rank == 0:\n    time.sleep(600)")
 _OTHER_PORT = _MEETS.format(
     "if rank == 0:\n    with socket.create_server(('', 0)) as free:\n"
     "        os.environ['MASTER_PORT'] = str(free.getsockname()[1])"
@@ -98,7 +98,7 @@ _FEW = ("raises-and-exits-slowly", "mismatched-shapes")
 )
 def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, ...], start: Start) -> None:
     handle = start(job(*ranks(python(program), workers=1)))
-    assert handle.wait(PATIENCE * 4) == "Failed"
+    assert handle.wait(PATIENCE * 2) == "Failed"
     finding = handle.why()[0]
     assert finding.cause == cause, finding
     if first:
@@ -110,7 +110,7 @@ def test_the_cause_is_ranked_first(program: str, cause: str, first: tuple[str, .
 def test_a_loader_worker_that_the_memory_limit_ends_is_the_cause(start: Start) -> None:
     limited = python(_LOADER_EATS, resources={"limits": {"memory": "1Gi"}})
     handle = start(job(task("master", limited)))
-    phase = handle.wait(PATIENCE * 4)
+    phase = handle.wait(PATIENCE * 2)
     for note in handle.notes():
         if "limits of memory" in note:
             pytest.skip(f"this machine cannot produce it: {note}")
@@ -127,7 +127,7 @@ def test_a_program_that_needs_a_gpu_says_so_where_there_is_none(start: Start) ->
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     handle = start(job(task("master", python(_CUDA))))
-    assert handle.wait(PATIENCE * 4) == "Failed"
+    assert handle.wait(PATIENCE * 2) == "Failed"
     assert handle.why()[0].cause == "CudaUnavailable", handle.why()
 
 
@@ -138,7 +138,7 @@ def test_the_exception_below_torchrun_is_the_cause(start: Start) -> None:
     from tests.local.conftest import container
 
     handle = start(job(task("master", container([sys.executable, *_TORCHRUN]))))
-    assert handle.wait(PATIENCE * 4) == "Failed"
+    assert handle.wait(PATIENCE * 2) == "Failed"
     finding = handle.why()[0]
     assert finding.cause == "Exception" and "KeyError: 'label'" in finding.message, finding
     assert "(local rank 1, global rank 1)" in finding.message, finding

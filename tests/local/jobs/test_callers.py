@@ -73,7 +73,7 @@ def test_a_caller_that_ignores_a_signal_can_run_a_job(start: Start, number: sign
         handle = start(job(task("a", "exit 3")))
         assert handle.wait(PATIENCE) == "Failed"
         assert handle.pods()[0].containers[0].ended is not None
-        second = start(job(task("a", "sleep 60"), name="second"))
+        second = start(job(task("a", "sleep 600"), name="second"))
         second.stop()
         assert second.wait(PATIENCE) == "Terminated"
     finally:

@@ -163,7 +163,7 @@ def test_a_new_run_can_replace_a_damaged_one(
 
 
 def test_a_damaged_command_does_not_block_the_others(start: Start) -> None:
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     run = RunDir(handle.folder)
     files.make_folder(run.path("commands"))
@@ -199,7 +199,7 @@ def test_the_last_record_of_pods_is_written_durably(finish: Start, monkeypatch: 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])
 def test_a_signal_never_loses_the_supervisor(start: Start, number: signal.Signals) -> None:
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     kill_supervisor(handle, number)
     if number == signal.SIGHUP:

@@ -24,7 +24,7 @@ from vcjob.local.machine import process
 from vcjob.local.run import locks
 from vcjob.local.run.run_dir import RunDir
 
-LASTING = job(task("a", "sleep 60"))
+LASTING = job(task("a", "sleep 600"))
 
 
 def test_deleting_an_earlier_run_by_its_uid_leaves_the_running_one(finish: Start, start: Start) -> None:
@@ -119,7 +119,7 @@ def test_a_run_that_somebody_follows_does_not_expire() -> None:
 @pytest.mark.parametrize("damaged", [False, True], ids=["readable", "damaged"])
 def test_deleting_a_lost_run_ends_its_processes(start: Start, damaged: bool) -> None:
     """Also where its status is damaged: without the run's folder no later verb could find them."""
-    handle = start(job(task("a", "setsid sleep 60 & sleep 60")))
+    handle = start(job(task("a", "setsid sleep 600 & sleep 600")))
     eventually(lambda: [process.name_of(pid) for pid in left_behind(handle)].count("sleep") == 2)
     ours = [pid for pid in left_behind(handle) if process.name_of(pid).startswith("vcjob-")]
     for number in (

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import vcjob
-from tests.local.conftest import job, left_behind, task
+from tests.local.conftest import PATIENCE, job, left_behind, task
 from tests.local.jobs.faults import FAULTS, Fault, count_operations, strike
 from tests.local.jobs.test_store import create, document
 from vcjob.lifecycle.status import Phase, State, Status
@@ -180,7 +180,7 @@ def test_a_fault_at_any_write_of_a_supervisor_affects_only_its_own_run(store: St
         run = _real_job(store)
         outcome = strike(_supervise(run), fault, number)
         handle = vcjob.find("job")
-        phase = handle.wait(20)
+        phase = handle.wait(PATIENCE)
         assert phase in ("Completed", "Failed"), number
         if fault != "kill" and outcome == 0:
             assert phase == "Completed", (number, handle.status().state)

@@ -17,7 +17,7 @@ def _kill_supervisor(handle: LocalHandle) -> RunDir:
 
 
 def test_lines_of_containers_that_are_not_in_the_record_are_shown(start: Start) -> None:
-    handle = start(job(*ranks("echo here; sleep 60")))
+    handle = start(job(*ranks("echo here; sleep 600")))
     eventually(lambda: len(texts(handle)) == 3)
     run = _kill_supervisor(handle)
     pods = run.pods()
@@ -29,7 +29,7 @@ def test_lines_of_containers_that_are_not_in_the_record_are_shown(start: Start) 
 
 
 def test_pods_that_are_not_in_the_record_are_shown(start: Start) -> None:
-    handle = start(job(*ranks("echo here; sleep 60"), plugins={"pytorch": ["--wait-master-enabled"]}))
+    handle = start(job(*ranks("echo here; sleep 600"), plugins={"pytorch": ["--wait-master-enabled"]}))
     eventually(lambda: len(texts(handle, ranks=(0,))) == 1)
     eventually(lambda: len({line.rank for line in handle.logs(containers=("wait-for-master",))}) == 2)
     run = _kill_supervisor(handle)
@@ -46,7 +46,7 @@ def test_pods_that_are_not_in_the_record_are_shown(start: Start) -> None:
 
 
 def test_a_folder_that_is_no_pod_of_the_job_is_left_alone(start: Start) -> None:
-    handle = start(job(task("a", "echo here; sleep 60")))
+    handle = start(job(task("a", "echo here; sleep 600")))
     eventually(lambda: len(texts(handle)) == 1)
     run = _kill_supervisor(handle)
     for name in ("job-a-7", "job-b-0", "other", "job-a-x"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import verb
-from tests.local.conftest import Start, container, eventually, job, ranks, task
+from tests.local.conftest import PATIENCE, Start, container, eventually, job, ranks, task
 from vcjob.diagnosis.py_spy import main_thread, problem_of
 from vcjob.errors import BackendError
 from vcjob.local.live import stacks
@@ -54,18 +54,18 @@ def test_every_rank_is_shown_at_its_place_also_below_a_shell(start: Start, tmp_p
 
 @needs_py_spy
 def test_a_rank_that_is_not_python_says_so(start: Start) -> None:
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     assert verb("stacks", "job").stdout == "job-a-0 cannot be read: its process is not Python\n"
 
 
 def test_an_unknown_rank_and_a_job_that_is_over_are_errors(start: Start) -> None:
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     wrong = verb("stacks", "job", "--rank", "7")
     assert wrong.returncode == 2 and "no running pod has the rank 7" in wrong.stderr
     handle.stop(now=True)
-    handle.wait(30)
+    handle.wait(PATIENCE)
     over = verb("stacks", "job")
     assert over.returncode == 2 and "no pod of the job 'job' is running: it is Terminated" in over.stderr
     image = verb("stacks", "job", "--image", "py-spy:1")
@@ -173,7 +173,7 @@ dist.all_reduce(torch.ones(1))
 def test_ranks_that_wait_in_a_collective_are_named_with_it(start: Start, tmp_path: Path, warm: bool) -> None:
     (tmp_path / "train.py").write_text(_COLLECTIVE)
     handle = start(job(*ranks(container([sys.executable, "train.py"]))), cwd=tmp_path, warm=warm)
-    eventually(lambda: len([line for line in handle.logs() if line.text == "met"]) == 3, 120)
+    eventually(lambda: len([line for line in handle.logs() if line.text == "met"]) == 3)
     expected = ["ranks 0-1 wait in all_reduce, train.py:14", "rank 2 is in late, train.py:7"]
     eventually(lambda: [str(group) for group in handle.stacks().groups()] == expected, what=str(expected))
 
@@ -192,6 +192,6 @@ def test_workers_of_torchrun_are_shown_one_by_one(start: Start, tmp_path: Path) 
         "train.py",
     ]
     handle = start(job(task("a", container(command))), cwd=tmp_path)
-    eventually(lambda: len([line for line in handle.logs() if line.text == "met"]) == 3, 120)
+    eventually(lambda: len([line for line in handle.logs() if line.text == "met"]) == 3)
     expected = ["ranks 0-1 wait in all_reduce, train.py:14", "rank 2 is in late, train.py:7"]
     eventually(lambda: [str(group) for group in handle.stacks().groups()] == expected, what=str(expected))

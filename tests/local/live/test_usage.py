@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.command_line import verb
-from tests.local.conftest import Start, eventually, job, python, ranks, task
+from tests.local.conftest import PATIENCE, Start, eventually, job, python, ranks, task
 from vcjob.local.live.gpu_usage import GpuUsage, read_gpus, usage_of_pod
 from vcjob.local.live.usage import ProcessSample, read_process, usage_between
 from vcjob.report.podstate import PodState
@@ -70,7 +70,7 @@ def test_the_step_rate_of_a_rank_that_stands_still_is_not_shown(
 
 def test_ranks_of_torchrun_are_shown_as_node_ranks(start: Start) -> None:
     plugins = {"pytorch": ["--nproc-per-node=2"]}
-    handle = start(job(*ranks("sleep 60", workers=1), plugins=plugins))
+    handle = start(job(*ranks("sleep 600", workers=1), plugins=plugins))
     eventually(lambda: handle.phase == "Running")
     for shown in (verb("top", "job", "--interval", "0.1"), verb("status", "job")):
         assert "NODE RANK  POD" in shown.stdout, shown
@@ -78,11 +78,11 @@ def test_ranks_of_torchrun_are_shown_as_node_ranks(start: Start) -> None:
 
 
 def test_a_job_that_does_not_run_and_an_unknown_rank_are_one_sentence(start: Start) -> None:
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     assert "no running pod has the rank 7" in verb("top", "job", "--rank", "7").stderr
     handle.stop(now=True)
-    handle.wait(30)
+    handle.wait(PATIENCE)
     over = verb("top", "job")
     assert over.returncode == 2 and "is running: it is Terminated" in over.stderr
 

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.local.conftest import Start, eventually, job, left_behind, python, ranks, task
+from tests.local.conftest import PATIENCE, Start, eventually, job, left_behind, python, ranks, task
 
 #: Rank 1 raises, closes its connection and takes its time to end; the others notice at once and are gone first.
 SLOW_TO_END = """
@@ -52,13 +52,13 @@ def test_a_rank_that_is_slow_to_end_is_still_the_one_that_began_it(finish: Start
 
 
 def test_a_killed_rank_is_named_with_its_signal(start: Start) -> None:
-    handle = start(job(*ranks("sleep 60")))
+    handle = start(job(*ranks("sleep 600")))
     eventually(lambda: handle.status().running == 3)
     pod = eventually(
         lambda: next((p for p in handle.pods() if p.rank == 2 and p.containers and p.containers[0].pid), None)
     )
     os.kill(pod.containers[0].pid, signal.SIGKILL)
-    assert handle.wait(20) == "Failed"
+    assert handle.wait(PATIENCE) == "Failed"
     culprit = handle.failure().culprit
     assert culprit and (culprit.rank, culprit.signal, culprit.exit_code) == (2, "SIGKILL", 137)
     assert culprit.how == "was killed by SIGKILL"
@@ -83,7 +83,7 @@ def test_a_reason_on_stdout_is_found_although_stderr_has_a_warning(finish: Start
 
 
 def test_a_lost_supervisor_accuses_no_rank(start: Start) -> None:
-    handle = start(job(*ranks("sleep 60")))
+    handle = start(job(*ranks("sleep 600")))
     eventually(lambda: handle.status().running == 3)
     supervisor = next(
         p for p in left_behind(handle) if Path(f"/proc/{p}/comm").read_text() == "vcjob-supervise\n"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.command_line import verb
-from tests.local.conftest import Start, eventually, job, python, ranks, task
+from tests.local.conftest import PATIENCE, Start, eventually, job, python, ranks, task
 from vcjob.local.logs.progress import tail_lines
 
 _BAR = r"""
@@ -15,7 +15,7 @@ print("loading", flush=True)
 for n in range(1, 13):
     sys.stderr.write(f"\r{n:3d}%|#   | {n}/100 [00:01<00:44, 2.0it/s]")
     sys.stderr.flush()
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -33,12 +33,12 @@ def test_an_unfinished_bar_of_rank_0_is_shown(start: Start) -> None:
     listed = json.loads(verb("list", "-o", "json").stdout)["items"][0]
     assert json.loads(listed["metadata"]["annotations"]["vcjob.io/progress"]) == expected
     handle.stop(now=True)
-    handle.wait(30)
+    handle.wait(PATIENCE)
     assert handle.progress() is None
 
 
 def test_a_job_without_progress_shows_none(start: Start) -> None:
-    handle = start(job(task("a", "echo hello; sleep 60")))
+    handle = start(job(task("a", "echo hello; sleep 600")))
     eventually(lambda: handle.phase == "Running" and any(handle.logs()))
     assert handle.progress() is None
     assert "PROGRESS" not in verb("list").stdout

@@ -152,7 +152,7 @@ def test_a_process_takes_long_turns_and_what_it_starts_does_not() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     reading, writing = os.pipe()
     child = PlainLauncher().launch(
-        LaunchRequest(["sh", "-c", "sleep 60 & echo $!; wait"], dict(os.environ), "/", writing, null)
+        LaunchRequest(["sh", "-c", "sleep 600 & echo $!; wait"], dict(os.environ), "/", writing, null)
     )
     try:
         grandchild = int(os.read(reading, 100))
@@ -173,7 +173,7 @@ _SCRIPT = "run-训练脚本.sh"
 @pytest.mark.skipif(not linux.LINUX, reason="names of processes are read from /proc")
 def test_a_process_is_identified_whatever_bytes_its_name_has(tmp_path: Path) -> None:
     script = tmp_path / _SCRIPT
-    script.write_text("#!/bin/sh\nsleep 60 & wait\n")
+    script.write_text("#!/bin/sh\nsleep 600 & wait\n")
     script.chmod(0o755)
     child = PlainLauncher().launch(LaunchRequest([str(script)], dict(os.environ), "/", 1, 2))
     try:

@@ -34,7 +34,7 @@ if rank == 0:
     os.chdir("/usr")
     os.set_inheritable(writer, True)
     environment = {"VCJOB_POD_UID": "uid", "RANK": "1", "PATH": f"{sys.argv[2]}:/usr/bin:/bin"}
-    os.execve("/bin/sh", ["sh", "-c", f"echo up >&{writer}; exec sleep 60"], environment)
+    os.execve("/bin/sh", ["sh", "-c", f"echo up >&{writer}; exec sleep 600"], environment)
 os.close(writer)
 answer = os.read(reader, 200).decode()
 if answer != "up\\n":

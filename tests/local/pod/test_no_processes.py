@@ -35,7 +35,7 @@ def _run_pod(folder: Path, restart_policy: str) -> PodState:
     """How a pod with a sidecar ends whose second process, the main one, is refused once; as a shim runs it."""
     env, cwd = dict(os.environ), str(folder)
     containers = [
-        ContainerSpec("side", "sidecar", ["sleep", "60"], env, cwd, {}, {}),
+        ContainerSpec("side", "sidecar", ["sleep", "600"], env, cwd, {}, {}),
         ContainerSpec("main", "main", ["true"], env, cwd, {}, {}),
     ]
     reading, writing = os.pipe()

@@ -48,7 +48,7 @@ def test_nothing_is_remembered_of_commands_that_have_ended_or_were_cancelled() -
     for _ in range(3):
         checks.command(["true"], PATIENCE, lambda _passed, _why: loop.stop())
         loop.run()
-        checks.command(["sleep", "60"], PATIENCE, lambda _passed, _why: None)()
+        checks.command(["sleep", "600"], PATIENCE, lambda _passed, _why: None)()
     loop.close()
 
     def remembered() -> bool:

@@ -33,7 +33,7 @@ def test_a_shim_that_was_reaped_before_its_end_is_reported_does_not_prevent_the_
     )  # fmt: skip
     reaped = subprocess.Popen(["true"])
     reaped.wait()
-    with subprocess.Popen(["sleep", "60"]) as stuck:
+    with subprocess.Popen(["sleep", "600"]) as stuck:
         for index, process in enumerate((reaped, stuck)):
             ours, theirs = socket.socketpair()
             theirs.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import signal
 from typing import Any
 
 import pytest
@@ -23,13 +23,13 @@ EVENTS = ("PodFailed", "TaskCompleted", "TaskFailed", "PodPending", "exitCode")
 
 #: The first try does what the event needs; what comes after it simply runs.
 TRIGGERS: dict[str, dict[str, Any]] = {
-    "PodFailed": {"command": "[ -e again ] && sleep 60; touch again; exit 1"},
-    "exitCode": {"command": "[ -e again ] && sleep 60; touch again; exit 42"},
-    "TaskCompleted": {"command": "[ -e again ] && sleep 60; touch again; exit 0"},
-    "TaskFailed": {"command": "[ -e again ] && sleep 60; touch again; exit 1",
+    "PodFailed": {"command": "[ -e again ] && sleep 600; touch again; exit 1"},
+    "exitCode": {"command": "[ -e again ] && sleep 600; touch again; exit 42"},
+    "TaskCompleted": {"command": "[ -e again ] && sleep 600; touch again; exit 0"},
+    "TaskFailed": {"command": "[ -e again ] && sleep 600; touch again; exit 1",
                    "restartPolicy": "OnFailure", "maxRetry": 1},
-    "PodPending": {"command": "sleep 60",
-                   "initContainers": [container("[ -e again ] || { touch again; sleep 60; }", "slow")]},
+    "PodPending": {"command": "sleep 600",
+                   "initContainers": [container("[ -e again ] || { touch again; sleep 600; }", "slow")]},
 }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def _document(event: str, action: str) -> dict[str, Any]:
         policy["timeout"] = "300ms"
     return job(
         task("eventful", command, policies=[policy], terminationGracePeriodSeconds=1, **trigger),
-        task("other", "sleep 60", terminationGracePeriodSeconds=1),
+        task("other", "sleep 600", terminationGracePeriodSeconds=1),
         minAvailable=1,
     )
 
@@ -90,7 +90,7 @@ def test_restart_partition_restarts_the_pods_of_the_partition_and_no_others(star
     spec = eventful["template"]["spec"]
     for one in (*spec["containers"], *spec.get("initContainers", ())):
         # What sets the event off is done once: by every pod for an event of the task, else by index 3 alone.
-        alone = "" if whole_task else '[ "$VC_TASK_INDEX" = 3 ] || exec sleep 60; '
+        alone = "" if whole_task else '[ "$VC_TASK_INDEX" = 3 ] || exec sleep 600; '
         if one.get("name") == "slow":
             alone = '[ "$VC_TASK_INDEX" = 3 ] || exit 0; '
         one["command"][-1] = alone + one["command"][-1].replace("again", '"again-$VC_TASK_INDEX"')
@@ -121,7 +121,7 @@ def test_a_restarted_job_goes_on_to_its_end_and_keeps_the_logs_of_both_tries(fin
     handle = finish(
         job(
             *ranks(
-                f"echo try; touch up-$RANK; [ -e done ] || {{ [ $RANK != 1 ] || {{ {fails}; }}; sleep 60; }}"
+                f"echo try; touch up-$RANK; [ -e done ] || {{ [ $RANK != 1 ] || {{ {fails}; }}; sleep 600; }}"
             ),
             policies=[{"event": "PodFailed", "action": "RestartJob"}],
         )
@@ -141,13 +141,17 @@ def test_the_job_fails_when_its_tries_are_used_up(finish: Start) -> None:
     assert sorted(pod.attempt for pod in handle.pods()) == [0, 1]
 
 
-def test_without_a_policy_the_job_ends_within_a_second_of_the_rank_that_failed(finish: Start) -> None:
-    handle = finish(job(*ranks("[ $RANK = 1 ] && { sleep 0.3; exit 9; }; sleep 60")))
+def test_without_a_policy_a_rank_that_fails_ends_the_job_and_the_other_ranks(finish: Start) -> None:
+    fails = "until [ -e up-0 ] && [ -e up-2 ]; do sleep 0.01; done; exit 9"
+    handle = finish(job(*ranks(f"touch up-$RANK; [ $RANK != 1 ] || {{ {fails}; }}; exec sleep 600")))
     assert handle.phase == "Failed"
-    ends = [pod.finished_at for pod in handle.pods() if pod.finished_at is not None]
-    finished = handle.status().finished
-    assert len(ends) == 3 and finished is not None
-    assert finished - min(ends) < 1 and max(ends) - min(ends) < 1
+    ends = {pod.rank: pod.containers[0].ended for pod in handle.pods()}
+    # The others are asked to end, and are not killed when a grace period is over.
+    assert {rank: (end.exit_code, end.stopped) for rank, end in ends.items() if end} == {
+        0: (128 + signal.SIGTERM, True),
+        1: (9, False),
+        2: (128 + signal.SIGTERM, True),
+    }
     report = handle.failure()
     assert report.culprit and (report.culprit.rank, report.culprit.exit_code) == (1, 9)
     assert report.victims == ["rank 0 (master-0)", "rank 2 (worker-1)"]
@@ -155,7 +159,7 @@ def test_without_a_policy_the_job_ends_within_a_second_of_the_rank_that_failed(f
 
 
 def test_suspend_keeps_the_job_and_resume_costs_no_retry(start: Start) -> None:
-    handle = start(job(*ranks("echo up; sleep 60", workers=1)))
+    handle = start(job(*ranks("echo up; sleep 600", workers=1)))
     eventually(lambda: handle.phase == "Running")
     handle.suspend()
     eventually(lambda: handle.phase == "Aborted" and not handle.supervised)
@@ -168,7 +172,7 @@ def test_suspend_keeps_the_job_and_resume_costs_no_retry(start: Start) -> None:
 
 
 def test_restart_by_hand_restarts_every_pod(start: Start) -> None:
-    handle = start(job(*ranks("sleep 60", workers=1)))
+    handle = start(job(*ranks("sleep 600", workers=1)))
     eventually(lambda: handle.phase == "Running")
     handle.restart()
     eventually(lambda: sum(pod.attempt == 1 and pod.phase == "Running" for pod in handle.pods()) == 2)
@@ -176,20 +180,29 @@ def test_restart_by_hand_restarts_every_pod(start: Start) -> None:
 
 
 def test_a_master_that_is_done_completes_the_job_and_ends_the_others(finish: Start) -> None:
-    began = time.monotonic()
     handle = finish(
         job(
-            task("master", "sleep 0.3", policies=[{"event": "TaskCompleted", "action": "CompleteJob"}]),
-            task("worker", "sleep 60", replicas=2),
+            task(
+                "master",
+                "until [ -e up-0 ] && [ -e up-1 ]; do sleep 0.01; done",
+                policies=[{"event": "TaskCompleted", "action": "CompleteJob"}],
+            ),
+            task("worker", "touch up-$VC_TASK_INDEX; exec sleep 600", replicas=2),
+            plugins={"env": []},
         )
     )
     assert handle.phase == "Completed"
-    assert time.monotonic() - began < 20
+    ends = {pod.name: pod.containers[0].ended for pod in handle.pods()}
+    assert {name: end.signal for name, end in ends.items() if end} == {
+        "job-master-0": None,
+        "job-worker-0": signal.SIGTERM,
+        "job-worker-1": signal.SIGTERM,
+    }
     assert left_behind(handle) == []
 
 
 def test_the_deadline_of_the_job_ends_it(finish: Start) -> None:
-    handle = finish(job(task("a", "sleep 60"), activeDeadlineSeconds=1))
+    handle = finish(job(task("a", "sleep 600"), activeDeadlineSeconds=1))
     assert handle.phase == "Failed"
     assert handle.status().state.reason == "DeadlineExceeded"
 

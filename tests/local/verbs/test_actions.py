@@ -16,7 +16,7 @@ from vcjob.sdk.local.handle import LocalHandle
 
 @pytest.mark.slow
 def test_a_suspended_job_is_followed_until_it_is_resumed_and_ends(file: Any, tmp_path: Path) -> None:
-    running = background(tmp_path, "run", file(job(task("a", "echo begun; [ -e go ] || sleep 60"))))
+    running = background(tmp_path, "run", file(job(task("a", "echo begun; [ -e go ] || sleep 600"))))
     eventually(lambda: bool(vcjob.jobs()) and vcjob.find("job").phase == "Running")
     follower = background(tmp_path, "logs", "-f", "job")
     assert verb("suspend", "job").stdout == "job: suspended; continue with `vcjob resume job`\n"
@@ -51,7 +51,7 @@ def test_run_of_a_job_that_its_spec_suspends_ends_and_says_how_to_continue(file:
 
 
 def test_run_of_a_job_that_another_shell_deletes_fails_with_a_sentence(file: Any, tmp_path: Path) -> None:
-    running = background(tmp_path, "run", file(job(task("a", "sleep 60"))))
+    running = background(tmp_path, "run", file(job(task("a", "sleep 600"))))
     eventually(lambda: bool(vcjob.jobs()) and vcjob.find("job").phase == "Running")
     vcjob.find("job").delete()
     output, _ = running.communicate(timeout=PATIENCE)
@@ -60,13 +60,13 @@ def test_run_of_a_job_that_another_shell_deletes_fails_with_a_sentence(file: Any
 
 
 def test_stop_is_reported_as_what_the_user_did(file: Any) -> None:
-    verb("run", "--detach", file(job(task("a", "sleep 60"))))
+    verb("run", "--detach", file(job(task("a", "sleep 600"))))
     assert verb("stop", "job").returncode == 0
     assert "you stopped it" in verb("status", "job").stdout
 
 
 def test_finished_jobs_are_deleted_by_age(file: Any) -> None:
-    for name, command in (("done", "true"), ("busy", "sleep 60")):
+    for name, command in (("done", "true"), ("busy", "sleep 600")):
         handle = vcjob.run(job(task("a", command), name=name))
         if name == "done":
             handle.wait(PATIENCE)
@@ -79,7 +79,7 @@ def test_finished_jobs_are_deleted_by_age(file: Any) -> None:
 
 
 def test_actions_by_verb(file: Any) -> None:
-    verb("run", "--detach", file(job(*ranks("sleep 60", workers=1))))
+    verb("run", "--detach", file(job(*ranks("sleep 600", workers=1))))
     handle = vcjob.find("job")
     eventually(lambda: handle.phase == "Running")
     assert verb("suspend", "job").returncode == 0

@@ -22,7 +22,7 @@ STAGES = {
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_ctrl_c_ends_the_job_cleanly_at_every_stage(file: Any, tmp_path: Path, stage: str) -> None:
-    command = background(tmp_path, "run", file(job(*ranks("sleep 60"))))
+    command = background(tmp_path, "run", file(job(*ranks("sleep 600"))))
     eventually(STAGES[stage])
     command.send_signal(signal.SIGINT)
     output, _ = command.communicate(timeout=PATIENCE)
@@ -44,7 +44,7 @@ def test_a_second_ctrl_c_kills_what_does_not_want_to_end(file: Any, tmp_path: Pa
     time.sleep(0.3)
     assert command.poll() is None
     command.send_signal(signal.SIGINT)
-    output, _ = command.communicate(timeout=10)
+    output, _ = command.communicate(timeout=PATIENCE)
     assert command.returncode == 130, output
     assert left_behind(handle) == []
 
@@ -53,6 +53,6 @@ def test_closing_the_terminal_does_not_end_the_job(file: Any, tmp_path: Path) ->
     command = background(tmp_path, "run", file(job(task("a", "touch up; sleep 1; touch end"))))
     eventually((tmp_path / "up").exists)
     command.send_signal(signal.SIGHUP)
-    command.communicate(timeout=10)
+    command.communicate(timeout=PATIENCE)
     assert vcjob.find("job").wait(PATIENCE) == "Completed"
     assert (tmp_path / "end").exists()

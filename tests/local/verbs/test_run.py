@@ -27,7 +27,7 @@ def test_run_shows_lines_with_ranks_then_a_summary_and_returns_zero(file: Any) -
 def test_a_failed_run_names_the_rank_its_last_words_and_the_victims(file: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import os, time\n\ndef step():\n    raise ValueError('loss is NaN')\n\n"
-        "if os.environ['RANK'] == '1':\n    time.sleep(0.2)\n    step()\ntime.sleep(60)\n"
+        "if os.environ['RANK'] == '1':\n    time.sleep(0.2)\n    step()\ntime.sleep(600)\n"
     )
     result = verb("run", file(job(*ranks(container([sys.executable, "train.py"])))), cwd=tmp_path)
     assert result.returncode == 1
@@ -111,7 +111,7 @@ def test_an_invalid_job_is_refused_with_every_problem(file: Any) -> None:
 
 
 def test_a_running_name_is_refused(file: Any) -> None:
-    path = file(job(task("a", "sleep 60")))
+    path = file(job(task("a", "sleep 600")))
     assert verb("run", "-d", path).returncode == 0
     result = verb("run", path)
     assert (

@@ -22,7 +22,7 @@ from vcjob.sdk.local.handle import LocalHandle
 @pytest.fixture
 def stopped(start: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHandle]:
     """A running job whose supervisor was stopped with SIGSTOP. Verbs do not wait long for it."""
-    handle = start(job(task("a", "sleep 60")))
+    handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     kill_supervisor(handle, signal.SIGSTOP)
     short = partialmethod(LocalHandle.wait_for_command, 0.1)

@@ -234,9 +234,9 @@ def test_volumes_are_mounted_in_the_rank_alone(warm: Starter, plain: Starter) ->
 def test_a_signal_to_the_group_reaches_the_rank_and_its_children(warm: Starter) -> None:
     (warm.folder / "program.py").write_text(
         "import subprocess, sys, time\n"
-        "child = subprocess.Popen(['sleep', '60'])\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
         "print(child.pid, flush=True)\n"
-        "print(child.wait(), flush=True); time.sleep(60)"
+        "print(child.wait(), flush=True); time.sleep(600)"
     )
     running = warm.start(PYTHON, "program.py")
     running.line()

@@ -15,7 +15,7 @@ import pytest
 import vcjob
 from tests import documents
 from tests.command_line import verb
-from tests.local.conftest import eventually
+from tests.local.conftest import PATIENCE, eventually
 from vcjob.local.machine import process
 
 TORCH = """
@@ -186,7 +186,7 @@ def test_a_killed_shim_is_no_harm_to_the_ranks_of_other_pods(
         assert process.is_same(before[1], None)
     finally:
         handle.stop(now=True)
-        handle.wait(30)
+        handle.wait(PATIENCE)
 
 
 def up(handle: Any) -> dict[int, int] | None:

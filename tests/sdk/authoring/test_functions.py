@@ -139,7 +139,7 @@ def test_watch_prints_every_change_and_returns_the_phase(capsys: pytest.CaptureF
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("fail: Failed; 0 fail-master-0 ")
     assert "(exit code 1); Exception: rank 0 raised ValueError" in last
-    slow = vcjob.run(vcjob.pytorch_job("slow", command=["sleep", "60"], workers=0))
+    slow = vcjob.run(vcjob.pytorch_job("slow", command=["sleep", "600"], workers=0))
     with pytest.raises(vcjob.WaitTimeout, match="after 0 s"):
         vcjob.watch(slow, 0)
     slow.delete()

@@ -80,7 +80,7 @@ def test_the_list_is_searched_filtered_and_sorted(page: Page) -> None:
 def test_a_failed_job_shows_its_cause_first(page: Page) -> None:
     open_job(page, "failing")
     panel = page.locator(".panel.bad")
-    panel.get_by_text("rank 1 (worker-1)").wait_for()
+    panel.get_by_text("Last lines: rank 1 (worker-1)").wait_for()
     assert "ValueError: the loss is NaN" in panel.inner_text()
     assert "train.py" in panel.inner_text()
     first = page.get_by_role("button", name=re.compile("rank 1 .*failed first"))

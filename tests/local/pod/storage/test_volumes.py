@@ -207,7 +207,7 @@ def test_an_empty_dir_in_memory_that_must_outlive_a_process_is_kept_on_disk_and_
 def test_a_pod_is_evicted_when_an_empty_dir_takes_more_than_its_limit(finish: Start) -> None:
     volume = {"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}
     mounts = [{"name": "v", "mountPath": "/vcjob-disk"}]
-    script = "head -c 3000000 /dev/zero >${VCJOB_MOUNT_VCJOB_DISK:-/vcjob-disk}/x; sleep 60"
+    script = "head -c 3000000 /dev/zero >${VCJOB_MOUNT_VCJOB_DISK:-/vcjob-disk}/x; sleep 600"
     handle = finish(job(task("a", container(script, volumeMounts=mounts), volumes=[volume])))
     (pod,) = handle.pods()
     assert (handle.phase, pod.phase, pod.reason) == ("Failed", "Failed", "Evicted")
