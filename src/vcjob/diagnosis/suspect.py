@@ -270,6 +270,15 @@ class Suspect:
         return self.is_complaint or found.in_distributed or _TORCH.search(found.text) is not None
 
     @property
+    def may_have_crashed_in_communication(self) -> bool:
+        """Whether native code crashed, and neither its message nor a frame says that it was other code than torch's
+        communication."""
+        if self.signal not in _CRASHES or self.traceback is not None or self.crash.what:
+            return False
+        frames = self.crash.frames
+        return not frames or Traceback(tuple(reversed(frames)), "").in_distributed
+
+    @property
     def moment(self) -> float:
         """When it failed: when its traceback was written, else when it ended."""
         ended = self.end.finished_at if self.end.finished_at is not None else float("inf")

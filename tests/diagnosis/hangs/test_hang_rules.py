@@ -183,6 +183,74 @@ def test_a_failed_job_has_the_mismatch_as_its_cause_and_not_the_rank_that_notice
     assert (report.cause, report.culprit) == ("CollectiveMismatch", None)
 
 
+_GLOO = "/app/gloo/transport/tcp/pair.cc"
+_SEGFAULT = "Fatal Python error: Segmentation fault"
+
+
+def crashed(*states: RankState, stderr: tuple[str, ...] = (), number: int = 11) -> Finding:
+    """Rank 0 crashes in native code and leaves no report of its own; the others lose their connection to it."""
+    complaint = f"RuntimeError: [{_GLOO}:561] Connection closed by peer [127.0.0.1]:1234"
+    ends = [End(128 + number, signal=number, finished_at=NOW - 2), *[End(1, finished_at=NOW - 1)] * 2]
+    pods = [
+        PodObservation(
+            f"w-{rank}", "worker", rank, rank=rank, phase="Failed", end=end,
+            stderr=(complaint,) if rank else stderr,
+        )
+        for rank, end in enumerate(ends)
+    ]  # fmt: skip
+    return diagnose(observed(*states, phase="Failed", pods=pods))[0]
+
+
+def test_a_crash_of_gloo_on_different_sizes_is_a_mismatch() -> None:
+    larger = RankState(1, calls(2, sizes="4000 Float"), _GROUPS, ended=True)
+    finding = crashed(larger, RankState(2, calls(2), _GROUPS, ended=True))
+    assert (finding.cause, finding.ranks.first) == ("CollectiveMismatch", ())
+    assert (
+        finding.message
+        == "rank 1 called all_reduce with 4000 Float and rank 2 called all_reduce with 4 Float (#2)"
+    )
+
+
+def test_a_crash_of_gloo_below_a_collective_is_a_mismatch() -> None:
+    frames = ('  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 4181 in all_reduce',
+              '  File "/app/train.py", line 7 in step')  # fmt: skip
+    larger = RankState(1, calls(2, sizes="4000 Float"), _GROUPS, ended=True)
+    said = (_SEGFAULT, "", "Current thread 0x00007f71209f7b80 (most recent call first):", *frames)
+    finding = crashed(larger, RankState(2, calls(2), _GROUPS, ended=True), stderr=said)
+    assert finding.cause == "CollectiveMismatch"
+
+
+def test_a_crash_after_a_mismatch_that_all_ranks_have_passed_is_its_own_cause() -> None:
+    """gloo lets ranks go on whose sizes differ a little."""
+    passed = (*calls(2, sizes="5 Float"), Collective(3, "all_reduce", sizes="4 Float", issued_at=NOW - 50))
+    states = [RankState(1, passed, _GROUPS, ended=True), RankState(2, calls(3), _GROUPS, ended=True)]
+    finding = crashed(*states)
+    assert (finding.cause, finding.ranks.first) == ("SegmentationFault", ("rank 0",))
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "cause"),
+    [
+        (11, (_SEGFAULT, "", "Current thread 0x7f (most recent call first):", '  File "/app/ops.py", line 7 in bad_op'),
+         "SegmentationFault"),
+        (6, ("terminate called after throwing", "  what():  the index is broken"), "Aborted"),
+    ],
+    ids=["own frame", "own message"],
+)  # fmt: skip
+def test_a_crash_of_other_code_is_its_own_cause(number: int, said: tuple[str, ...], cause: str) -> None:
+    larger = RankState(1, calls(2, sizes="4000 Float"), _GROUPS, ended=True)
+    finding = crashed(larger, RankState(2, calls(2), _GROUPS, ended=True), stderr=said, number=number)
+    assert (finding.cause, finding.ranks.first) == (cause, ("rank 0",))
+    assert "gloo" not in finding.hint
+
+
+def test_without_reports_a_crash_that_may_be_of_gloo_has_a_hint() -> None:
+    """As on a cluster, where the reports of ranks are gone with them."""
+    finding = crashed()
+    assert finding.cause == "SegmentationFault"
+    assert finding.hint.endswith("; gloo also crashes where ranks call a collective with different sizes")
+
+
 def test_a_failed_job_with_most_reports_names_the_odd_rank() -> None:
     complaint = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234"
     pods = [

@@ -45,6 +45,7 @@ _EVICTED = frozenset(
 )  # fmt: skip
 _NOT_EVICTING = frozenset({"Running", "Completing", "Completed"})
 
+_SIZES = "; gloo also crashes where ranks call a collective with different sizes"
 #: On a busy machine peers may complain before the end of a process is recorded.
 NOTICED_SECONDS = 2.0
 
@@ -57,7 +58,7 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     first = found[0]
     if observation.hang_findings and first.is_about_communication:
         return  # they waited for each other until torch gave up: `hang.recorded` says who did not come
-    different = mismatch.first_mismatch(observation) if first.is_about_communication else None
+    different = _different_collectives(observation, first)
     if different is not None:
         yield different
         return
@@ -81,8 +82,23 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     message = f"{names[0]}{worker} {verdict.what}"
     if len(names) > 1:
         message += f"; {joined(names[1:])} failed with the same error"
-    yield Finding(
-        verdict.cause, message, Ranks(names, victims), first.evidence(), verdict.hint, verdict.confidence
+    hint = verdict.hint + (_SIZES if _may_differ_in_sizes(found) else "")
+    yield Finding(verdict.cause, message, Ranks(names, victims), first.evidence(), hint, verdict.confidence)
+
+
+def _different_collectives(observation: Observation, first: Suspect) -> Finding | None:
+    """What ranks called at one place, where that is why the first of them failed. gloo complains about it, or it crashes."""
+    if first.is_about_communication:
+        return mismatch.first_mismatch(observation)
+    if first.may_have_crashed_in_communication:
+        return mismatch.first_mismatch(observation, last=True)
+    return None
+
+
+def _may_differ_in_sizes(found: Sequence[Suspect]) -> bool:
+    """Whether the first rank crashed where gloo may have, and another one lost its connection. No rank has reported more."""
+    return found[0].may_have_crashed_in_communication and any(
+        each.is_complaint and "gloo" in each.reason for each in found[1:]
     )
 
 

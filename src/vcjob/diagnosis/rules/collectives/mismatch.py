@@ -42,9 +42,15 @@ def different_collectives(observation: Observation) -> Iterator[Finding]:
             return
 
 
-def first_mismatch(observation: Observation) -> Finding | None:
-    """For a job that has failed in its communication: the first place where the ranks called different collectives."""
-    return next((_finding(each) for each in _mismatches(observation.rank_states)), None)
+def first_mismatch(observation: Observation, *, last: bool = False) -> Finding | None:
+    """For a job that has failed in its communication: the first place where the ranks called different collectives.
+
+    With `last`, only where a rank that has reported called nothing after it.
+    """
+    for each in _mismatches(observation.rank_states):
+        if not last or any(_last(each.group, rank) == each.sequence for rank in each.calls):
+            return _finding(each)
+    return None
 
 
 def _mismatches(states: Sequence[RankState]) -> Iterator[_Mismatch]:
