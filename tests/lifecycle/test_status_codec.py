@@ -206,6 +206,16 @@ def test_indexes_in_a_status_that_no_job_can_have_are_ignored() -> None:
     assert (memory.seen, memory.attempts) == (IndexSet.of([0, 1, 2]), Attempts())
 
 
+@pytest.mark.parametrize("written", [-7, 2**31 - 1, 2**31, 10**30])
+def test_counters_that_somebody_edited_can_still_grow_and_be_written(written: int) -> None:
+    """The API server takes 32 bits, and a pod whose attempt has more is not recognised: it would be replaced without end."""
+    status = Status.from_kube({"version": written, "retryCount": written})
+    assert 0 <= status.version < 2**31 - 1 and 0 <= status.retry_count < 2**31 - 1
+    own = {"tasks": {"worker": {"attempts": {str(written): "0-2"}}}}
+    memory = Status.from_kube({"controlledResources": {LIFECYCLE: json.dumps(own)}}).memory("worker")
+    assert memory.attempts == Attempts()
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),

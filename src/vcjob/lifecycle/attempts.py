@@ -13,6 +13,8 @@ from vcjob.spec.scalars import natural
 FIRST_ATTEMPT = 0
 #: Attempts that are taken over from pods are below this, so that every index still has a billion attempts left.
 ADOPTED_LIMIT = COUNTER_LIMIT // 2
+#: The same for those of a stored status, in which pods of such attempts may have been restarted since.
+STORED_LIMIT = COUNTER_LIMIT - 1_000_000
 #: Groups up to which pods add groups of their own. More than these come from pods that vcjob has not created.
 ADOPTED_GROUPS = 100
 
@@ -37,7 +39,7 @@ class Attempts:
         """Groups as `to_json` writes them. What is no attempt is ignored; an index in two groups is on the higher."""
         parsed: dict[int, IndexSet] = {}
         for name, text in groups.items():
-            attempt, indexes = natural(name, COUNTER_LIMIT), parse_indexes(text)
+            attempt, indexes = natural(name, STORED_LIMIT), parse_indexes(text)
             if attempt and indexes:
                 parsed[attempt] = indexes
         taken = EMPTY

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from vcjob.lifecycle import index_text
-from vcjob.lifecycle.attempts import Attempts
+from vcjob.lifecycle.attempts import STORED_LIMIT, Attempts
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import (
     FINAL,
@@ -180,7 +180,7 @@ def from_kube(document: dict[str, Any]) -> Status:
     if len(times) != len(conditions):
         times = tuple(_epoch(condition.last_transition_time) or 0.0 for condition in conditions)
     fields: dict[str, Any] = {name: getattr(own, name) for name in _SHARED}
-    fields |= {field: getattr(public, field) or 0 for field in _COUNTERS.values()}
+    fields |= {field: _counter(getattr(public, field)) for field in _COUNTERS.values()}
     if own.finished is None:
         fields["finished"] = _ended_at(phase, conditions, since)
     if own.running_duration is None and public.running_duration:
@@ -198,6 +198,11 @@ def from_kube(document: dict[str, Any]) -> Status:
         resources=resources,
         **fields,
     )
+
+
+def _counter(stored: int | None) -> int:
+    """A counter that can still grow and be written: the API server takes 32 bits."""
+    return min(max(stored or 0, 0), STORED_LIMIT)
 
 
 def _ended_at(phase: Phase, conditions: tuple[_Condition, ...], since: float | None) -> float | None:

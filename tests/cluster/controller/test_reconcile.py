@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -146,6 +147,22 @@ async def test_whatever_somebody_writes_into_the_status_the_job_is_reconciled(
     reported = [doc["reason"] for (plural, _), doc in harness.api.objects.items() if plural == "events"]
     assert ("StatusUnreadable" in reported) is unreadable
     assert harness.pods() == ["j-a-0"]
+
+
+@pytest.mark.parametrize("attempt", [2**31 - 1, 2**31])
+async def test_a_pod_is_created_once_whatever_attempt_somebody_wrote_into_the_status(attempt: int) -> None:
+    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
+    await harness.reconcile()
+    own = json.loads(harness.stored["controlledResources"][LIFECYCLE])
+    own["tasks"]["a"]["attempts"] = {str(attempt): "0"}
+    harness.stored["controlledResources"][LIFECYCLE] = json.dumps(own)
+    harness.lose("j-a-0")
+    harness.take_over()
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    await harness.reconcile()
+    assert harness.pods() == ["j-a-0"]
+    assert harness.api.requests["create", "pods"] == 2
 
 
 async def test_a_large_status_that_is_edited_while_it_is_read_is_read_again(
