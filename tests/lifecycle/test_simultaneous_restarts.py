@@ -191,6 +191,24 @@ def test_a_failure_that_ends_the_job_still_does_after_the_restart_of_the_others(
     assert world.status.retry_count == 1
 
 
+@pytest.mark.parametrize(
+    ("action", "retries"), [("RestartJob", 1), ("RestartTask", 1), ("RestartPartition", 1), ("RestartPod", 2)]
+)
+def test_a_pod_that_fails_while_a_restart_is_under_way_costs_a_retry_only_if_it_was_not_restarted(
+    action: str, retries: int
+) -> None:
+    """A failure counts from a pod of the present version and attempt. Those that the restart replaces are of an earlier one."""
+    partitions = {"totalPartitions": 2, "partitionSize": 2}
+    world = workers(4, policy("PodFailed", action), partitionPolicy=partitions, maxRetry=9).running()
+    world.set_pod("worker", 0, "Failed", 1)
+    world.tick()
+    world.now += 3  # the pods are still terminating
+    world.set_pod("worker", 1, "Failed", 1)
+    world.settle()
+    assert (world.phase, world.status.retry_count) == ("Pending", retries)
+    assert {"worker-0", "worker-1"} <= restarted(world)
+
+
 def test_without_a_run_left_a_crash_of_several_tasks_fails_the_job_once() -> None:
     restart = policy("PodFailed", "RestartPod")
     world = Simulation(job(task("a", 1), task("b", 1), policies=[restart], maxRetry=1)).running()
