@@ -6,7 +6,7 @@ two steps never creates a second one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from vcjob.spec.job import API_VERSION, KIND, Job
 
@@ -39,11 +39,21 @@ def queue(job: Job) -> str:
     return job.spec.queue or DEFAULT_QUEUE
 
 
-def pod_group_name(job: Job) -> str:
+class Named(Protocol):
+    """A Job, or a reference to one: both tell the names of its PodGroups."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uid(self) -> str: ...
+
+
+def pod_group_name(job: Named) -> str:
     return f"{job.name}-{job.uid}"
 
 
-def short_pod_group_name(job: Job) -> str:
+def short_pod_group_name(job: Named) -> str:
     """The name of the PodGroup where it must also be a label value."""
     name = pod_group_name(job)
     return name if len(name) <= DNS_LABEL_MAX else _shortened(job.name, _digest(job.uid))

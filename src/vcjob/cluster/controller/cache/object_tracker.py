@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from vcjob.cluster.resources import PartialGroup, PartialOwned, PartialSpecced
+from vcjob.cluster.resources import PartialGroup, PartialOwned, PartialSpecced, controller_of
 from vcjob.kube.api.objects import version_number
+from vcjob.plan.names import pod_group_name, short_pod_group_name
 
 ObjectKey: TypeAlias = tuple[str, str]  # kind, name
 
@@ -28,7 +29,7 @@ class ObjectTracker:
 
     def __init__(self) -> None:
         self.owned: dict[ObjectKey, PartialOwned] = {}
-        #: The PodGroup among them, the first one where there are several.
+        #: The PodGroup among them that has the name of the Job's: a copy of it says nothing about the Job.
         self.group: PartialGroup | None = None
         #: Objects whose creation has no answer yet. The watch may show them first, and that is no change.
         self.creating: set[ObjectKey] = set()
@@ -51,7 +52,7 @@ class ObjectTracker:
             return False
         self.owned[key] = found
         if isinstance(found, PartialGroup) and (self.group is None or self.group is known):
-            self.group = found
+            self.group = found if _has_name_of_group(found) else None
         return True
 
     def remove(self, key: ObjectKey, uid: str) -> None:
@@ -64,12 +65,17 @@ class ObjectTracker:
     def forget(self, key: ObjectKey) -> None:
         """The object no longer exists."""
         if self.owned.pop(key) is self.group:
-            others = (found for found in self.owned.values() if isinstance(found, PartialGroup))
-            self.group = next(others, None)
+            groups = (found for found in self.owned.values() if isinstance(found, PartialGroup))
+            self.group = next(filter(_has_name_of_group, groups), None)
 
     def mark_dirty(self, key: ObjectKey) -> None:
         if self.dirty != "all":
             self.dirty.add(key)
+
+
+def _has_name_of_group(group: PartialGroup) -> bool:
+    owner = controller_of(group.metadata.owner_references)
+    return owner is not None and group.metadata.name in (pod_group_name(owner), short_pod_group_name(owner))
 
 
 def content_of(found: PartialOwned) -> bytes:
