@@ -188,6 +188,11 @@ class Observed:
     def pod(self, task: str, index: int, attempt: int) -> PodFact | None:
         return self.pods.get((task, index, attempt))
 
+    def known(self, uid: str) -> PodFact | None:
+        """The latest report about the pod of this uid."""
+        key = self._keys.get(uid)
+        return self.pods[key] if key is not None else None
+
     def _forget(self, key: tuple[str, int, int], pod: PodFact) -> None:
         del self.pods[key], self._keys[pod.uid]
         groups = self.groups[pod.task]

@@ -351,3 +351,16 @@ async def test_a_copy_that_a_user_made_of_a_pod_does_not_keep_the_job_from_endin
     await harness.reconcile()
     assert harness.pods() == ["copy"]
     assert harness.stored["state"]["phase"] == "Terminated"
+
+
+@pytest.mark.parametrize("index", ["2000000000", "5", "", "²"])
+async def test_a_pod_is_followed_to_its_end_although_somebody_edited_its_index(index: str) -> None:
+    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    await harness.reconcile()
+    harness.api.objects["pods", "j-a-0"]["metadata"]["annotations"]["volcano.sh/task-index"] = index
+    harness.show("j-a-0", "Succeeded")
+    harness.lose("j-a-0")
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == "Completed"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.controller.pods import OWNER
 from tests.kube.fake_api import KINDS, FakeApi, served
 from vcjob.cluster.controller.cache.informers import Caches, wait_synced
 from vcjob.cluster.controller.cache.job_cache import JobCache
@@ -21,7 +22,7 @@ NOW = "2026-01-01T00:00:00Z"
 
 @asynccontextmanager
 async def leader(api: FakeApi) -> AsyncIterator[JobCache]:
-    """A new leader that knows the Jobs and Commands."""
+    """A new leader that knows the Jobs, Commands and pods."""
     api.served = {
         "batch.volcano.sh/v1alpha1": [served("jobs", "Job")],
         "bus.volcano.sh/v1alpha1": [served("commands", "Command")],
@@ -30,7 +31,7 @@ async def leader(api: FakeApi) -> AsyncIterator[JobCache]:
     async with Client(ClusterConfig(server=api.url, source=Fixed())) as client:
         caches = Caches(client, None)
         await caches.connect(jobs)
-        watched = [each for each in caches.informers if each.resource.plural in ("jobs", "commands")]
+        watched = [each for each in caches.informers if each.resource.plural in ("jobs", "commands", "pods")]
         running = [asyncio.create_task(each.run()) for each in watched]
         await wait_synced(watched)
         yield jobs
@@ -76,3 +77,25 @@ async def test_a_command_is_forgotten_when_its_deletion_begins() -> None:
             async with asyncio.timeout(10):
                 while commands(jobs, uid):
                     await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("job_exists", [True, False])
+async def test_a_pod_that_its_job_does_not_control_any_more_is_gone(job_exists: bool) -> None:
+    """As after `kubectl delete --cascade=orphan`: what is known of a deleted Job would stay as long as the controller runs."""
+    async with FakeApi() as api:
+        uid = (await api.put("jobs", "j", spec={"tasks": []}))["metadata"]["uid"] if job_exists else "deleted"
+        owner = {**OWNER, "uid": uid}
+        marks = {"volcano.sh/task-spec": "a", "volcano.sh/task-index": "0"}
+        labels = {"volcano.sh/job-name": "j"}
+        metadata = {"labels": labels, "annotations": marks, "ownerReferences": [owner]}
+        await api.put("pods", "j-a-0", metadata=metadata, status={"phase": "Succeeded"})
+        async with leader(api) as jobs:
+            state = jobs.get(("default", uid))
+            assert state is not None and state.observed.pods
+            other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": False}
+            await api.put("pods", "j-a-0", metadata={"ownerReferences": [owner, other]})
+            await api.put("pods", "j-a-0", metadata={"ownerReferences": [other]})
+            async with asyncio.timeout(10):
+                while state.observed.pods and not state.pods.departed:
+                    await asyncio.sleep(0.01)
+            assert (jobs.get(("default", uid)) is not None) is job_exists

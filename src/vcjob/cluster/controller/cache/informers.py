@@ -28,6 +28,7 @@ from vcjob.cluster.resources import (
     PARTIAL_PRIORITIES,
     PARTIAL_SERVICES,
     POD_GROUPS,
+    controller_of,
 )
 from vcjob.errors import BackendError
 from vcjob.kube.api.client import Client
@@ -69,8 +70,15 @@ class Cache(Generic[T]):
         return self.informers.get(namespace) or self.informers.get(None)
 
     def on_change(self, put: Callable[[T], None], gone: Callable[[T], None]) -> None:
+        """Report what exists and what is gone. For a Job, an object that it does not control any more is gone."""
+
+        def update(old: T, new: T) -> None:
+            if _was_released(old, new):
+                gone(old)
+            put(new)
+
         for informer in self.informers.values():
-            informer.on_change(add=put, update=lambda _, new: put(new), delete=gone)
+            informer.on_change(add=put, update=update, delete=gone)
 
 
 class Caches:
@@ -139,6 +147,14 @@ class Caches:
 
     async def _served(self, resource: Resource[Any]) -> bool:
         return await self._client.discover(resource.api_version, resource.kind) is not None
+
+
+def _was_released(old: Any, new: Any) -> bool:
+    """Whether somebody took the object from its Job: `--cascade=orphan` does, or an edit of its owner references."""
+    before, after = (getattr(each.metadata, "owner_references", ()) for each in (old, new))
+    if before == after or (owner := controller_of(before)) is None:
+        return False
+    return (other := controller_of(after)) is None or other.uid != owner.uid
 
 
 async def wait_synced(informers: Iterable[Informer[Any]]) -> None:

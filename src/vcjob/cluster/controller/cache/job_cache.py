@@ -158,7 +158,7 @@ class JobCache:
             state.deferred.append(partial(self.pod_gone, pod))
             return
         if state is not None:
-            last = fact_of(pod)
+            last = fact_of(pod) or state.pods.fact_of_known(pod)
             if last is not None and _is_unrecorded(state, last):
                 # That it existed, or how it ended: it is forgotten once that is written.
                 state.observed.put(self._as_deleted(last))

@@ -20,16 +20,21 @@ EVICTION_REASONS = frozenset({"Evicted", "Preempting", "NodeLost", "Shutdown", "
 KUBELET_DELETES_WITHIN = 3.0
 
 
-def fact_of(pod: PartialPod) -> PodFact | None:
-    """The pod's fact; None if its annotations and its name do not identify one of the Job's pods."""
+def fact_of(pod: PartialPod, known: PodFact | None = None) -> PodFact | None:
+    """The pod's fact; None if its annotations and its name do not identify one of the Job's pods. `known` is an earlier fact
+    of a pod whose annotations somebody has edited since."""
     marks = pod.metadata.annotations
-    index = natural(marks.index, INDEX_LIMIT)
-    owner = controller_of(pod.metadata.owner_references)
-    if not marks.task or index is None:
-        return None
-    if owner is not None and pod.metadata.name != f"{owner.name}-{marks.task}-{index}":
-        # A copy that somebody made of a pod. It would take the pod's place, and pods are deleted by their names.
-        return None
+    if known is not None:
+        task, index = known.task, known.index
+    else:
+        number = natural(marks.index, INDEX_LIMIT)
+        if not marks.task or number is None:
+            return None
+        task, index = marks.task, number
+        owner = controller_of(pod.metadata.owner_references)
+        if owner is not None and pod.metadata.name != f"{owner.name}-{task}-{index}":
+            # A copy that somebody made of a pod. It would take the pod's place, and pods are deleted by their names.
+            return None
     status = pod.status
     terminating = pod.metadata.deletion_timestamp is not None or _is_garbage_collected(pod)
     phase = cast(PodPhase, status.phase if status.phase in PHASES else "Unknown")
@@ -38,7 +43,7 @@ def fact_of(pod: PartialPod) -> PodFact | None:
     if terminating and phase == "Succeeded" and _ended_on_deletion(pod, finished):
         phase = "Failed"
     return PodFact(
-        task=marks.task,
+        task=task,
         index=index,
         uid=pod.metadata.uid,
         attempt=natural(marks.attempt) or 0,

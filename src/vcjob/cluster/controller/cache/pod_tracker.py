@@ -15,6 +15,7 @@ from vcjob.cluster.resources import PartialPod
 from vcjob.kube.api.objects import version_number
 from vcjob.kube.controller.informer import Informer
 from vcjob.lifecycle.observed import Observed
+from vcjob.lifecycle.pod import PodFact
 
 #: The API server deletes a pod in two steps. If it is stopped between them, the pod stays until somebody deletes
 #: it again.
@@ -73,7 +74,7 @@ class PodTracker:
 
     def record(self, pod: PartialPod) -> PodChange:
         """Take in a pod that the Job owns."""
-        fact = fact_of(pod)
+        fact = fact_of(pod) or self.fact_of_known(pod)
         if fact is None:
             return PodChange.UNIDENTIFIED
         changed = self._observed.put(fact)
@@ -81,6 +82,11 @@ class PodTracker:
         if changed and fact.phase == "Pending" and (fact.task, fact.index, fact.attempt) in self.creating:
             return PodChange.FACT if fact.terminating else PodChange.NOTHING
         return PodChange.FACT if changed else PodChange.CAUSE if new_cause else PodChange.NOTHING
+
+    def fact_of_known(self, pod: PartialPod) -> PodFact | None:
+        """The fact of a pod that was identified before: it keeps its place, whatever its annotations say now."""
+        known = self._observed.known(pod.metadata.uid)
+        return fact_of(pod, known) if known is not None else None
 
     def record_half_deleted(self, pod: PartialPod) -> None:
         self.half_deleted.setdefault(pod.metadata.uid, (pod.metadata.name, time.monotonic()))
