@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -176,10 +175,8 @@ def test_an_installation_by_helm_is_left_to_helm(cluster: InstalledCluster) -> N
     installed = cluster.helm("install", *helm, str(CHART), "--create-namespace", "--set", f"image={VCJOB}")
     assert installed.returncode == 0, installed.stderr
     for verb, way in (("install", "helm upgrade vcjob"), ("uninstall", "helm uninstall vcjob")):
-        begun = time.monotonic()
         refused = cluster.vcjob(verb)
         assert refused.returncode == 3, refused.stdout
-        assert time.monotonic() - begun < 20
         assert "vcjob was installed by Helm (release vcjob in namespace vcjob-system)" in refused.stderr
         assert way in refused.stderr
     assert cluster.api.find(f"{CRDS}/jobs.batch.volcano.sh") is not None

@@ -17,7 +17,7 @@ from vcjob.kube.api.resources import PODS
 from vcjob.kube.controller.informer import Informer
 from vcjob.kube.controller.watch import WatchSettings
 
-QUICK = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=5.0)
+QUICK = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=60.0)
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -42,7 +42,7 @@ class Recorder:
         self.news.set()
 
     async def until(self, *wanted: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while self.calls[-len(wanted) :] != list(wanted):
                 self.news.clear()
                 await self.news.wait()
@@ -54,7 +54,7 @@ async def running(client: Client, **options: object) -> AsyncIterator[tuple[Info
     recorder = Recorder(informer)
     task = asyncio.create_task(informer.run())
     try:
-        await asyncio.wait_for(informer.synced.wait(), 5)
+        await asyncio.wait_for(informer.synced.wait(), 60)
         yield informer, recorder
     finally:
         task.cancel()

@@ -62,11 +62,18 @@ async def test_events_are_delivered_as_they_are_received(secure: bool = False) -
 
 async def test_a_late_reader_receives_everything_in_one_piece() -> None:
     events = [b"event %d\n" % number for number in range(100)]
+    written = asyncio.Event()
+
+    async def then_waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        written.set()
+        await waits(reader, writer)
+
     async with (
-        ScriptedServer(says(HEAD, *map(chunk, events), then=waits)) as server,
+        ScriptedServer(says(HEAD, *map(chunk, events), then=then_waits)) as server,
         server.stream() as stream,
     ):
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(written.wait(), 60)
+        await asyncio.sleep(0.1)  # the loop reads what has arrived before it comes back here
         assert await anext(stream.pieces) == events
 
 
@@ -119,7 +126,7 @@ async def test_a_reader_that_stops_early_leaves_no_connection(secure: bool = Fal
         async with server.stream() as stream:
             await anext(stream.pieces)
             assert server.open == 1
-        await asyncio.wait_for(server.ended.wait(), 5)
+        await asyncio.wait_for(server.ended.wait(), 60)
         assert server.open == 0
 
 
@@ -138,7 +145,7 @@ async def test_a_cancelled_reader_leaves_no_connection(head: bytes) -> None:
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        await asyncio.wait_for(server.ended.wait(), 5)
+        await asyncio.wait_for(server.ended.wait(), 60)
 
 
 async def test_an_ended_stream_leaves_no_connection(secure: bool = False) -> None:
@@ -147,7 +154,7 @@ async def test_an_ended_stream_leaves_no_connection(secure: bool = False) -> Non
             assert await read_all(stream) == b"all"
             kept = weakref.ref(stream.pieces)
         del stream
-        await asyncio.wait_for(server.ended.wait(), 5)
+        await asyncio.wait_for(server.ended.wait(), 60)
         await asyncio.sleep(0.02)
         gc.collect()
         assert kept() is None, "nor a timer that keeps its memory"
@@ -160,8 +167,8 @@ async def test_closing_the_client_ends_its_streams() -> None:
             await asyncio.sleep(0)
         await asyncio.sleep(0.02)
         await server.http.close()
-        await asyncio.wait_for(reading, 5)
-        await asyncio.wait_for(server.ended.wait(), 5)
+        await asyncio.wait_for(reading, 60)
+        await asyncio.wait_for(server.ended.wait(), 60)
 
 
 async def test_a_slow_reader_applies_back_pressure(secure: bool = False) -> None:

@@ -38,7 +38,7 @@ async def test_an_idle_stream_times_out(secure: bool = False) -> None:
             assert str(error) == "no response in 0.15 s"
             assert (error.sent, error.retryable, error.timed_out) == (True, True, True)
             assert came == (b"onehal" if pieces[1:] else b"")
-            await asyncio.wait_for(server.ended.wait(), 5)
+            await asyncio.wait_for(server.ended.wait(), 60)
 
 
 async def test_a_stream_with_occasional_data_does_not_time_out() -> None:
@@ -89,7 +89,7 @@ async def test_an_invalid_response_is_reported() -> None:
         async with ScriptedServer(says(text, then=waits)) as server:
             _, error = await failure(server)
             assert str(error).startswith("invalid HTTP response: ")
-            await asyncio.wait_for(server.ended.wait(), 5)
+            await asyncio.wait_for(server.ended.wait(), 60)
 
 
 async def test_a_certificate_of_another_ca_is_rejected_with_the_reason() -> None:

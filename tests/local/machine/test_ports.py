@@ -21,6 +21,7 @@ from tests.local.conftest import (
     task,
     texts,
 )
+from tests.ports import port_of, reserve_port
 from vcjob.errors import BackendError
 from vcjob.local.machine import claims, ports
 from vcjob.sdk.handle import Handle
@@ -42,11 +43,10 @@ def test_a_claim_is_held_by_one_and_ends_with_its_release() -> None:
 
 
 def test_a_claimed_port_is_not_given_twice_although_nobody_listens_yet() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        wanted = free.getsockname()[1]
-    one, first = ports.take_port(wanted)
-    other, second = ports.take_port(wanted)
+    with reserve_port() as held:
+        wanted = port_of(held)
+        one, first = ports.take_port(wanted)
+        other, second = ports.take_port(wanted)
     low, high = ports.replacement_range()
     assert one == wanted and other != wanted and low <= other <= high < 32768
     first.release()
@@ -78,15 +78,18 @@ def test_ten_jobs_on_one_port_all_complete_and_leave_nothing(tmp_path: Path) -> 
         "print(place[1])\n"
     )
     one = container([sys.executable, "-c", program])
-    handles = [run(job(*ranks(one, workers=1), name=f"job-{n}"), cwd=tmp_path) for n in range(10)]
-    for handle in handles:
-        eventually(partial(_is_running, handle))
-    (tmp_path / "go").touch()
-    assert [handle.wait(PATIENCE) for handle in handles] == ["Completed"] * 10
-    used = [{line.text for line in handle.logs()} for handle in handles]
-    assert all(len(each) == 1 for each in used) and len(set.union(*used)) == 10
-    assert [left_behind(handle) for handle in handles] == [[]] * 10
-    assert all(ports.is_free(int(port)) for port in set.union(*used))
+    with reserve_port() as held:
+        plugins = {"pytorch": [f"--port={port_of(held)}"]}
+        documents = [job(*ranks(one, workers=1), name=f"job-{n}", plugins=plugins) for n in range(10)]
+        handles = [run(document, cwd=tmp_path) for document in documents]
+        for handle in handles:
+            eventually(partial(_is_running, handle))
+        (tmp_path / "go").touch()
+        assert [handle.wait(PATIENCE) for handle in handles] == ["Completed"] * 10
+        used = [{line.text for line in handle.logs()} for handle in handles]
+        assert all(len(each) == 1 for each in used) and len(set.union(*used)) == 10
+        assert [left_behind(handle) for handle in handles] == [[]] * 10
+        assert all(ports.is_free(int(port)) for port in set.union(*used))
 
 
 def test_no_free_port_at_all_is_a_ground_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, left_behind, python, task, texts
+from tests.ports import port_of, reserve_port
 from vcjob.local.machine import process
 from vcjob.report.podstate import Ended
 from vcjob.sdk.local.handle import LocalHandle
@@ -120,10 +123,18 @@ def test_a_pod_that_takes_too_long_fails_by_its_deadline(finish: Start) -> None:
     assert pod.reason == "DeadlineExceeded"
 
 
+@pytest.fixture
+def reserved() -> Iterator[socket.socket]:
+    with reserve_port() as held:
+        yield held
+
+
 @pytest.mark.parametrize(
     "kind", ["exec", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("tcpSocket", "httpGet"))]
 )
-def test_a_readiness_probe_decides_when_a_pod_is_ready(start: Start, tmp_path: Path, kind: str) -> None:
+def test_a_readiness_probe_decides_when_a_pod_is_ready(
+    start: Start, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
     server = (
         "import http.server, os, time\n"
         "while not os.path.exists('go'): time.sleep(0.01)\n"
@@ -137,11 +148,7 @@ def test_a_readiness_probe_decides_when_a_pod_is_ready(start: Start, tmp_path: P
         program = python(server, readinessProbe={**check, "periodSeconds": 1})
         document = job(task("a", program))
     else:
-        import socket
-
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = port_of(request.getfixturevalue("reserved"))
         action = {"tcpSocket": {"port": "web"}, "httpGet": {"port": "web", "path": "/"}}[kind]
         probe = {kind: action, "periodSeconds": 1}
         program = python(
@@ -164,7 +171,7 @@ def test_a_failed_liveness_probe_restarts_the_container(finish: Start) -> None:
             task(
                 "a",
                 container(
-                    "[ -e alive ] && exit 0; touch first; sleep 0.5; trap 'touch alive; exit 1' TERM; sleep 30 & wait",
+                    "[ -e alive ] && exit 0; trap 'touch alive; exit 1' TERM; sleep 600 & wait",
                     livenessProbe={**probe, "initialDelaySeconds": 1},
                 ),
                 restartPolicy="OnFailure",

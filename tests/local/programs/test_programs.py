@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
+
+from tests.ports import port_of, reserve_port
 
 PROGRAMS = ("sendrecv", "allreduce")
 
@@ -18,22 +19,17 @@ def bare(**env: str) -> dict[str, str]:
     return {**kept, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **env}
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 def group(program: str, world: int, *words: str) -> list[tuple[int, str, str]]:
-    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(world)}
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-m", f"vcjob.local.programs.{program}", *words],
-            env=bare(**env, RANK=str(rank)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(world)
-    ]  # fmt: skip
-    outputs = [child.communicate(timeout=120) for child in children]
+    with reserve_port() as held:
+        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port_of(held)), "WORLD_SIZE": str(world)}
+        children = [
+            subprocess.Popen(
+                [sys.executable, "-m", f"vcjob.local.programs.{program}", *words],
+                env=bare(**env, RANK=str(rank)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            for rank in range(world)
+        ]  # fmt: skip
+        outputs = [child.communicate(timeout=240) for child in children]
     return [(child.returncode, *output) for child, output in zip(children, outputs)]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.local.warm.conftest import PYTHON, Starter, environment
+from tests.ports import port_of, reserve_port
 from vcjob.local.warm.client import WarmChild, WarmLauncher
 
 pytestmark = pytest.mark.torch
@@ -98,16 +98,19 @@ def test_workers_of_a_data_loader_work(torch_ranks: Starter) -> None:
 
 
 def test_ranks_meet_and_add_up(torch_ranks: Starter) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    common = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
-    runnings = [
-        torch_ranks.start(
-            PYTHON, "-m", "vcjob.local.programs.allreduce", "100", env=environment(RANK=str(rank), **common)
-        )
-        for rank in range(3)
-    ]
-    outcomes = [running.wait() for running in runnings]
+    common = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
+    with reserve_port() as held:
+        common["MASTER_PORT"] = str(port_of(held))
+        runnings = [
+            torch_ranks.start(
+                PYTHON,
+                "-m",
+                "vcjob.local.programs.allreduce",
+                "100",
+                env=environment(RANK=str(rank), **common),
+            )
+            for rank in range(3)
+        ]
+        outcomes = [running.wait() for running in runnings]
     assert [outcome.code for outcome in outcomes] == [0, 0, 0], outcomes
     assert all("sum 6 in each of 100 numbers" in outcome.out for outcome in outcomes)
