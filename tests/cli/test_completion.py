@@ -22,7 +22,7 @@ from vcjob.cli.main import VERBS, cli, main
 from vcjob.errors import BackendError
 from vcjob.wellknown.environment import COMPLETE
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @pytest.fixture

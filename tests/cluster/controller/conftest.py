@@ -248,4 +248,4 @@ def spawn(testbed: ControllerCluster, tmp_path: Path) -> Iterator[Callable[..., 
     for process in started:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)

@@ -61,7 +61,7 @@ async def server(
         listening.close()
 
 
-async def ask(pool: ConnectionPool, body: bytes | None = None, seconds: float = 5.0) -> Response:
+async def ask(pool: ConnectionPool, body: bytes | None = None, seconds: float = 60.0) -> Response:
     request = HttpRequest(method="POST" if body else "GET", target="/api?a=b", body=body, timeout=seconds)
     return await pool.request(request, b"Accept: application/json\r\n")
 

@@ -41,7 +41,7 @@ def own(tmp_path: Path) -> Iterator[Starter]:
     launcher.close()
 
 
-def gone(pids: list[int], seconds: float = 5) -> bool:
+def gone(pids: list[int], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while any(process.is_same(pid, None) for pid in pids):
         if time.monotonic() > deadline:

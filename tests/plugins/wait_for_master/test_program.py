@@ -139,8 +139,8 @@ LOOKOUTS = {
 def test_one_process_looks_out_until_the_master_is_there(
     name: str, paths: dict[str, Path], master: socket.socket
 ) -> None:
-    process = start(paths[name], "127.0.0.1", master.getsockname()[1], 30)
-    deadline = time.monotonic() + 10
+    process = start(paths[name], "127.0.0.1", master.getsockname()[1], 120)
+    deadline = time.monotonic() + 60
     while not lookouts(process.pid, LOOKOUTS[name]):
         assert process.poll() is None
         assert time.monotonic() < deadline, "nobody looks out"

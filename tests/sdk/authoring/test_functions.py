@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import xml.etree.ElementTree
 from collections import OrderedDict as Ordered
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,7 +118,7 @@ def uses_nothing() -> None:
 def test_every_rank_calls_the_function_with_the_parameters() -> None:
     """Also a text in which Kubernetes would replace variables."""
     handle = vcjob.run(vcjob.pytorch_job(train, workers=1, parameters={"rate": 2.0, "text": "$(HOME) $$ é"}))
-    assert handle.wait(60) == "Completed", [*handle.logs()]
+    assert handle.wait(120) == "Completed", [*handle.logs()]
     assert sorted(line.text for line in handle.logs()) == [
         f"rank {rank}: 6.0 a ['$(HOME) $$ é']" for rank in (0, 1)
     ]
@@ -126,7 +128,7 @@ def test_every_rank_calls_the_function_with_the_parameters() -> None:
 def test_a_failure_names_the_function_and_its_line() -> None:
     handle = vcjob.run(vcjob.pytorch_job(fail, workers=0))
     with pytest.raises(vcjob.JobFailed) as failed:
-        handle.wait(60, check=True)
+        handle.wait(120, check=True)
     assert failed.value.handle == handle == vcjob.find("fail")
     (finding,) = handle.why()
     assert "raised ValueError: the learning rate is too high" in finding.message
@@ -150,9 +152,24 @@ def say_local_rank() -> None:
     os.write(1, line.encode())  # one write: the processes share a pipe
 
 
+@pytest.fixture
+def torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch is installed for this Python, but its programs are not on the PATH."""
+    program = tmp_path / "torchrun"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m torch.distributed.run "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{tmp_path}")
+
+
 @pytest.mark.torch
+@pytest.mark.usefixtures("torchrun")
 def test_torchrun_calls_the_function_in_every_process() -> None:
     handle = vcjob.run(vcjob.pytorch_job(say_local_rank, workers=0, nproc_per_node=2))
-    assert handle.wait(240) == "Completed", [*map(str, handle.logs())]
+    phase = handle.wait(240)
+    assert phase == "Completed", (
+        handle.status().state,
+        handle.notes(),
+        [line.text for line in handle.logs()],
+    )
     said = sorted(line.text for line in handle.logs() if line.text.startswith("process"))
     assert said == ["process 0 is rank 0", "process 1 is rank 1"]

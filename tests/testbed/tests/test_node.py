@@ -179,7 +179,7 @@ def test_a_node_without_power_is_seen_to_be_lost_and_comes_back_with_its_pods(
 def test_logs_stream_while_the_pod_runs(api_server: Cluster, namespace: str, dns: Part) -> None:
     path = start_pod(api_server, namespace, "talker", "echo first; sleep 1000")
     api_server.api.wait(path, lambda seen: seen["status"]["phase"] == "Running", what="Running")
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while "first" not in api_server.api.text(f"{path}/log"):
         assert time.monotonic() < until
         time.sleep(0.05)

@@ -133,7 +133,7 @@ class TestOnARealCluster:
         found = f"{JOBS.format(namespace)}/unserved"
         api_server.api.wait(found, lambda seen: seen is not None, 30, "created")
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
         assert process.returncode == 130, err
         assert "deleted the job 'unserved', which no controller had picked up" in err
         assert f"vcjob doctor --on cluster -n {namespace}" in err

@@ -36,7 +36,7 @@ def test_killed_at_random_moments_the_jobs_end_as_they_would(
     for _ in range(4):
         time.sleep(chance.uniform(0.3, 4))
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         process = spawn()
     for name, phase in expected.items():
         state = testbed.wait_phase(name, "Completed", "Failed", patience=120)["status"]["state"]
@@ -60,7 +60,7 @@ def test_what_was_being_deleted_when_the_controller_died_is_gone_soon(
         testbed.create(job(name, task("a", 2, after="500ms", code=1), policies=policy, maxRetry=2))
     testbed.wait_phase(names[0], "Restarting", "Failed")  # it is brief, and may be missed
     process.send_signal(signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
     spawn()
     for name in names:
         testbed.wait_phase(name, "Failed")
