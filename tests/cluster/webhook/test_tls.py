@@ -325,7 +325,7 @@ async def settled(tls: WebhookTls) -> None:
 async def is_denied(client: Client, namespace: str, name: str, *, at_once: bool) -> None:
     """The API server uses a changed configuration shortly after it is written: the very first call may
     fail until then, and that of the new CA too, which is trusted here for less than its hour."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await client.create(CONFIG_MAPS, {"metadata": {"name": name}}, namespace)
