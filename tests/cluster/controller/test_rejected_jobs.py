@@ -52,7 +52,7 @@ async def test_a_ttl_that_is_set_later_applies() -> None:
     assert "jobs" not in _kinds(harness)
 
 
-@pytest.mark.parametrize("ttl", [-1, True, "60", 1.5, {}])
+@pytest.mark.parametrize("ttl", [-1, True, "60", 1.5, {}, 10**400])
 async def test_a_ttl_that_is_no_number_of_seconds_is_ignored(ttl: Any) -> None:
     harness = Harness(job("j", ttlSecondsAfterFinished=ttl))
     await harness.reconcile()
@@ -151,3 +151,14 @@ async def test_a_job_is_checked_again_where_the_machine_failed(monkeypatch: pyte
         await harness.reconcile()
     await harness.reconcile()
     assert harness.state.job is not None
+
+
+@pytest.mark.parametrize("spec", [5, "x", [], [{}], {"tasks": 5}, {"tasks": {"name": "a"}}, {"tasks": [5, None]}])
+async def test_a_job_with_any_other_json_in_its_spec_is_rejected(spec: Any) -> None:
+    """Where the CRD has no schema, anything can be stored."""
+    harness = Harness({**job("j"), "spec": spec})
+    await harness.reconcile()
+    assert harness.stored["state"]["reason"] == "InvalidJob"
+    harness.take_over()
+    await harness.reconcile()
+    assert harness.pods() == []

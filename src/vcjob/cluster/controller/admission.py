@@ -21,6 +21,8 @@ from vcjob.spec.problem import Problem
 log = logging.getLogger(__name__)
 #: How many characters of a rejection a status keeps.
 _MESSAGE_LIMIT = 2000
+#: Kubernetes reads seconds as 32 bits.
+_LONGEST_TTL = 2**31 - 1
 
 
 class Rejected(Exception):
@@ -36,8 +38,9 @@ class Rejected(Exception):
 
 
 def is_large(document: dict[str, Any], spec_bytes: int) -> bool:
-    """Whether admission and planning may take long."""
-    tasks = (document.get("spec") or {}).get("tasks") or ()
+    """Whether admission and planning may take long. The spec may be anything."""
+    tasks = _spec(document).get("tasks")
+    tasks = tasks if isinstance(tasks, list) else []
     counts = [task.get("replicas") for task in tasks if isinstance(task, dict)]
     pods = sum(count for count in counts if isinstance(count, int))
     metadata = document.get("metadata") or {}
@@ -105,9 +108,14 @@ def job_before(document: dict[str, Any]) -> Job | None:
 
 def ended_job(document: dict[str, Any]) -> Job:
     """What matters of a Job that has ended and that vcjob never ran. The rest of its spec may be anything."""
-    ttl = (document.get("spec") or {}).get("ttlSecondsAfterFinished")
-    spec = {"ttlSecondsAfterFinished": ttl} if type(ttl) is int and ttl >= 0 else {}
+    ttl = _spec(document).get("ttlSecondsAfterFinished")
+    spec = {"ttlSecondsAfterFinished": ttl} if type(ttl) is int and 0 <= ttl <= _LONGEST_TTL else {}
     return Job({**document, "spec": spec})
+
+
+def _spec(document: dict[str, Any]) -> dict[str, Any]:
+    spec = document.get("spec")
+    return spec if isinstance(spec, dict) else {}
 
 
 def rejection_message(problems: list[Problem]) -> str:
