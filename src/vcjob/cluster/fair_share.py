@@ -20,13 +20,16 @@ class FairShare:
         self._total = 0
         self._held: Counter[str] = Counter()
 
-    def take(self, address: str, count: int) -> bool:
-        """Returns False, and takes nothing, where this address has enough."""
-        if self._held[address] + count > self._limit - self._total - count:
+    def take(self, address: str, count: int, *, freed: int = 0) -> bool:
+        """Returns False, and takes nothing, where this address has enough. What others gave back for it, `freed`, is its own."""
+        if count > freed and self._held[address] + count > self._limit - self._total - count:
             return False
         self._held[address] += count
         self._total += count
         return True
+
+    def held(self, address: str) -> int:
+        return self._held[address]
 
     def give_back(self, address: str, count: int) -> None:
         self._total -= count

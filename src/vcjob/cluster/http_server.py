@@ -2,8 +2,8 @@
 
 It serves an aiohttp application to clients that nobody vouches for: every pod of a cluster can connect. `webhook` and
 `process` start it. A client that sends slowly or not at all loses its connection when its time is up, or earlier when
-the server is full, and no address has more complete requests than are left for the others: no client can keep others
-out. Fails with `BackendError` where the address cannot be bound.
+the server is full, and no address has more complete requests than are left for the others. However many addresses have
+requests that wait, those of the address that has most make room for one that has few: no client can keep others out. Fails with `BackendError` where the address cannot be bound.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Connection(asyncio.Protocol):
         self.body_bytes = 0
         self.since = asyncio.get_running_loop().time()
         self.handshake: asyncio.Task[None] | None = None
+        #: Of a complete request that waits for its turn.
+        self._patience: asyncio.Timeout | None = None
         self._server = server
         self._inner = inner
         self._transport: asyncio.Transport | None = None
@@ -104,8 +106,27 @@ class Connection(asyncio.Protocol):
         if self.busy:
             return  # an empty body that a handler reads was complete with its head
         if not self._server.admit(self):
-            raise web.HTTPServiceUnavailable(reason="too many requests of this client at the same time")
+            raise _too_many()
         self.busy = True
+
+    async def wait_for(self, turn: Awaitable[None]) -> None:
+        """Wait for a turn; raises the HTTP error that refuses the request where another address needs its place before."""
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                self._server.waiting[self] = None
+                await turn
+        except TimeoutError:
+            raise _too_many() from None
+        finally:
+            self._server.waiting.pop(self, None)
+
+    def make_room(self) -> None:
+        """Refuse the request, which waits for its turn."""
+        assert self._patience is not None
+        del self._server.waiting[self]
+        self._patience.reschedule(asyncio.get_running_loop().time())
+        self.busy = False
+        self._server.release(self)
 
     def end_request(self, *, body_was_read: bool) -> None:
         """The response was produced. A client that is still sending a refused body gets no second request."""
@@ -179,6 +200,8 @@ class HttpServer:
             keepalive_timeout=limits.idle_seconds,
         )
         self._open: dict[Connection, None] = {}
+        #: Complete requests that wait for their turn, also those whose client is gone.
+        self.waiting: dict[Connection, None] = {}
         self._accepting: asyncio.Task[None] | None = None
         self.port = 0
 
@@ -219,12 +242,21 @@ class HttpServer:
 
     def admit(self, connection: Connection) -> bool:
         """Count a complete request; False where its address has its share already."""
-        if not self._requests.take(connection.address, 1):
-            return False
-        if self._complete_bytes.take(connection.address, connection.body_bytes):
-            return True
-        self._requests.give_back(connection.address, 1)
-        return False
+        address, size = connection.address, connection.body_bytes
+        requests = size_of_them = 0  # that made room
+        while True:
+            if not self._requests.take(address, 1, freed=requests):
+                short, count = self._requests, 1
+            elif not self._complete_bytes.take(address, size, freed=size_of_them):
+                self._requests.give_back(address, 1)
+                short, count = self._complete_bytes, size
+            else:
+                return True
+            most = max(self.waiting, key=lambda each: short.held(each.address), default=None)
+            if most is None or short.held(most.address) <= short.held(address) + count:
+                return False
+            requests, size_of_them = requests + 1, size_of_them + most.body_bytes
+            most.make_room()
 
     def release(self, connection: Connection) -> None:
         self._requests.give_back(connection.address, 1)
@@ -284,6 +316,10 @@ class HttpServer:
         held = Counter(each.address for each in waiting)
         min(waiting, key=lambda each: (-held[each.address], each.since)).drop()
         return True
+
+
+def _too_many() -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(reason="too many requests of this client at the same time")
 
 
 def connection_of(request: web.Request) -> Connection:

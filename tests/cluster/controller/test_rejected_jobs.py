@@ -153,7 +153,9 @@ async def test_a_job_is_checked_again_where_the_machine_failed(monkeypatch: pyte
     assert harness.state.job is not None
 
 
-@pytest.mark.parametrize("spec", [5, "x", [], [{}], {"tasks": 5}, {"tasks": {"name": "a"}}, {"tasks": [5, None]}])
+@pytest.mark.parametrize(
+    "spec", [5, "x", [], [{}], {"tasks": 5}, {"tasks": {"name": "a"}}, {"tasks": [5, None]}]
+)
 async def test_a_job_with_any_other_json_in_its_spec_is_rejected(spec: Any) -> None:
     """Where the CRD has no schema, anything can be stored."""
     harness = Harness({**job("j"), "spec": spec})

@@ -81,6 +81,67 @@ async def test_many_requests_of_one_address_do_not_use_up_the_connections(
     assert (await webhook.post("/validate", review(guide())))[0] == 200
 
 
+async def test_many_addresses_with_many_requests_do_not_keep_the_api_server_out(
+    serve: Serve, reviews: Reviews
+) -> None:
+    """Each took a half of what was left, and nothing was left for others: nine pods were enough."""
+    webhook = await serve(connections=32)
+    answers, count = dict[asyncio.Task[bytes], int](), 0
+    for number, requests in enumerate((16, 8, 4, 2, 1)):
+        for _ in range(requests):
+            count += 1
+            reader = await webhook.open(long_review(20_000), source=f"127.0.1.{number + 1}")
+            answers[asyncio.create_task(reader.readline())] = number
+            await webhook.settle(counted(webhook, 20_000 * count))
+    await webhook.settle(lambda: len(reviews.begun) == 2)
+    for _ in range(3):
+        assert (await webhook.post("/validate", review(guide())))[0] == 200
+    await webhook.settle(lambda: any(answer.done() for answer in answers))
+    refused = [(number, answer.result()[:12]) for answer, number in answers.items() if answer.done()]
+    assert refused == [(0, b"HTTP/1.1 503")], "one that waited, of the address that had most, made room"
+    long = asyncio.create_task(webhook.post("/validate", b" " * 20_000))
+    await webhook.settle(lambda: long.done() or webhook.server.body_bytes > 20_000 * 30)
+    assert not long.done()
+    reviews.go_on.set()
+    assert (await long)[0] == 200
+    assert len(await asyncio.gather(*answers)) == count
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_request_that_made_room_is_counted_no_more(
+    serve: Serve, reviews: Reviews, lost: bool
+) -> None:
+    webhook = await serve(connections=8)
+    for number in range(4):
+        await webhook.open(long_review(20_000), source=OTHER)
+        await webhook.settle(counted(webhook, 20_000 * (number + 1)))
+    if lost:
+        for writer in webhook.kept:
+            writer.transport.abort()
+        await webhook.settle(lambda: webhook.server.connections == 0)
+    for number, bodies in enumerate((5, 6, 6)):  # the third takes the place of one of the four
+        await webhook.open(long_review(20_000, b"t"), source=THIRD)
+        await webhook.settle(lambda: len(webhook.server.waiting) == number + 3 - (number == 2))
+        await webhook.settle(counted(webhook, 20_000 * bodies))
+    reader = await webhook.open(long_review(20_000), source=OTHER)
+    assert b"503" in await reader.readline()
+    reviews.go_on.set()
+    await webhook.settle(counted(webhook, 0))
+    assert sorted(reviews.begun) == [b"t"] * 3 + [b"x"] * (2 if lost else 3)
+    for number in range(4):  # a half is free again
+        await webhook.post("/validate", b" " * 20_000)
+    assert webhook.server.body_bytes == 0
+
+
+async def test_bodies_that_wait_make_room_for_those_of_others(serve: Serve, reviews: Reviews) -> None:
+    webhook = await serve(body_bytes=1024 * 1024)
+    for number, (size, source) in enumerate([(170_000, OTHER)] * 3 + [(170_000, THIRD)]):
+        await webhook.open(long_review(size), source=source)
+        await webhook.settle(lambda: len(reviews.begun) + len(webhook.server.waiting) == number + 1)
+    await webhook.open(long_review(200_000), source="127.0.0.7")
+    await webhook.settle(lambda: webhook.server.body_bytes == 3 * 170_000 + 200_000)
+
+
 async def test_clients_have_the_threads_in_turn(
     serve: Serve, reviews: Reviews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +180,15 @@ async def test_the_request_of_a_client_that_is_gone_counts_until_it_ends_and_is_
     reviews.go_on.set()
     await webhook.settle(counted(webhook, 0))
     assert len(reviews.begun) == 2
+
+
+def test_what_was_given_back_for_an_address_is_its_own() -> None:
+    share = FairShare(10)
+    assert share.take("a", 5)
+    assert share.take("b", 2) and not share.take("b", 1)
+    share.give_back("a", 1)
+    assert share.take("b", 1, freed=1) and not share.take("b", 2, freed=1)
+    assert (share.held("a"), share.held("b")) == (4, 3)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40)), max_size=60))

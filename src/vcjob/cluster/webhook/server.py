@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from typing import TypeAlias
 
 from aiohttp import web
@@ -78,7 +79,9 @@ class Webhook:
             if len(body) <= INLINE_BYTES:
                 answered = answer(body, purpose, queues=queues)
             else:
-                async with self._turns.turn(connection.address):
+                async with AsyncExitStack() as stack:
+                    turn = self._turns.turn(connection.address)
+                    await connection.wait_for(stack.enter_async_context(turn))
                     if connection.lost:
                         raise web.HTTPServiceUnavailable(reason="the client is gone")
                     answered = await asyncio.get_running_loop().run_in_executor(
