@@ -32,8 +32,8 @@ _NOT_ACCEPTED = re.compile(
 _REFUSED = re.compile(r"Connection refused|ECONNREFUSED")
 _NO_ROUTE = re.compile(r"No route to host|Network is unreachable|errno: 110\b")
 _LOOPBACK = re.compile(r"\[?(?:127\.|localhost\b|::1\b)")
-#: What wait-for-master says in the end: where, how long, why.
-_NO_ANSWER = re.compile(r"(\S{1,300}) did not answer within (\d{1,18}) s: (.*?)(?: \(by |$)")
+#: What wait-for-master says in the end: where, how long, why. `^`: a search is as cheap as a match.
+_NO_ANSWER = re.compile(r"^(\S{1,300}) did not answer within (\d{1,18}) s: (.*?)(?: \(by |$)")
 _CLIENTS = re.compile(r"waiting for clients\. (\d+)/(\d+) clients joined")
 
 
