@@ -47,6 +47,7 @@ async def stop(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_the_first_leads_and_the_second_waits_until_the_lease_is_released(
     api: FakeApi, client: Client
 ) -> None:

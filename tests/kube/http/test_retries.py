@@ -30,6 +30,7 @@ async def test_a_deletion_whose_response_was_lost_counts_as_done(api: FakeApi, c
     assert await client.delete(PODS, "a", "default") is True
 
 
+@pytest.mark.slow
 async def test_429_is_retried_after_retry_after(api: FakeApi, client: Client) -> None:
     api.on_next("POST", "pods", refuse(429, "TooManyRequests", headers={"Retry-After": "1"}))
     began = asyncio.get_running_loop().time()

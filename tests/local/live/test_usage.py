@@ -49,6 +49,7 @@ def test_every_rank_is_measured_with_its_descendants(start: Start) -> None:
     assert shown[1].split()[:2] == ["1", "job-worker-0"]
 
 
+@pytest.mark.slow
 def test_the_step_rate_of_every_rank_is_shown(start: Start) -> None:
     handle = start(job(*ranks(python(_TRAINS), workers=1)))
     eventually(lambda: len(list(handle.logs())) > 6)
@@ -58,6 +59,7 @@ def test_the_step_rate_of_every_rank_is_shown(start: Start) -> None:
     assert heading.endswith("  STEPS/S") and one.split()[-1] == "-" and float(two.split()[-1]) > 1
 
 
+@pytest.mark.slow
 def test_the_step_rate_of_a_rank_that_stands_still_is_not_shown(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

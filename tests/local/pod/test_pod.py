@@ -86,6 +86,7 @@ def test_crashes_are_retried_later_and_later_until_max_retry(finish: Start) -> N
     assert culprit and culprit.exit_code == 7
 
 
+@pytest.mark.slow
 def test_term_comes_first_and_kill_when_the_grace_is_over(start: Start) -> None:
     stubborn = "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done"
     handle = start(job(task("a", stubborn, terminationGracePeriodSeconds=1)))
@@ -116,6 +117,7 @@ def test_a_failing_post_start_ends_the_container(finish: Start) -> None:
     assert "postStart" in str(_ended(handle).message)
 
 
+@pytest.mark.slow
 def test_a_pod_that_takes_too_long_fails_by_its_deadline(finish: Start) -> None:
     handle = finish(job(task("a", "sleep 20", activeDeadlineSeconds=1)))
     assert handle.phase == "Failed"
@@ -164,6 +166,7 @@ def test_a_readiness_probe_decides_when_a_pod_is_ready(
     eventually(lambda: handle.pods()[0].ready)
 
 
+@pytest.mark.slow
 def test_a_failed_liveness_probe_restarts_the_container(finish: Start) -> None:
     probe = {"exec": {"command": ["test", "-e", "alive"]}, "periodSeconds": 1, "failureThreshold": 1}
     handle = finish(
@@ -184,6 +187,7 @@ def test_a_failed_liveness_probe_restarts_the_container(finish: Start) -> None:
     assert pod.containers[0].last is not None and "liveness" in str(pod.containers[0].last.message)
 
 
+@pytest.mark.slow
 def test_a_startup_probe_holds_back_what_comes_behind_a_sidecar(finish: Start, tmp_path: Path) -> None:
     probe = {"exec": {"command": ["test", "-e", "warm"]}, "periodSeconds": 1}
     sidecar = container(

@@ -173,6 +173,7 @@ def test_the_last_state_is_left_for_the_diagnosis_of_a_failure(tmp_path: Path, t
     assert report.state.ended and report.state.collectives
 
 
+@pytest.mark.slow
 def test_the_agent_reports_since_when_its_process_does_nothing(tmp_path: Path, torch_folder: Path) -> None:
     """On a cluster nobody else watches the process. What the agent itself reads must not count as work."""
     program = (

@@ -201,6 +201,7 @@ def test_a_master_that_is_done_completes_the_job_and_ends_the_others(finish: Sta
     assert left_behind(handle) == []
 
 
+@pytest.mark.slow
 def test_the_deadline_of_the_job_ends_it(finish: Start) -> None:
     handle = finish(job(task("a", "sleep 600"), activeDeadlineSeconds=1))
     assert handle.phase == "Failed"

@@ -112,6 +112,7 @@ def test_a_name_that_resolves_late_is_followed(
     assert "job-master-0.job:23456 answers after" in process.stdout.readline()
 
 
+@pytest.mark.slow
 def test_without_proc_uptime_the_clock_serves_rounded_up(
     paths: dict[str, Path], namespaces: list[str], tmp_path: Path
 ) -> None:
