@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -250,6 +251,7 @@ class Field(NamedTuple):
     meaning: str
 
 
+@cache
 def schemas() -> dict[str, Any]:
     """A JSON Schema for each key. Fields that are not listed may be added in later versions."""
     return {output.key: schema_of(output.type) for output in OUTPUTS}

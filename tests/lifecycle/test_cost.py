@@ -294,12 +294,12 @@ def test_the_hundredth_delayed_eviction_among_hundreds_of_policies_costs_no_more
     observed, costs = Observed(), []
     for index in range(size):
         observed.put(PodFact("worker", index, f"u{index}", phase="Running", created=START))
-    status = decide(the_job, Status(), observed, START).status
+    decisions = [decide(the_job, Status(), observed, START)]
+    status = decisions[0].status
     for index in range(size):
         observed.drop(f"u{index}")
-        decision = decide(the_job, status, observed, START + index)
-        costs.append(calls(lambda: decide(the_job, status, observed, START + index)))
-        status = decision.status
+        costs.append(calls(lambda: decisions.append(decide(the_job, status, observed, START + index))))
+        status = decisions[-1].status
         observed.put(PodFact("worker", index, f"v{index}", attempt=1, created=START + index))
     evictions = status.memory("worker").evictions
     assert len(evictions) == 100

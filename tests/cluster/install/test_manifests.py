@@ -187,7 +187,7 @@ def test_without_the_webhook_nothing_of_it_is_made() -> None:
 def test_the_manifests_are_printed_without_a_cluster(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", "-o", output, "--image", "registry.invalid/vcjob:7", "-n", "elsewhere"]) == 0
     text = capsys.readouterr().out
-    found = json.loads(text)["items"] if output == "json" else list(yaml.safe_load_all(text))
+    found = json.loads(text)["items"] if output == "json" else list(yaml.load_all(text, yaml.CSafeLoader))
     assert found == manifests(Settings(image="registry.invalid/vcjob:7", namespace="elsewhere"))
 
 
