@@ -23,6 +23,7 @@ from vcjob.cli.list import _row
 from vcjob.cluster.client.jobs import JobClient, JobKey
 from vcjob.kube.config.auth import Fixed
 from vcjob.kube.config.config import ClusterConfig
+from vcjob.lifecycle.status import Phase, State, Status
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}"
@@ -108,9 +109,7 @@ async def test_a_user_who_may_read_no_pods_can_still_delete_an_unserved_job(
 def test_the_age_counts_from_the_creation_and_not_from_the_last_resume() -> None:
     now = time.time()
     resumed: Any = SimpleNamespace(name="j", namespace="n", replicas=1, created=now - 7200, started=now - 60)
-    shown: Any = SimpleNamespace(
-        phase="Running", started=now - 60, finished=None, running=1, succeeded=0, restarts=0
-    )
+    shown = Status(state=State(phase=Phase.RUNNING), started=now - 60, running=1)
     duration, age = _row(resumed, shown)[4:6]
     assert duration.startswith(("60", "1m", "59"))
     assert age.startswith("2h")

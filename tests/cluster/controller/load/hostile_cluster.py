@@ -111,10 +111,8 @@ class Cluster:
             self.add_job(name, document)
         self.add_commands(lambda number: "ResumeJob")
         for uid in ("j0-uid", "nobody"):  # hand-made pods with an owner reference to any uid
-            for number, index in enumerate(("2000000000", "²", "-1", "9" * 4000)):
-                self.controller.jobs.pod_changed(
-                    _read(PARTIAL_PODS, foreign_pod(f"{uid}-{number}", uid, index))
-                )
+            for index in ("2000000000", "²", "-1", "9" * 4000):
+                self.controller.jobs.pod_changed(_read(PARTIAL_PODS, foreign_pod(uid, index)))
         for app in ("volcano-controller", "volcano-scheduler"):
             for number in range(IMITATIONS):
                 part = ready_part(app, f"account-{number}", f"{app}-{number}")
@@ -125,13 +123,15 @@ def owner(uid: str) -> Object:
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
-        "name": "j",
+        "name": uid.removesuffix("-uid"),
         "uid": uid,
         "controller": True,
     }
 
 
-def foreign_pod(name: str, uid: str, index: str) -> Object:
+def foreign_pod(uid: str, index: str) -> Object:
+    """A pod that somebody made by hand, with the name, the marks and the owner of one of the Job's own."""
+    name = f"{owner(uid)['name']}-a-{index}"
     marks = {"volcano.sh/task-spec": "a", "volcano.sh/task-index": index, "vcjob.io/attempt": index}
     meta = {"name": name, "namespace": NAMESPACE, "uid": name, "resourceVersion": "1"}
     return {

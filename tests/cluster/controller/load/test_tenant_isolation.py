@@ -103,7 +103,7 @@ async def test_hand_made_pods_of_many_attempts_do_not_hold_the_loop(
     cluster, steps = Cluster(), LoopSteps()
     cluster.add_job("mine", job("mine", task("a", 1)))
     for number in range(1000):
-        pod = foreign_pod(f"p{number}", "mine-uid", str(number + 1))
+        pod = foreign_pod("mine-uid", str(number + 1))
         cluster.controller.jobs.pod_changed(_read(PARTIAL_PODS, pod))
     cluster.add_ordinary_jobs()
     began = time.thread_time()
