@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from itertools import count
 
@@ -19,6 +20,11 @@ settings.register_profile("fixed", _COMMON, max_examples=10, derandomize=True)
 settings.register_profile("many", _COMMON, max_examples=150, derandomize=True)
 settings.register_profile("new", _COMMON, max_examples=500)
 settings.load_profile(os.environ.get("VCJOB_EXAMPLES", "few"))
+
+# A shell without job control starts what runs in the background with SIGINT ignored, and every program of a test would
+# inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
