@@ -274,3 +274,11 @@ def test_the_part_of_a_message_that_rules_search_is_bounded() -> None:
     """Every search through it takes time, and the message of an exception may be the whole rest of the output."""
     (found,) = tracebacks(["Traceback (most recent call last):", "ValueError: bad", *["x" * 2000] * 97])
     assert found.text.startswith("ValueError: bad\nx") and len(found.text) == LONGEST_TEXT
+
+
+@pytest.mark.parametrize(
+    "rest", ["[" * 100_000 + "]" * 100_000, '"\udcff"', "5,"], ids=["deep", "no text", "cut"]
+)
+def test_a_record_that_cannot_be_read_is_text(rest: str) -> None:
+    line = f'{{"a": "Traceback (most recent call last):\\nE: x", "b": {rest}}}'
+    assert list(unwrapped([line])) == [line]

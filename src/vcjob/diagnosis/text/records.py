@@ -50,7 +50,7 @@ def _record(line: str) -> list[str]:
     """The value of a record in JSON that holds a traceback, line by line; the record itself where there is none."""
     try:
         record = msgspec.json.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # no JSON, or nested too deeply
         return [line]
     values = _texts(record) if isinstance(record, dict) else ()
     said = next((value for value in values if _HEAD in value), None)
