@@ -8,6 +8,7 @@ from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.finding import Finding
 
 from .test_failure_rules import job, rank
+from .test_traceback_text import TORCHRUN
 
 
 def raised(exception: str, file: str = "/venv/lib/python3.11/site-packages/lib/code.py") -> tuple[str, ...]:
@@ -240,3 +241,17 @@ def test_a_signal_that_became_an_exception_is_named(exception: str, name: str) -
     finding = diagnose(job(*pods))[0]
     assert (finding.cause, finding.ranks.first) == ("Killed", ("rank 1",))
     assert f"ended by {name}" in finding.message
+
+
+GIT = raised("subprocess.CalledProcessError: Command 'git' returned non-zero exit status 128.")
+
+
+def test_a_program_whose_failure_was_handled_does_not_hide_what_the_workers_of_torchrun_said_later() -> None:
+    table = [line.replace("exitcode  : 1", "exitcode  : 3") for line in TORCHRUN[5:]]
+    finding = found(*GIT, "step 1", "step 2", "fatal: the dataset is missing", *table)
+    assert finding.message.endswith(": fatal: the dataset is missing")
+
+
+def test_the_evidence_of_a_failed_program_is_what_that_program_printed() -> None:
+    finding = found("fatal: no tag", *GIT, "step 1", "step 2", "fatal: no branch", *GIT)
+    assert finding.evidence[-1].text == "fatal: no branch"

@@ -19,7 +19,12 @@ from vcjob.diagnosis.text.frames import LAUNCHER_ERRORS, Traceback
 from vcjob.diagnosis.text.noise import is_error_record, is_minor_record, is_noise
 from vcjob.diagnosis.text.prefixes import lines_by_rank, rank_of
 from vcjob.diagnosis.text.records import unwrapped
-from vcjob.diagnosis.text.torchrun import TorchrunFailure, before_launcher, torchrun_root_cause
+from vcjob.diagnosis.text.torchrun import (
+    TorchrunFailure,
+    before_child_error,
+    before_launcher,
+    torchrun_root_cause,
+)
 from vcjob.diagnosis.text.tracebacks import last_lines, last_traceback, says_why
 from vcjob.report.podstate import OOM_KILLED
 
@@ -321,7 +326,7 @@ class Suspect:
             if each.own_frame:
                 yield f"at {each.own_frame}"
         if found.is_of_child:
-            yield from last_lines(before_launcher(self.lines), 1)
+            yield from last_lines(before_child_error(self.lines), 1)
         if "device-side assert" in found.text:
             yield from [line for line in self.lines if "Assertion `" in line][:1]
 

@@ -54,9 +54,14 @@ def of_first_worker(lines: Sequence[str]) -> Sequence[str]:
 
 
 def before_launcher(lines: Sequence[str]) -> Sequence[str]:
-    """The lines above the traceback of the launcher, or of another program that started one: what its processes printed;
-    all of them where there is none."""
+    """The lines above the traceback of the launcher: what its processes printed; all of them where there is none."""
     blocks = Reader([*map(plain, lines)]).blocks
-    found = (each.start for each in blocks if each.traceback.is_launcher or each.traceback.is_of_child)
-    start = next(found, len(lines))
+    start = next((block.start for block in blocks if block.traceback.is_launcher), len(lines))
+    return lines[:start]
+
+
+def before_child_error(lines: Sequence[str]) -> Sequence[str]:
+    """The lines above the last traceback that says that a program has failed: what that program printed."""
+    blocks = Reader([*map(plain, lines)]).blocks
+    start = next((block.start for block in reversed(blocks) if block.traceback.is_of_child), len(lines))
     return lines[:start]
