@@ -244,11 +244,27 @@ def test_a_crash_of_other_code_is_its_own_cause(number: int, said: tuple[str, ..
     assert "gloo" not in finding.hint
 
 
-def test_without_reports_a_crash_that_may_be_of_gloo_has_a_hint() -> None:
+_ABORTED_IN_GLOO = (
+    "Fatal Python error: Aborted", "", "Current thread 0x7f (most recent call first):",
+    '  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 4181 in all_reduce',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "cause", "before"),
+    [
+        (11, (), "SegmentationFault", "check versions of torch and CUDA; "),
+        (6, _ABORTED_IN_GLOO, "Aborted", ""),
+    ],
+)
+def test_without_reports_a_crash_that_may_be_of_gloo_has_a_hint(
+    number: int, said: tuple[str, ...], cause: str, before: str
+) -> None:
     """As on a cluster, where the reports of ranks are gone with them."""
-    finding = crashed()
-    assert finding.cause == "SegmentationFault"
-    assert finding.hint.endswith("; gloo also crashes where ranks call a collective with different sizes")
+    finding = crashed(stderr=said, number=number)
+    assert finding.cause == cause
+    hint = "gloo also crashes where ranks call a collective with different sizes"
+    assert finding.hint.endswith(before + hint) and finding.hint[0].isalpha()
 
 
 def test_a_failed_job_with_most_reports_names_the_odd_rank() -> None:

@@ -45,7 +45,7 @@ _EVICTED = frozenset(
 )  # fmt: skip
 _NOT_EVICTING = frozenset({"Running", "Completing", "Completed"})
 
-_SIZES = "; gloo also crashes where ranks call a collective with different sizes"
+_SIZES = "gloo also crashes where ranks call a collective with different sizes"
 #: On a busy machine peers may complain before the end of a process is recorded.
 NOTICED_SECONDS = 2.0
 
@@ -82,7 +82,7 @@ def failed_ranks(observation: Observation) -> Iterator[Finding]:
     message = f"{names[0]}{worker} {verdict.what}"
     if len(names) > 1:
         message += f"; {joined(names[1:])} failed with the same error"
-    hint = verdict.hint + (_SIZES if _may_differ_in_sizes(found) else "")
+    hint = "; ".join(filter(None, (verdict.hint, _SIZES if _may_differ_in_sizes(found) else "")))
     yield Finding(verdict.cause, message, Ranks(names, victims), first.evidence(), hint, verdict.confidence)
 
 
