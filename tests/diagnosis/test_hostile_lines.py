@@ -26,7 +26,7 @@ from vcjob.diagnosis.text.frames import LONGEST_TEXT
 from vcjob.diagnosis.text.prefixes import lines_by_rank
 from vcjob.diagnosis.text.records import unwrapped
 from vcjob.diagnosis.text.torchrun import torchrun_root_cause
-from vcjob.diagnosis.text.tracebacks import last_lines, last_traceback, tracebacks
+from vcjob.diagnosis.text.tracebacks import LONGEST_CHAIN, last_lines, last_traceback, tracebacks
 from vcjob.report import progress
 
 #: Characters of the small text and how much longer the large one is; a quadratic search takes 64 times as long.
@@ -282,3 +282,13 @@ def test_the_part_of_a_message_that_rules_search_is_bounded() -> None:
 def test_a_record_that_cannot_be_read_is_text(rest: str) -> None:
     line = f'{{"a": "Traceback (most recent call last):\\nE: x", "b": {rest}}}'
     assert list(unwrapped([line])) == [line]
+
+
+@pytest.mark.parametrize("exception", ["E{}: closed", "E: closed"])
+def test_the_exceptions_of_a_chain_are_bounded(exception: str) -> None:
+    """Rules search the text of each together with those that led to it, which is quadratic in their number."""
+    link = "The above exception was the direct cause of the following exception:"
+    head = ("Traceback (most recent call last):", '  File "a", line 1, in f')
+    found = last_traceback([line for n in range(500) for line in (link, "", *head, exception.format(n), "")])
+    assert found is not None
+    assert len(found.chain) + len(found.frames) == LONGEST_CHAIN + 2

@@ -19,6 +19,8 @@ from vcjob.diagnosis.text.reader import Block, Reader
 #: What a DataLoader raises because of the error that says which signal ended its worker.
 _WORKER_EXITED = re.compile(r"DataLoader worker \(pid\(s\) [\d, ]{1,2000}\) exited unexpectedly")
 _WORKER_KILLED = re.compile(r"DataLoader worker \(pid \d{1,9}\) is killed by signal")
+#: Exceptions of a chain that are read: rules search the text of each together with what led to it.
+LONGEST_CHAIN = 20
 _DIED_OF = re.compile(r"died with <Signals\.\w{1,12}: (\d{1,3})>")
 
 
@@ -75,7 +77,7 @@ def _explained(block: Block, blocks: Sequence[Block]) -> Traceback:
     """The traceback with what led to it; where that says how a worker ended, or is the same error, as one with it."""
     place = blocks.index(block)
     first = place
-    while first and blocks[first].chained:
+    while first and blocks[first].chained and place - first < LONGEST_CHAIN:
         first -= 1
     found = blocks[first].traceback
     for each in blocks[first + 1 : place + 1]:
