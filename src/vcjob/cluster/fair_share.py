@@ -75,10 +75,11 @@ class Turns:
         while self._waiting:
             address = next(iter(self._waiting))
             futures = self._waiting.pop(address)
-            future = futures.popleft()
+            while futures and futures[0].done():
+                futures.popleft()  # it gave up, and costs its address no turn
             if futures:
-                self._waiting[address] = futures
-            if not future.done():
-                future.set_result(None)
+                futures.popleft().set_result(None)
+                if futures:
+                    self._waiting[address] = futures
                 return
         self._free += 1

@@ -222,3 +222,20 @@ async def test_a_turn_that_was_given_to_a_waiter_that_gave_up_is_passed_on() -> 
     await asyncio.gather(*waiters, return_exceptions=True)
     await have("d")
     assert had == ["c", "d"]
+
+
+async def test_a_waiter_that_gave_up_costs_its_address_no_turn() -> None:
+    """Requests that make room for others give up: their address would have waited for one round of all for each."""
+    turns, had = Turns(1), list[str]()
+
+    async def have(address: str) -> None:
+        async with turns.turn(address):
+            had.append(address)
+
+    async with turns.turn("z"):
+        waiters = [asyncio.create_task(have(address)) for address in "aaabb"]
+        await asyncio.sleep(0)
+        for waiter in waiters[:2]:
+            waiter.cancel()
+    await asyncio.gather(*waiters, return_exceptions=True)
+    assert had == ["a", "b", "b"]
