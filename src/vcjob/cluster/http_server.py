@@ -119,6 +119,8 @@ class Connection(asyncio.Protocol):
             raise _too_many() from None
         finally:
             self._server.waiting.pop(self, None)
+        if not self.busy:  # it made room in the moment in which its turn came
+            raise _too_many()
 
     def make_room(self) -> None:
         """Refuse the request, which waits for its turn."""

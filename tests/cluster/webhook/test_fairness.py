@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.webhook.reviews import guide, response, review
 from tests.cluster.webhook.serving import HEAD, Serve, Webhook
 from vcjob.cluster.fair_share import FairShare, Turns
+from vcjob.cluster.http_server import Connection, HttpServer
 from vcjob.cluster.webhook import server
 from vcjob.cluster.webhook.review import answer
 
@@ -239,3 +241,18 @@ async def test_a_waiter_that_gave_up_costs_its_address_no_turn() -> None:
             waiter.cancel()
     await asyncio.gather(*waiters, return_exceptions=True)
     assert had == ["a", "b", "b"]
+
+
+async def test_a_request_whose_turn_comes_while_it_makes_room_is_refused() -> None:
+    """It was answered although it counted no more."""
+    server = HttpServer(web.Application())
+    connection = Connection(server, OTHER, asyncio.Protocol())
+    connection.complete_request()
+    turn = asyncio.get_running_loop().create_future()
+    waits = asyncio.create_task(connection.wait_for(turn))
+    await asyncio.sleep(0)
+    turn.set_result(None)
+    connection.make_room()
+    with pytest.raises(web.HTTPServiceUnavailable):
+        await waits
+    assert not server.waiting
