@@ -2,8 +2,9 @@
 
 It serves an aiohttp application to clients that nobody vouches for: every pod of a cluster can connect. `webhook` and
 `process` start it. A client that sends slowly or not at all loses its connection when its time is up, or earlier when
-the server is full, and no address has more complete requests than are left for the others. However many addresses have
-requests that wait, those of the address that has most make room for one that has few: no client can keep others out. Fails with `BackendError` where the address cannot be bound.
+the server is full. Complete requests have three quarters of it, and no address has more of them than are left for the
+others; however many addresses have requests that wait, those of the address that has most make room for one that has
+few: no client can keep others out. Fails with `BackendError` where the address cannot be bound.
 """
 
 from __future__ import annotations
@@ -192,8 +193,9 @@ class HttpServer:
     def __init__(self, app: web.Application, limits: Limits = Limits()) -> None:  # noqa: B008 - immutable
         self.limits = limits
         self.body_bytes = 0
-        self._requests = FairShare(limits.connections)
-        self._complete_bytes = FairShare(limits.body_bytes)
+        # The rest is for clients that still send: of these, the slow ones of the address with most make room.
+        self._requests = FairShare(limits.connections * 3 // 4)
+        self._complete_bytes = FairShare(limits.body_bytes * 3 // 4)
         app.middlewares.insert(0, _tracked)
         self._runner = web.AppRunner(
             app,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -49,6 +49,11 @@ def long_review(size: int, name: bytes = b"x") -> bytes:
     return HEAD % size + name * size
 
 
+def slots(complete: int) -> int:
+    """How many connections or bytes a server has that gives complete requests so many."""
+    return -(-complete * 4 // 3)
+
+
 def counted(webhook: Webhook, size: int) -> Callable[[], bool]:
     return lambda: webhook.server.body_bytes == size
 
@@ -73,7 +78,7 @@ async def test_large_requests_of_one_address_do_not_keep_the_api_server_out(
 async def test_many_requests_of_one_address_do_not_use_up_the_connections(
     serve: Serve, reviews: Reviews
 ) -> None:
-    webhook = await serve(connections=8)
+    webhook = await serve(connections=slots(8))
     for _ in range(4):
         await webhook.open(long_review(20_000), source=OTHER)
     await webhook.settle(counted(webhook, 80_000))
@@ -87,7 +92,7 @@ async def test_many_addresses_with_many_requests_do_not_keep_the_api_server_out(
     serve: Serve, reviews: Reviews
 ) -> None:
     """Each took a half of what was left, and nothing was left for others: nine pods were enough."""
-    webhook = await serve(connections=32)
+    webhook = await serve(connections=slots(32))
     answers, count = dict[asyncio.Task[bytes], int](), 0
     for number, requests in enumerate((16, 8, 4, 2, 1)):
         for _ in range(requests):
@@ -113,7 +118,7 @@ async def test_many_addresses_with_many_requests_do_not_keep_the_api_server_out(
 async def test_a_request_that_made_room_is_counted_no_more(
     serve: Serve, reviews: Reviews, lost: bool
 ) -> None:
-    webhook = await serve(connections=8)
+    webhook = await serve(connections=slots(8))
     for number in range(4):
         await webhook.open(long_review(20_000), source=OTHER)
         await webhook.settle(counted(webhook, 20_000 * (number + 1)))
@@ -136,12 +141,56 @@ async def test_a_request_that_made_room_is_counted_no_more(
 
 
 async def test_bodies_that_wait_make_room_for_those_of_others(serve: Serve, reviews: Reviews) -> None:
-    webhook = await serve(body_bytes=1024 * 1024)
+    webhook = await serve(body_bytes=slots(1024 * 1024))
     for number, (size, source) in enumerate([(170_000, OTHER)] * 3 + [(170_000, THIRD)]):
         await webhook.open(long_review(size), source=source)
         await webhook.settle(lambda: len(reviews.begun) + len(webhook.server.waiting) == number + 1)
     await webhook.open(long_review(200_000), source="127.0.0.7")
     await webhook.settle(lambda: webhook.server.body_bytes == 3 * 170_000 + 200_000)
+
+
+async def fill(webhook: Webhook, reviews: Reviews, sizes: Sequence[Sequence[int]]) -> None:
+    """One address after the other sends complete requests of these sizes. Those that are not refused wait."""
+    answers: list[asyncio.Task[bytes]] = []
+    for number, of_address in enumerate(sizes):
+        for size in of_address:
+            reader = await webhook.open(long_review(size), source=f"127.0.1.{number + 1}")
+            answers.append(asyncio.create_task(reader.readline()))
+            await webhook.settle(
+                lambda: (
+                    len(reviews.begun) + len(webhook.server.waiting) + sum(map(asyncio.Task.done, answers))
+                    == len(answers)
+                )
+            )
+
+
+async def test_bodies_of_many_addresses_leave_memory_for_one_that_is_being_sent(
+    serve: Serve, reviews: Reviews
+) -> None:
+    """Each took a half of what was left, so that no other body could arrive and have others make room for it."""
+    webhook = await serve(body_bytes=1024 * 1024)
+    await fill(webhook, reviews, [[524_288 >> number] for number in range(5)])
+    long = asyncio.create_task(webhook.post("/validate", b" " * 49_000))
+    await webhook.settle(
+        lambda: long.done() or any(each.address == "127.0.0.1" for each in webhook.server.waiting)
+    )
+    assert not long.done()
+    reviews.go_on.set()
+    assert (await long)[0] == 200
+
+
+async def test_clients_that_connect_again_and_again_do_not_drop_others_from_a_full_server(
+    serve: Serve, reviews: Reviews
+) -> None:
+    """Complete requests left one connection, and each client that came dropped the one before."""
+    webhook = await serve(connections=32)
+    await fill(webhook, reviews, [[20_000] * number for number in (16, 8, 4, 2, 1)])
+    reader = await webhook.open(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+    for _ in range(20):
+        await webhook.open(tls=False, source="127.0.2.1")
+    await webhook.settle(lambda: webhook.server.connections == 32)
+    webhook.kept[-21].write(b"\r\n")
+    assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
 
 async def test_clients_have_the_threads_in_turn(
