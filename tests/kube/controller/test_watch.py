@@ -17,6 +17,7 @@ from vcjob.kube.api.client import Client
 from vcjob.kube.api.lines import LineSplitter
 from vcjob.kube.api.objects import Meta, MetadataReader
 from vcjob.kube.api.resources import CONFIG_MAPS, PODS, Resource
+from vcjob.kube.backoff import Backoff
 from vcjob.kube.controller.watch import (
     INITIAL_EVENTS_END,
     Batch,
@@ -262,12 +263,17 @@ async def test_a_watch_with_on_error_retries_after_every_error(api: FakeApi, cli
 
 
 async def test_a_server_that_only_sends_errors_is_contacted_less_and_less(
-    api: FakeApi, client: Client
+    api: FakeApi, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errors: list[Exception] = []
+    failures: list[int] = []  # for which a delay was computed, which grows with them
+
+    def delay(_: Backoff, before: int) -> float:
+        failures.append(before)
+        return 0.0
+
+    monkeypatch.setattr(Backoff, "delay", delay)
     await api.put("pods", "a")
-    settings = WatchSettings(first_delay=0.02, longest_delay=5.0)
-    async with aclosing(follow(client, PODS, settings=settings, on_error=errors.append)) as steps:
+    async with aclosing(follow(client, PODS, settings=QUICK, on_error=lambda _: None)) as steps:
         reader = Reader(steps)
         await reader.until({"a": ""})
         broken = (
@@ -276,13 +282,11 @@ async def test_a_server_that_only_sends_errors_is_contacted_less_and_less(
         api.mangle = lambda line: broken
         await api.put("pods", "b")
         waiting = asyncio.create_task(reader.until(None))
-        began = asyncio.get_running_loop().time()
-        while len(errors) < 4:
+        while len(failures) < 4:
             await asyncio.sleep(0.01)
-        took = asyncio.get_running_loop().time() - began
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    assert took > 0.5 * (0.02 + 0.04 + 0.08)  # between the attempts
+    assert failures[:4] == [0, 1, 2, 3]
 
 
 async def test_the_delay_between_attempts_grows_and_is_reset_by_a_success(
