@@ -106,6 +106,13 @@ def test_the_check_that_aborted_native_code_is_the_reason(said: str) -> None:
     assert finding.message == f"rank 0 was aborted by native code (SIGABRT): {said}"
 
 
+def test_what_a_program_says_about_its_data_is_no_check_of_native_code() -> None:
+    finding = crashed(6, "corrupted sample 7 is skipped", "step 8")
+    assert finding.message == "rank 0 was aborted by native code (SIGABRT)"
+    finding = crashed(6, "corrupted size vs. prev_size while consolidating")
+    assert finding.message.endswith(": corrupted size vs. prev_size while consolidating")
+
+
 def test_what_is_printed_about_no_crash_is_empty() -> None:
     assert crash_of(["step 1", "ValueError: x"]) == ("", (), "")
     assert crash_of([]).own_frame is None

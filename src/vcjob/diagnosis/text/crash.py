@@ -19,8 +19,8 @@ _CRASH_FRAME = re.compile(r'^ {1,4}File "([^"]{1,4000})", line (\d{1,9}) in (.{1
 #: Of an exception in C++ that nobody caught; of glibc's checks of the heap, of `assert`, of glog and LLVM.
 _WHAT = re.compile(
     r"^\s{0,8}what\(\):\s{0,8}(\S.{0,8000})"
-    r"|^((?:(?:free|malloc|realloc|munmap_chunk)\(\): |double free or |corrupted |malloc_consolidate|LLVM ERROR: "
-    r"|\*\*\* stack smashing|terminate called without|.{1,1000}: Assertion [`'].{1,1000}' failed"
+    r"|^((?:(?:free|malloc|realloc|munmap_chunk)\(\): |double free or |corrupted (?:size vs|double-linked)|malloc_consolidate"
+    r"|LLVM ERROR: |\*\*\* stack smashing|terminate called without|.{1,1000}: Assertion [`'].{1,1000}' failed"
     r"|F\d{4,8} \d\d:.{1,200}\] ).{0,1000})"
 )
 
