@@ -242,6 +242,23 @@ def test_a_status_that_somebody_edited_is_read_or_rejected_with_a_value_error(
         check_that_it_continues(status)
 
 
+@given(
+    st.sampled_from([None, *Phase]),
+    st.dictionaries(public_fields, json_values),
+    st.text() | st.dictionaries(own_fields, json_values).map(json.dumps),
+)
+@settings(deadline=None)
+def test_the_phase_of_a_status_that_somebody_edited_is_kept_where_it_can_be_read(
+    phase: Phase | None, public: dict[str, Any], own: str
+) -> None:
+    kept = {} if phase is None else {"state": {"phase": str(phase)}}
+    for document in (public, {**public, "controlledResources": {LIFECYCLE: own}}):
+        status = Status.readable({**document, **kept})
+        assert phase is None or status.phase == phase
+        assert LIFECYCLE not in status.resources
+        check_that_it_continues(status)
+
+
 def check_that_it_continues(status: Status) -> None:
     """The Job is decided about, and what is written can be read and written again without a difference."""
     status = decide(job(), status, Observed(), START).status

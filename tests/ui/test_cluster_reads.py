@@ -13,12 +13,14 @@ import pytest_asyncio
 from aiohttp import web
 
 from tests.kube.fake_api import FakeApi, refuse
+from vcjob.cli.list import select
 from vcjob.report.logs import LogFilter
 from vcjob.sdk.cluster_backend import ClusterBackend
-from vcjob.ui import producers
+from vcjob.ui import jobs, producers
 from vcjob.ui.producers import pacing, views
 from vcjob.ui.producers.log_stream import log_lines
 from vcjob.ui.streams import Produced
+from vcjob.wellknown.annotations import LIFECYCLE
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/a"
 CREATED = "2026-01-01T00:00:00Z"
@@ -133,6 +135,28 @@ async def test_a_page_reads_a_job_and_its_pods_once_in_a_round_and_its_events_no
     assert reads(api) == ["a", "a", "pods", "pods"]
     watched = {path.rpartition("/")[2] for _, path, query in api.requests if "watch" in query}
     assert "events" not in watched, "the chart needs no events"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"state": {"phase": "Running"}, "controlledResources": {LIFECYCLE: "{"}},
+        {"state": {"phase": "Running"}, "conditions": [{"status": "Sleeping"}]},
+        {"state": {"phase": "Running"}, "runningDuration": "soon"},
+    ],
+)
+async def test_a_job_whose_status_somebody_edited_does_not_hide_the_others(
+    api: FakeApi, backend: ClusterBackend, status: dict[str, Any]
+) -> None:
+    await add_job(api, "job-0")
+    await add_job(api, "job-1")
+    edited = api.objects["jobs", "default", "job-0"]
+    await api.put("jobs", "job-0", metadata=edited["metadata"], spec=edited["spec"], status=status)
+    rows = await asyncio.to_thread(jobs.summaries, backend, "default")
+    assert [(row["name"], row["phase"]) for row in rows] == [("job-0", "Running"), ("job-1", "Completed")]
+    found = await asyncio.to_thread(backend.list, "default")
+    listed = await asyncio.to_thread(select, list(found), False, ("Running",), None)
+    assert [job.name for job, _, _ in listed] == ["job-0"]
 
 
 async def test_the_list_reads_no_job_a_second_time(api: FakeApi, backend: ClusterBackend) -> None:

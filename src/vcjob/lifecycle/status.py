@@ -244,6 +244,17 @@ class Status(msgspec.Struct, frozen=True):
 
         return from_kube(document or {})
 
+    @classmethod
+    def readable(cls, document: dict[str, Any] | None) -> Status:
+        """As much of a stored status as can be read, for users: one Job whose status somebody edited must not hide others.
+        Never raises."""
+        from vcjob.lifecycle.status_codec import from_kube, public_part
+
+        try:
+            return from_kube(document or {})
+        except (ValueError, TypeError, KeyError):
+            return public_part(document or {})
+
 
 _NOTHING = TaskMemory()
 

@@ -8,6 +8,7 @@ as in Kubernetes; exact ones are in the JSON string.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -198,6 +199,18 @@ def from_kube(document: dict[str, Any]) -> Status:
         resources=resources,
         **fields,
     )
+
+
+def public_part(document: dict[str, Any]) -> Status:
+    """The status of a document that `from_kube` rejects, without vcjob's own part and, where that is not enough, with its state
+    alone: a Job that has ended must not run again because of what only vcjob reads. Never raises."""
+    resources = document.get("controlledResources")
+    others = dict(resources) if isinstance(resources, dict) else {}
+    others.pop(LIFECYCLE, None)
+    for part in ({**document, "controlledResources": others}, {"state": document.get("state")}):
+        with suppress(ValueError, TypeError, KeyError):
+            return from_kube(part)
+    return Status()
 
 
 def _counter(stored: int | None) -> int:

@@ -164,7 +164,9 @@ HANG_ENDED = _define(
 )
 COMMAND_REJECTED = _define("CommandRefused", _EVENT, "A Command cannot be carried out in the Job's phase.")
 STATUS_UNREADABLE = _define(
-    "StatusUnreadable", _EVENT, "The stored status cannot be read. It is rebuilt from the pods."
+    "StatusUnreadable",
+    _EVENT,
+    "What vcjob records in the status cannot be read. It is rebuilt from the pods; the phase stays.",
 )
 SCHEDULER_REPLACED = _define(
     "SchedulerReplaced",

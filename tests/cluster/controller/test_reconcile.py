@@ -149,6 +149,24 @@ async def test_whatever_somebody_writes_into_the_status_the_job_is_reconciled(
     assert harness.pods() == ["j-a-0"]
 
 
+@pytest.mark.parametrize("damage", ["{", '{"since":1e300}', '{"tasks":3}'])
+@pytest.mark.parametrize(("pod", "ended"), [("Succeeded", "Completed"), ("Failed", "Failed")])
+async def test_a_job_that_has_ended_does_not_run_again_because_its_status_is_damaged(
+    pod: str, ended: str, damage: str
+) -> None:
+    harness = Harness(job("j", task("a", 1, after=None), plugins={}), status_delay=0.0)
+    await harness.reconcile()
+    harness.show("j-a-0", pod)
+    await harness.reconcile()
+    harness.lose("j-a-0")
+    harness.stored["controlledResources"][LIFECYCLE] = damage
+    harness.take_over()
+    await harness.reconcile()
+    await harness.reconcile()
+    assert harness.stored["state"]["phase"] == ended
+    assert harness.api.requests["create", "pods"] == 1
+
+
 @pytest.mark.parametrize("attempt", [2**31 - 1, 2**31])
 async def test_a_pod_is_created_once_whatever_attempt_somebody_wrote_into_the_status(attempt: int) -> None:
     harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)

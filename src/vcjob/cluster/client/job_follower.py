@@ -145,7 +145,7 @@ class JobFollower:
                     self._set_quiet(True)
                 else:
                     self.seen.put_job(job)
-                    self._set_quiet(_is_quiet(Status.from_kube(job.get("status"))))
+                    self._set_quiet(_is_quiet(Status.readable(job.get("status"))))
                 self._notify()
 
     def _set_quiet(self, quiet: bool) -> None:

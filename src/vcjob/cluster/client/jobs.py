@@ -116,7 +116,7 @@ class JobClient:
             async for job in news:
                 if job is None:
                     break
-                if holds(Status.from_kube(job.get("status"))):
+                if holds(Status.readable(job.get("status"))):
                     return job
         raise NoSuchJob(f"the job {key.name!r} was deleted")
 
@@ -148,7 +148,7 @@ class JobClient:
 
     async def _delete_finished(self, old: Document) -> None:
         name, namespace = old["metadata"]["name"], old["metadata"]["namespace"]
-        status = Status.from_kube(old.get("status"))
+        status = Status.readable(old.get("status"))
         if not status.over:
             options = f"{name} --on cluster -n {namespace}"
             raise JobExists(

@@ -47,6 +47,7 @@ from vcjob.lifecycle.decision_context import ACTIVE
 from vcjob.lifecycle.observed import Blocked
 from vcjob.lifecycle.recover import assume_created, recover, skip_attempt
 from vcjob.lifecycle.status import FINAL, Phase, Status
+from vcjob.lifecycle.status_codec import public_part
 from vcjob.lifecycle.step import CreatePods, DeleteCommand, DeleteJob, EmitEvent, FailPods, KillPods
 from vcjob.wellknown import reasons
 
@@ -226,15 +227,14 @@ class Reconciler:
         try:
             status = await self._offload.run(large, Status.from_kube, document)
         except (ValueError, TypeError, KeyError) as error:
-            # Somebody changed it. The pods restore most of it.
+            # Somebody changed it. The phase and the counters stay, and the pods restore most of the rest.
             self._events.emit(
                 state,
                 "Warning",
                 reasons.STATUS_UNREADABLE,
-                f"the status cannot be read and is rebuilt from the pods: {error}",
+                f"a part of the status cannot be read and is rebuilt from the pods: {error}",
             )
-            kept = {"state": {"phase": "Pending"}, "version": document.get("version")}
-            status = Status.from_kube(kept)
+            status = await self._offload.run(large, public_part, document)
         if state.resource is not resource:
             raise Outdated  # changed or deleted while a thread read it
         return status

@@ -21,7 +21,7 @@ _NOTED = (reasons.SCHEDULER_REPLACED, reasons.COMMAND_REJECTED, reasons.INVALID_
 
 
 def status_of(job: dict[str, Any]) -> Status:
-    status = Status.from_kube(job.get("status"))
+    status = Status.readable(job.get("status"))
     if (job.get("status") or {}).get("state") or not _is_old(job):
         return status
     namespace = job["metadata"]["namespace"]

@@ -131,5 +131,5 @@ async def test_the_pods_of_a_job_whose_status_is_lost_are_not_left_without_their
     harness.take_over()
     await harness.reconcile()
     state = harness.stored["state"]
-    assert (state["phase"], state["reason"]) == ("Pending", "InvalidJob")
+    assert (state["phase"], state["reason"]) == ("Running", "InvalidJob")
     assert harness.pods() == ["j-a-0", "j-a-1"]
