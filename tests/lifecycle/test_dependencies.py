@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -163,6 +164,41 @@ def test_a_ready_task_without_a_pod_yet_is_waited_for_although_its_dependency_ha
     decision = world.decide()
     assert decision.status.phase is Phase.RUNNING
     assert [step.task for step in decision.steps if isinstance(step, CreatePods)] == ["b"]
+
+
+def dependent() -> Simulation:
+    """A task of two pods runs after a task of one, and one of the two has succeeded."""
+    world = Simulation(job(task("a", 1), task("b", 2, dependsOn={"name": ["a"]})))
+    for _ in range(2):
+        world.settle()
+        world.all("Running")
+    world.set_pod("b", 0, "Succeeded")
+    world.settle()
+    return world
+
+
+def test_a_dependency_that_fails_after_a_resume_ends_the_job_although_pods_succeeded_before() -> None:
+    """The successes stay, but the other pods of the task wait for its dependency again."""
+    world = dependent()
+    for action in ("AbortJob", "ResumeJob"):
+        world.command(action)
+        world.settle()
+    assert world.live() == {("a", 0)}
+    world.set_pod("a", 0, "Failed", code=1)
+    assert (world.settle().phase, world.status.state.reason) == (Phase.FAILED, "DependencyFailed")
+
+
+def test_a_task_that_another_controller_started_is_ready_although_its_dependency_has_failed_since() -> None:
+    world = dependent()
+    volcano = {**json.loads(world.stored), "controlledResources": {}}
+    world.stored = json.dumps(volcano)
+    world.set_pod("a", 0, "Failed", code=1)
+    world.settle()
+    world.set_pod("b", 1, "Running", terminating=True)
+    world.settle()
+    assert world.live() == {("b", 1)}
+    world.set_pod("b", 1, "Succeeded")
+    assert (world.settle().phase, world.status.state.reason) == (Phase.FAILED, "TooFewSucceeded")
 
 
 def test_scaling_up_creates_only_the_new_indexes() -> None:

@@ -16,14 +16,18 @@ States = Mapping[str, TaskState]
 
 
 def ready_tasks(rules: Rules, states: States, ready_before: frozenset[str]) -> tuple[str, ...]:
-    """The tasks whose dependsOn is met. One that was ready before stays ready."""
+    """The tasks whose dependsOn is met. One that was ready before, or has started, stays ready."""
     available = {name: states[name].available() >= task.min_available for name, task in rules.items()}
 
     def is_ready(task: TaskRules) -> bool:
         met = [available[name] for name in task.depends_on if name in available]
         return not met or (all(met) if task.all_of else any(met))
 
-    return tuple(name for name, task in rules.items() if name in ready_before or is_ready(task))
+    return tuple(
+        name
+        for name, task in rules.items()
+        if name in ready_before or states[name].has_started or is_ready(task)
+    )
 
 
 def startable_tasks(rules: Rules, states: States, ready: frozenset[str]) -> set[str]:
@@ -37,7 +41,7 @@ def startable_tasks(rules: Rules, states: States, ready: frozenset[str]) -> set[
     startable = []
     for name, task in rules.items():
         needed = [other for other in task.depends_on if other in rules]
-        if not needed or name in ready or states[name].memory.seen:
+        if not needed or name in ready or states[name].has_started:
             startable.append(name)
             continue
         missing[name] = len(needed) if task.all_of else 1

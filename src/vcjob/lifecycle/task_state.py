@@ -87,6 +87,12 @@ class TaskState:
         """Whether no pod has existed yet in this attempt: nothing can have happened to the task."""
         return not (self.groups or self.memory.seen or self.memory.evictions or self.succeeded)
 
+    @property
+    def has_started(self) -> bool:
+        """Whether a pod has existed since the latest restart or resume. Also true of a task whose pods another controller created,
+        or whose status was lost."""
+        return bool(self.memory.seen - self.memory.kept)
+
     def exhausted(self, limit: int) -> IndexSet:
         """The pods whose containers restarted `limit` times or more, and that have not succeeded."""
         found = EMPTY
