@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.admission.cases import admitted, container, job, pytorch_job, task, template
+from tests.spec.mistakes import TEXTS
 from tests.strategies import jobs
 from vcjob.admission import admit
 from vcjob.admission.update import check_update, frozen_spec
+from vcjob.spec.bundle import load_text
 from vcjob.spec.problem import format_path
 
 REFERENCE = [
@@ -174,6 +176,29 @@ def test_what_was_wrong_before_does_not_block_an_update() -> None:
     assert admit(new, old=old).valid
     worse = change(new, "spec", "minAvailable", to=9)
     assert [problem.path for problem in admit(worse, old=old).problems] == ["spec.minAvailable"]
+
+
+WRONG_PLUGINS = {
+    "arguments": {"pytorch": ["--port=abc"], "svc": ["x"]},
+    "a task that does not exist": {"pytorch": ["--worker=nobody"]},
+    "an unknown plugin": {"mine": []},
+    "a plugin of Volcano's": {"ssh": [], "svc": []},
+    "no plugins": ["pytorch"],
+    "no arguments": {"pytorch": {"port": 1}},
+}
+
+
+@pytest.mark.parametrize("plugins", WRONG_PLUGINS.values(), ids=WRONG_PLUGINS)
+def test_a_stored_job_whose_plugins_are_wrong_can_be_labelled(plugins: Any) -> None:
+    old = {**job(), "spec": {**job()["spec"], "plugins": plugins}}
+    assert not admit(old).valid
+    assert admit(change(old, "metadata", "labels", to={"a": "b"}), old=old).valid
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_any_stored_job_can_be_applied_again(text: str) -> None:
+    for document in load_text(text, "job.yaml").jobs:
+        assert admit(document, old=document.data).job is not None or document.problems
 
 
 def test_a_job_that_is_being_deleted_can_always_lose_its_finalizers() -> None:

@@ -85,7 +85,12 @@ def admit(
     else:
         review.run_update(old)
     job, errors = review.job, review.findings.errors
-    if job is not None and not errors and defaults.open_forced_plugins(job.doc, registry.open_plugins(job)):
+    if (
+        job is not None
+        and not errors
+        and registry.can_open(job)
+        and defaults.open_forced_plugins(job.doc, registry.open_plugins(job))
+    ):
         job = Job(job.doc)
     defaulted = review.data if job is None else job.doc
     return Admission(None if errors else job, defaulted, review.findings.shown(document))

@@ -82,6 +82,11 @@ def open_plugins(job: Job) -> list[Opened]:
     return opened
 
 
+def can_open(job: Job) -> bool:
+    """Whether no plugin of the Job is wrong. One may be in a stored Job that is updated."""
+    return not has_errors(_open(job)[1])
+
+
 def uses(job: Job, name: str) -> bool:
     """Whether the Job names this plugin, or one of its plugins requires it."""
     return any(plugin.name == name for plugin, _ in _open(job)[0])
