@@ -7,7 +7,7 @@ InvalidJob with all problems, `validate` returns them; a file that cannot be rea
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -153,3 +153,11 @@ def _local_warnings(loaded: Loaded) -> Iterator[Problem]:
             )
             for where, _ in images.without_command(job, known)
         )
+
+
+def check_image_commands(loaded: Iterable[Loaded], commands: Sequence[str]) -> None:
+    """UserError for a command that stands for an image (`--image IMAGE=COMMAND`) and that no container of the Jobs would run."""
+    if commands:
+        from vcjob.local.pod import images
+
+        images.check_flags((job for each in loaded for job in each.jobs), commands)

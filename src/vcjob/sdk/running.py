@@ -11,7 +11,7 @@ from os import PathLike, fspath
 
 from vcjob.sdk.backend import RunOptions, open_backend
 from vcjob.sdk.handle import Handle
-from vcjob.sdk.loading import Source, load
+from vcjob.sdk.loading import Source, check_image_commands, load
 from vcjob.spec.job import BackendName
 
 
@@ -51,4 +51,6 @@ def run(
     options = RunOptions(
         namespace, allow_unknown, image_commands, env, fspath(cwd) if cwd is not None else None, warm
     )
-    return backend.start(loaded.select(job)[0] if job is not None else loaded, options)
+    wanted = loaded.select(job)[0] if job is not None else loaded
+    check_image_commands([wanted], image_commands)
+    return backend.start(wanted, options)

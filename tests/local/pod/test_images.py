@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import documents
 from vcjob.errors import SourceError, UserError
 from vcjob.local.pod import images
+from vcjob.spec.job import Job
 
 
 def test_an_image_is_found_by_its_reference_or_without_its_tag() -> None:
@@ -46,3 +48,28 @@ def test_a_bad_image_map_is_refused_with_its_path(tmp_path: Path, text: str) -> 
     (tmp_path / "images.yaml").write_text(text)
     with pytest.raises(SourceError, match=re.escape(str(tmp_path / "images.yaml"))):
         images.load_map(str(tmp_path), [], "python")
+
+
+@pytest.mark.parametrize(
+    ("flag", "message", "hint"),
+    [
+        (
+            "x/z=python train.py",
+            "--image x/z: no container of the Job has this image",
+            "its images are x/y:1, z",
+        ),
+        (
+            "z=python -c 'a b'",
+            "--image z: every container with this image has a `command`, which runs instead",
+            "change the command of each, for example --set "
+            """'spec.tasks[0].template.spec.containers[0].command=["python", "-c", "a b"]'""",
+        ),
+    ],
+)
+def test_an_image_flag_that_no_container_would_use_is_refused(flag: str, message: str, hint: str) -> None:
+    containers = [{"name": "a", "image": "z", "command": ["true"]}, {"name": "b", "image": "x/y:1"}]
+    job = Job(documents.job("job", {"name": "t", "template": {"spec": {"containers": containers}}}))
+    images.check_flags([job], ["x/y=true", "x/y:1=true"])
+    with pytest.raises(UserError) as refused:
+        images.check_flags([job], [flag])
+    assert (refused.value.message, refused.value.hint) == (message, hint)

@@ -101,6 +101,8 @@ def test_an_image_without_a_command_is_refused_with_the_way_out(file: Any) -> No
     assert "a/main (someone/training:1)" in result.stderr and "--image" in result.stderr
     mapped = verb("run", file(job(task("a", bare))), "--image", "someone/training=echo mapped")
     assert mapped.returncode == 0 and "mapped" in mapped.stdout
+    unused = verb("run", file(job(task("a", bare))), "--image", "someone/trainer=echo mapped")
+    assert unused.returncode == 2 and "its images are someone/training:1" in unused.stderr
 
 
 def test_an_invalid_job_is_refused_with_every_problem(file: Any) -> None:

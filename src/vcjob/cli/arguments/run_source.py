@@ -50,7 +50,7 @@ class RunSource(NamedTuple):
 
     def load(self, on: BackendName | None, stored: Mapping[str, Any] | None = None) -> Loaded:
         """The Jobs, checked for that backend; `stored` is a Job in place of the file."""
-        from vcjob.sdk.loading import load
+        from vcjob.sdk.loading import check_image_commands, load
 
         overrides = None
         if self.sets or self.env or self.arguments:
@@ -70,6 +70,7 @@ class RunSource(NamedTuple):
                 f"{self.script.given()[0]} is for a Python script, and {self.target} is a Job file",
                 hint="change a field of the Job with --set, such as --set 'spec.tasks[1].replicas=4'",
             )
+        check_image_commands(loaded.select(self.job), self.image_commands)
         return loaded
 
     def _script_job(self, on: BackendName | None) -> dict[str, Any]:

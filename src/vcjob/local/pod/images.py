@@ -7,7 +7,9 @@ user guide is built in, and users add others in `images.yaml` (or `images.json`)
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -17,7 +19,7 @@ import msgspec
 from vcjob.errors import BackendError, SourceError, UserError
 from vcjob.local.machine import files
 from vcjob.spec.job import Job
-from vcjob.spec.problem import Path
+from vcjob.spec.problem import Path, format_path
 from vcjob.spec.scalars import command_words
 
 SENDRECV_IMAGE = "gcr.io/kubeflow-ci/pytorch-dist-sendrecv-test:1.0"
@@ -61,6 +63,27 @@ def check_commands(job: Job, images: Mapping[str, list[str]]) -> None:
         )
 
 
+def check_flags(jobs: Iterable[Job], flags: Iterable[str]) -> None:
+    """Reject an `--image IMAGE=COMMAND` that no container would use; another spelling of IMAGE is the usual reason."""
+    containers = [
+        each for job in jobs for number, task in enumerate(job.tasks) for each in task.containers(number)
+    ]
+    images = {str(container.get("image") or "") for _, container in containers}
+    for image, command in _from_flags(flags).items():
+        mine = [(where, each) for where, each in containers if _names(image, str(each.get("image") or ""))]
+        if not mine:
+            known = (
+                f"its images are {', '.join(sorted(images))}" if any(images) else "no container has an image"
+            )
+            raise UserError(f"--image {image}: no container of the Job has this image", hint=known)
+        if all(each.get("command") for _, each in mine):
+            change = f"{format_path((*mine[0][0], 'command'))}={json.dumps(command)}"
+            raise UserError(
+                f"--image {image}: every container with this image has a `command`, which runs instead",
+                hint=f"change the command of each, for example --set {shlex.quote(change)}",
+            )
+
+
 def check_torch(job: Job, images: Mapping[str, list[str]]) -> None:
     """Refuse a Job for which a program of ours would run, if this Python has no PyTorch: no rank could begin."""
     needing = {
@@ -95,12 +118,18 @@ def _has_torch() -> bool:
 
 def _lookup(image: str, images: Mapping[str, list[str]]) -> list[str] | None:
     """By the whole reference, else without its tag or digest."""
-    if image in images:
-        return images[image]
+    return images[image] if image in images else images.get(_bare(image))
+
+
+def _names(name: str, image: str) -> bool:
+    """Whether an entry of the map with this name is for this image."""
+    return name in (image, _bare(image))
+
+
+def _bare(image: str) -> str:
+    """Without its tag or digest."""
     bare = image.partition("@")[0]
-    if ":" in bare.rpartition("/")[2]:
-        bare = bare.rpartition(":")[0]
-    return images.get(bare)
+    return bare.rpartition(":")[0] if ":" in bare.rpartition("/")[2] else bare
 
 
 def _from_flags(flags: Iterable[str]) -> dict[str, list[str]]:
