@@ -121,6 +121,22 @@ def test_a_number_of_processes_without_torchrun_is_reported() -> None:
     assert list(notes) == ["spec.nprocPerNode"] and "runs torchrun" in notes["spec.nprocPerNode"]
     torchrun = {"Master": replica(command=["torchrun", "a.py"])}
     assert converted(pytorchjob(pytorchReplicaSpecs=torchrun, nprocPerNode="1"))[1] == {}
+    assert list(converted(pytorchjob(nprocPerNode="2", elasticPolicy={}))[1]) == ["spec.nprocPerNode"]
+    _, notes = converted(pytorchjob(elasticPolicy={"nProcPerNode": 2}))
+    assert list(notes) == ["spec.elasticPolicy.nProcPerNode"]
+    trainer = {"image": "a", "command": ["python", "a.py"], "numProcPerNode": 2}
+    train = {**trainjob(), "spec": {"trainer": trainer}}
+    assert "runs torchrun" in converted(train)[1]["spec.trainer.numProcPerNode"]
+    trainer["command"] = ["torchrun", "a.py"]
+    assert "spec.trainer.numProcPerNode" not in converted(train)[1]
+
+
+def test_the_names_of_the_replicas_may_have_any_case() -> None:
+    """Kubeflow corrects them, so they are in files that work there."""
+    lower, _ = converted(pytorchjob(pytorchReplicaSpecs={"master": replica(), "WORKER": replica(3)}))
+    assert lower == converted(pytorchjob())[0]
+    _, notes = converted(pytorchjob(pytorchReplicaSpecs={"master": replica(), "Master": replica()}))
+    assert list(notes) == ["spec.pytorchReplicaSpecs.master"]
 
 
 def test_an_elastic_job_of_workers_has_a_worker_as_its_master() -> None:
@@ -175,6 +191,7 @@ def trainjob() -> dict[str, Any]:
 def test_a_trainjob_becomes_a_job_and_its_runtime_is_reported() -> None:
     job, notes = converted(trainjob())
     assert set(notes) == {"spec.runtimeRef", "spec.initializer"}
+    assert "in an init container" in notes["spec.initializer"]
     assert job["metadata"] == {"name": "mnist", "labels": {"a": "b"}}
     assert [task["replicas"] for task in job["spec"]["tasks"]] == [1, 2]
     container = job["spec"]["tasks"][1]["template"]["spec"]["containers"][0]
@@ -189,6 +206,12 @@ def test_a_trainjob_without_an_image_and_a_command_says_where_they_come_from() -
     paths = [note.path for note in result.notes]
     assert paths == ["spec.trainer.image", "spec.trainer.command", "spec.runtimeRef"]
     assert all("torch-distributed" in note.message for note in result.notes)
+
+
+def test_overrides_of_pods_are_reported_with_their_place_in_a_job() -> None:
+    train = trainjob()
+    train["spec"]["podTemplateOverrides"] = [{"spec": {"nodeSelector": {"gpu": "h100"}}}]
+    assert "into the templates of the tasks" in converted(train)[1]["spec.podTemplateOverrides"]
 
 
 def test_what_a_job_file_may_hold_is_kept_and_other_objects_are_reported() -> None:

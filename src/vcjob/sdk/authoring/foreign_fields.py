@@ -5,6 +5,7 @@ The converters take the fields that they understand; `rest` reports every other 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from vcjob.errors import UserError
@@ -46,6 +47,14 @@ class Fields:
     def inner(self, name: str) -> Fields:
         return Fields(self._values.pop(name, None), f"{self.path}.{name}", self.notes)
 
+    def renamed(self, *names: str) -> Fields:
+        """The same, with these names for fields that are written in another case; the exact name wins."""
+        for name in names:
+            for other in [each for each in self._values if str(each).lower() == name.lower()]:
+                if name not in self:
+                    self._values[name] = self._values.pop(other)
+        return self
+
     def mapping(self, name: str) -> dict[str, Any]:
         """A mapping that is kept as it is; empty where it is not set."""
         return mapping_at(f"{self.path}.{name}", self.take(name))
@@ -79,3 +88,17 @@ def metadata_of(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
     metadata = Fields(document.get("metadata"), "metadata", notes)
     names = ("name", "generateName", "namespace", "labels", "annotations")
     return {name: metadata.take(name) for name in names if name in metadata}
+
+
+def runs_torchrun(words: Iterable[object]) -> bool:
+    """Whether a command starts torchrun, as far as its words show it."""
+    return any("torchrun" in str(word) or "torch.distributed.run" in str(word) for word in words)
+
+
+def note_processes(fields: Fields, name: str, nproc: object) -> None:
+    """A number of processes for each pod, next to a command that does not start torchrun."""
+    fields.note(
+        name,
+        f"`{nproc}` became --nproc-per-node={nproc}, which has an effect only where a pod runs torchrun; "
+        "otherwise remove it, and the plugin sets LOCAL_RANK",
+    )

@@ -6,10 +6,18 @@ is raised for a document that has no replicas at all or whose fields have other 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from vcjob.errors import UserError
-from vcjob.sdk.authoring.foreign_fields import Fields, Note, mapping_at, metadata_of
+from vcjob.sdk.authoring.foreign_fields import (
+    Fields,
+    Note,
+    mapping_at,
+    metadata_of,
+    note_processes,
+    runs_torchrun,
+)
 from vcjob.spec.document import copied
 from vcjob.spec.job import API_VERSION, KIND
 
@@ -23,8 +31,11 @@ _RETRYABLE = (*range(128, 144), 255)
 def convert_pytorchjob(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
     """The Volcano Job; what has no equivalent is added to `notes`."""
     spec = Fields(document.get("spec"), "spec", notes)
-    replicas = spec.inner("pytorchReplicaSpecs")
+    replicas = spec.inner("pytorchReplicaSpecs").renamed(
+        "Master", "Worker"
+    )  # Kubeflow takes them in any case
     elastic = spec.inner("elasticPolicy") if "elasticPolicy" in spec else None
+    written = (spec, "nprocPerNode") if "nprocPerNode" in spec else None
     nproc = spec.take("nprocPerNode")
     converted, limit = _run_policy(spec.inner("runPolicy"))
     spec.rest()
@@ -35,6 +46,7 @@ def convert_pytorchjob(document: dict[str, Any], notes: list[Note]) -> dict[str,
     if not tasks:
         raise UserError("spec.pytorchReplicaSpecs has neither Master nor Worker", hint="it needs one of them")
     if elastic is not None:
+        written = (elastic, "nProcPerNode") if "nProcPerNode" in elastic else written
         nproc = elastic.take("nProcPerNode", nproc or "auto")
         _add_max_restarts(tasks, elastic.take("maxRestarts"))
         elastic.take("standalone")
@@ -47,14 +59,10 @@ def convert_pytorchjob(document: dict[str, Any], notes: list[Note]) -> dict[str,
             if elastic.take(name) is not None:
                 elastic.note(name, "was left out: the number of ranks does not change while a Job runs")
         elastic.rest()
-    if any(_uses_torchrun(task) for task in tasks):
+    if any(runs_torchrun(words) for task in tasks for words in _commands(task)):
         nproc = "auto" if nproc is None else nproc  # Kubeflow's default
-    elif nproc is not None and elastic is None:
-        spec.note(
-            "nprocPerNode",
-            f"`{nproc}` became --nproc-per-node={nproc}, which has an effect only where a pod runs torchrun; "
-            "otherwise remove it, and the plugin sets LOCAL_RANK",
-        )
+    elif written is not None:
+        note_processes(*written, nproc)
     if tasks[0]["name"] == "master":  # a PyTorchJob is complete when its master is
         tasks[0].setdefault("policies", []).append({"event": "TaskCompleted", "action": "CompleteJob"})
     arguments = _plugin_arguments(tasks, nproc)
@@ -120,13 +128,9 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _uses_torchrun(task: dict[str, Any]) -> bool:
-    words = [
-        str(word)
-        for container in _containers(task)
-        for word in (*_list(container.get("command")), *_list(container.get("args")))
-    ]
-    return any("torchrun" in word or "torch.distributed.run" in word for word in words)
+def _commands(task: dict[str, Any]) -> Iterator[list[object]]:
+    for container in _containers(task):
+        yield [*_list(container.get("command")), *_list(container.get("args"))]
 
 
 def _add_max_restarts(tasks: list[dict[str, Any]], restarts: object) -> None:

@@ -10,8 +10,21 @@ from typing import Any
 
 from vcjob.errors import UserError
 from vcjob.sdk.authoring.building import DEFAULT_IMAGE, pytorch_job
-from vcjob.sdk.authoring.foreign_fields import Fields, Note, mapping_at, metadata_of
+from vcjob.sdk.authoring.foreign_fields import (
+    Fields,
+    Note,
+    mapping_at,
+    metadata_of,
+    note_processes,
+    runs_torchrun,
+)
 from vcjob.spec.document import copied
+
+#: What a Volcano Job has in other places.
+_INSTEAD = {
+    "initializer": "download the dataset and the model in the program, or in an init container of the tasks",
+    "podTemplateOverrides": "write what it changes into the templates of the tasks",
+}
 
 
 def convert_trainjob(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
@@ -30,8 +43,10 @@ def convert_trainjob(document: dict[str, Any], notes: list[Note]) -> dict[str, A
         trainer.note("command", f"is not set: add the command of {runtime_name}")
     spec.note("runtimeRef", f"was left out: add what {runtime_name} defines for its pods, such as volumes")
     nproc = trainer.take("numProcPerNode")
-    if nproc is None and any("torchrun" in word for word in (*command, *args)):
-        nproc = "auto"
+    if runs_torchrun((*command, *args)):
+        nproc = "auto" if nproc is None else nproc
+    elif command and nproc is not None:
+        note_processes(trainer, "numProcPerNode", nproc)
     nodes = trainer.take("numNodes", 1)
     if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
         raise UserError(
@@ -58,5 +73,8 @@ def convert_trainjob(document: dict[str, Any], notes: list[Note]) -> dict[str, A
     for name in ("labels", "annotations"):
         if name in spec:
             metadata[name] = {**mapping_at(f"metadata.{name}", metadata.get(name)), **spec.mapping(name)}
+    for name, instead in _INSTEAD.items():
+        if spec.take(name) is not None:
+            spec.note(name, f"was left out: {instead}")
     spec.rest()
     return {**job, "metadata": metadata}
