@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from vcjob.cli.arguments.script_options import without_torchrun_options
 from vcjob.cli.arguments.usage_errors import PROGRAM, Mistake, long_options
 
 #: Those that vcjob starts where they are needed, and those in whose place it starts the ranks.
@@ -76,6 +77,11 @@ class RunCommand(click.Command):
 
     def _without_launcher(self, ctx: click.Context, own: Sequence[str], rest: Sequence[str]) -> Sequence[str]:
         """The words without the launcher between `own` and `rest`, as far as they mean the same here; else an example."""
+        ends = (
+            place for place, word in enumerate(rest) if word.endswith(".py") or word in ("-m", "--module")
+        )
+        before = next(ends, 0)
+        rest = [*without_torchrun_options(rest[:before]), *rest[before:]]
         words = [*own, *rest]
         parser = self.make_parser(ctx)
         parser.allow_interspersed_args = False

@@ -6,7 +6,7 @@ in its place, so that nobody has to guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 
@@ -17,8 +17,9 @@ from vcjob.errors import UserError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_MEETING = "the pytorch plugin gives every rank MASTER_ADDR and MASTER_PORT, so no rendezvous is needed"
-_LOGS = "the output of every rank is stored: `vcjob logs JOB --rank N` shows it"
+_LEAVE_OUT = "leave it out"
+_MEETING = f"{_LEAVE_OUT}: the pytorch plugin gives every rank MASTER_ADDR and MASTER_PORT, so no rendezvous is needed"
+_LOGS = f"{_LEAVE_OUT}: the output of every rank is stored: `vcjob logs JOB --rank N` shows it"
 _NO_EQUIVALENT = (
     "it has no equivalent here: write a Job file with `vcjob init` and call torchrun in its `command`"
 )
@@ -26,7 +27,8 @@ _NO_EQUIVALENT = (
 _TORCHRUN_ANSWERS = {
     "--node-rank": "one `vcjob run` starts all nodes, and the pytorch plugin gives each its rank: use --workers N",
     "--master-addr": _MEETING,
-    "--master-port": f"{_MEETING}; a Job file may choose the port with the plugin's --port",
+    "--master-port": f"{_LEAVE_OUT}: rank 0 listens on port 23456, or on a free one of this machine; a Job file may "
+    "choose another with the plugin's --port",
     "--rdzv-backend": _MEETING,
     "--rdzv-endpoint": _MEETING,
     "--rdzv-id": _MEETING,
@@ -45,6 +47,9 @@ _TORCHRUN_FLAGS = {
     "--no-python": "write a Job file with `vcjob init` and put the program into its `command`",
     "--run-path": "give the path of the script: vcjob run train.py",
 }
+_TORCHRUN_SHORT = {"--redirects": "-r", "--tee": "-t"}
+#: How the values of torchrun's options are named between the command line and `with_script`.
+_TORCHRUN = "torchrun"
 
 
 class ScriptArguments(TypedDict):
@@ -91,15 +96,15 @@ def script_options(function: Function) -> Function:
 
     @wraps(function)
     def with_script(*arguments: Any, nnodes: str | None, standalone: bool, **options: Any) -> Any:
+        _refuse_torchrun_options(options)
         options["workers"] = _workers(options["workers"], nnodes, standalone)
         script = ScriptOptions(**{name: options.pop(name) for name in ScriptOptions._fields})
         return function(*arguments, script=script, **options)
 
     decorated: Any = with_script
-    for flag, answer in (_TORCHRUN_ANSWERS | _TORCHRUN_FLAGS).items():
-        decorated = click.option(
-            flag, hidden=True, expose_value=False, callback=_answered(answer), is_flag=flag in _TORCHRUN_FLAGS
-        )(decorated)
+    for flag in (*_TORCHRUN_ANSWERS, *_TORCHRUN_FLAGS):
+        names = [flag, *filter(None, [_TORCHRUN_SHORT.get(flag)]), f"{_TORCHRUN}{flag.replace('-', '_')}"]
+        decorated = click.option(*names, hidden=True, is_flag=flag in _TORCHRUN_FLAGS)(decorated)
     for option in (
         click.option("--standalone", is_flag=True, hidden=True),
         click.option("--nnodes", metavar="N", hidden=True),
@@ -175,9 +180,35 @@ def _workers(workers: int | None, nnodes: str | None, standalone: bool) -> int |
     return int(nnodes) - 1
 
 
-def _answered(answer: str) -> Callable[[click.Context, click.Parameter, object], None]:
-    def callback(_: click.Context, option: click.Parameter, value: object) -> None:
-        if value not in (None, False):
-            raise UserError(f"{option.opts[0]} is an option of torchrun", hint=answer)
+def without_torchrun_options(words: Sequence[str]) -> list[str]:
+    """The words of a command line of torchrun before its script, without the options that vcjob does not need."""
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        name = name.replace("_", "-")
+        name = next((flag for flag, short in _TORCHRUN_SHORT.items() if short == name), name)
+        if not _TORCHRUN_ANSWERS.get(name, "").startswith(_LEAVE_OUT):
+            kept.append(word)
+        elif not equals:
+            next(rest, None)
+    return kept
 
-    return callback
+
+def _refuse_torchrun_options(options: dict[str, Any]) -> None:
+    """Take torchrun's options out; UserError with the answers to all that were typed."""
+    groups: dict[str, list[str]] = {}
+    for flag, answer in (_TORCHRUN_ANSWERS | _TORCHRUN_FLAGS).items():
+        if options.pop(f"{_TORCHRUN}{flag.replace('-', '_')}") not in (None, False):
+            groups.setdefault(answer, []).append(flag)
+    typed = [flag for flags in groups.values() for flag in flags]
+    if len(typed) == 1:
+        raise UserError(f"{typed[0]} is an option of torchrun", hint=next(iter(groups)))
+    if typed:
+        answers = [
+            answer.replace(_LEAVE_OUT, f"leave out {', '.join(flags)}")
+            if answer.startswith(_LEAVE_OUT)
+            else f"{', '.join(flags)}: {answer}"
+            for answer, flags in groups.items()
+        ]
+        raise UserError(f"{', '.join(typed)} are options of torchrun", hint="; ".join(answers))
