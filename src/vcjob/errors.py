@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class VcjobError(Exception):
     """An error with a message for users and, where possible, a hint how to fix it.
 
-    The command line shows both and exits with `exit_code`; any other exception is an internal error there. Errors can
-    be pickled, so that they cross processes.
+    The command line shows both and exits with `exit_code`; any other exception is an internal error there. In a
+    traceback the hint is a note below the message. Errors can be pickled, so that they cross processes.
     """
 
     exit_code: ClassVar[int] = exit_codes.JOB_FAILED
@@ -45,6 +45,8 @@ class VcjobError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint is not None:
+            self.add_note(f"hint: {hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled without calling `__init__` again, whose arguments differ from class to class."""

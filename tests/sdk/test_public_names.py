@@ -6,6 +6,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,14 @@ def test_an_unknown_name_is_an_error_to_a_type_checker(tmp_path: Path) -> None:
     )  # fmt: skip
     assert checked.stdout.count('has no attribute "jbos"') == 2, checked.stdout + checked.stderr
     assert "Found 2 errors" in checked.stdout
+
+
+def test_a_traceback_shows_the_hint_of_an_error() -> None:
+    """A program or notebook that does not catch it shows nothing else; it survives the way from another process."""
+    error = errors.UserError("no", hint="write yes")
+    for shown in (error, pickle.loads(pickle.dumps(error))):
+        assert traceback.format_exception(shown)[-2:] == ["vcjob.errors.UserError: no\n", "hint: write yes\n"]
+    assert len(traceback.format_exception(errors.UserError("no"))) == 1
 
 
 PROBLEM = Problem(severity="error", where=("spec",), message="m", hint="h")
