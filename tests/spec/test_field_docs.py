@@ -54,7 +54,8 @@ def test_an_unknown_path_has_no_documentation(path: str) -> None:
     [
         ("spec.taks", "spec.tasks"),
         ("policies.timeout", "spec.policies.timeout"),
-        ("maxRetry", "spec.tasks.maxRetry"),
+        ("maxRetry", "spec.maxRetry"),
+        ("dependsOn", "spec.tasks.dependsOn"),
         ("zzz", None),
     ],
 )

@@ -127,7 +127,9 @@ def nearest_path(path: str) -> str | None:
     wrong = _INDEX.sub("", path).strip(".")
     paths = [known for known, _, _ in DOCUMENTED]
     by_last_name = [known for known in paths if known.rpartition(".")[2] == wrong.rpartition(".")[2]]
-    return by_last_name[0] if by_last_name else Vocabulary(paths).nearest(wrong)
+    return min(by_last_name, key=lambda known: known.count("."), default=None) or Vocabulary(paths).nearest(
+        wrong
+    )
 
 
 def own_paths() -> list[str]:
