@@ -49,7 +49,10 @@ def running_pods(job: Handle, ranks: Sequence[int] = ()) -> list[PodState]:
     """The pods that run, or those of these ranks; UserError where there is none."""
     running = [pod for pod in job.pods() if _running(pod) and not pod.finished and pod.deleted_at is None]
     if not running:
-        raise UserError(f"no pod of the job {job.name!r} is running: it is {job.phase}")
+        raise UserError(
+            f"no pod of the job {job.name!r} is running: it is {job.phase}",
+            hint=f"`vcjob why {job.name}` says why, `vcjob timeline {job.name}` shows where the time went",
+        )
     chosen = [pod for pod in running if not ranks or pod.rank in ranks]
     if not chosen:
         raise UserError(

@@ -328,6 +328,19 @@ def test_a_rank_that_hits_a_full_disk_fails_with_its_own_error(
     assert handle.wait(PATIENCE) == "Failed"
 
 
+@pytest.mark.parametrize("name", ["job-worker-0", "job-a-b-12"])
+def test_the_name_of_a_pod_is_answered_with_that_of_its_job(name: str) -> None:
+    store = Store()
+    create(store)
+    with pytest.raises(NoSuchJob) as refused:
+        store.current(name)
+    assert refused.value.hint == "for a pod of the job 'job', give that name"
+    for other in ("job-0", "job-worker", "jobs-worker-0", "job--0"):
+        with pytest.raises(NoSuchJob) as refused:
+            store.current(other)
+        assert refused.value.hint == "`vcjob list` shows the jobs that exist"
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "../default/job", "/{planted}", "a\0b"])
 def test_a_name_never_leads_out_of_the_store(tmp_path: Path, name: str) -> None:
     """Names arrive from the web page too; a run that another user has planted is not the store's."""

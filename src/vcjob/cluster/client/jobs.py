@@ -154,7 +154,7 @@ class JobClient:
             raise JobExists(
                 f"job {name!r} already exists and is {status.phase}",
                 hint=f"see it with `vcjob status {options}`, end it with `vcjob delete {options}`, "
-                "or give this one another name (metadata.name)",
+                "or give this one another name: --name for a script, metadata.name in a Job file",
             )
         await self.delete(JobKey.of(old), pods_too=False)
 

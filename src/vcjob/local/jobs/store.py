@@ -68,7 +68,7 @@ class Store:
                 raise JobExists(
                     f"the job {name!r} is already running",
                     hint=f"see it with `vcjob status {name}`, end it with `vcjob stop {name}`, "
-                    "or give this one another name (metadata.name)",
+                    "or give this one another name: --name for a script, metadata.name in a Job file",
                 )
             if before is not None:
                 settle(before)  # processes that a killed supervisor left must not meet the new run
@@ -255,16 +255,27 @@ class Store:
                 os.close(descriptor)
 
     def _no_such_job(self, name: str, namespace: str) -> NoSuchJob:
-        elsewhere = sorted(space for space, known in self._names() if known == name and space != namespace)
+        names = list(self._names())
+        elsewhere = sorted(space for space, known in names if known == name and space != namespace)
         if elsewhere:
             message = f"no job {name!r} in the namespace {namespace!r} (it exists in {', '.join(elsewhere)})"
             return NoSuchJob(message, hint=f"add `-n {elsewhere[0]}`")
-        return NoSuchJob(f"no job {name!r} here", hint="`vcjob list` shows the jobs that exist")
+        message = f"no job {name!r} here"
+        owners = [known for space, known in names if space == namespace and _may_own(known, name)]
+        if owners:
+            return NoSuchJob(message, hint=f"for a pod of the job {max(owners, key=len)!r}, give that name")
+        return NoSuchJob(message, hint="`vcjob list` shows the jobs that exist")
 
 
 def _is_entry(name: str) -> bool:
     """Whether a folder of the store can hold an entry of this name."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def _may_own(job: str, pod: str) -> bool:
+    """Whether a pod of this name could belong to the job: JOB-TASK-INDEX."""
+    task, dash, index = pod.removeprefix(f"{job}-").rpartition("-")
+    return pod.startswith(f"{job}-") and bool(task and dash) and index.isdecimal()
 
 
 def _outlived(status: Status, ttl: int) -> bool:
