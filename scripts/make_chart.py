@@ -318,7 +318,8 @@ Differences from `vcjob install`:
 
 - Helm does not check whether Volcano's own job controller is running. The controller does when it starts, and exits
   with the reason.
-- Helm never changes or removes the definitions in `crds/`. After `helm uninstall`, `vcjob uninstall` removes them.
+- Helm never changes or removes the definitions in `crds/`. Before `helm upgrade`, apply those of the new chart, unless
+  Volcano's own are installed: `kubectl apply --server-side --force-conflicts -f charts/vcjob/crds`. After `helm uninstall`, `vcjob uninstall` removes them.
 - Helm does not label the namespace for Pod Security. The pods fulfil the level `restricted`.
 """
 
