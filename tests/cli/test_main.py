@@ -108,6 +108,8 @@ def test_a_file_without_a_verb_is_answered_with_run(
         (["delete"], "name one job, or use --finished", "see"),
         (["top", "x", "--interval", "nan"], "it must be from 0.1 to 60", "see"),
         (["validate", "-f", "a.yaml"], "No such option '-f'.", "`vcjob validate a.yaml`"),
+        (["status", "-N", "a"], "No such option '-N'.", "give the job without `-N`: `vcjob status a`"),
+        (["delete", "-N", "a"], "No such option '-N'.", "`vcjob delete a`"),
         (["logs", "x", "-since", "5m"], "No such option '-since'.", "did you mean `--since`?"),
     ],
 )

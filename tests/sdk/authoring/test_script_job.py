@@ -35,6 +35,13 @@ def test_a_script_is_one_rank_by_default_and_a_valid_job() -> None:
     assert container(job)["command"][1:] == ["train.py", "--epochs", "3"]
 
 
+def test_a_file_in_place_of_a_module_is_refused(script: str) -> None:
+    with pytest.raises(vcjob.UserError, match=r"train\.py is a file") as refused:
+        vcjob.script_job(module=script)
+    assert refused.value.hint == "leave out -m: `vcjob run train.py`"
+    assert vcjob.script_job(module="package.py")["metadata"]["name"] == "py"
+
+
 def test_the_script_gets_its_arguments_and_variables_unchanged() -> None:
     texts = ["$(RANK)", "$$(RANK)", "$$x", "$x", "$"]
     job = cluster_job(args=texts, env={"A": "p$$w$(RANK)", "B": True})

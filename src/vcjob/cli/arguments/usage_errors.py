@@ -149,6 +149,12 @@ def _unknown_option(name: str, words: Sequence[str], context: click.Context, see
     if typed in _FILE_OPTIONS and takes_file:
         example = shlex.quote(following or "job.yaml")
         return UserError(message, hint=f"give the file without `{typed}`: `{context.command_path} {example}`")
+    takes_job = any(
+        each.metavar in ("JOB", "[JOB]") for each in command.params if isinstance(each, click.Argument)
+    )
+    if typed == "-N" and takes_job:  # as vcctl takes it
+        example = shlex.quote(following or "JOB")
+        return UserError(message, hint=f"give the job without `-N`: `{context.command_path} {example}`")
     meant = _meant_option(typed if not short else f"-{typed}", options)
     if meant is not None:
         return UserError(message, hint=f"did you mean `{meant}`? {see[0].upper()}{see[1:]}")

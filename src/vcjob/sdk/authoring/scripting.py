@@ -60,6 +60,11 @@ def script_job(
         )
     if script is not None and on != "cluster" and not Path(program).is_file():
         raise no_such_file(program)
+    if script is None and program.endswith(".py") and Path(program).is_file():
+        raise UserError(
+            f"{program} is a file, and -m (module=) takes the name of a module",
+            hint=f"leave out -m: `vcjob run {program}`",
+        )
     processes = _processes(nproc, gpus)
     launcher = _launcher("python" if processes is None else "torchrun", on)
     words = [*launcher, program] if script is not None else [*launcher, "-m", program]
