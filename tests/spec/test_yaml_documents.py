@@ -245,6 +245,28 @@ def test_bad_syntax_is_refused_with_line_column_and_a_way_out(
     assert problem.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a: 1\nkind： Job\nb:\n  c: 1\n", "write `:` in place of the full-width character `：` on line 2"),
+        ("a:\n  - name: x\n    replicas：2\n    b: 1\n", "the full-width character `：` on line 3"),
+        ("a: ['x'，'y']", "write `,` in place of the full-width character `，` on line 1"),
+        ("a: [“x: y”]: 1", 'write `"` in place of the full-width character `“` on line 1'),
+        (
+            "a:\n\u3000b:\n    c: 1\n  d: 2\n",
+            "write spaces in place of the full-width space (U+3000) on line 2",
+        ),
+    ],
+)
+def test_a_full_width_character_in_the_place_of_one_of_yaml_is_named(text: str, hint: str) -> None:
+    assert hint in (load_documents(text, "f")[-1].problems[-1].hint or "")
+
+
+@pytest.mark.parametrize("text", ["# 注：一\na: b: c", "a: 说明：一\nb: c: d", "a: '：，' : c: d"])
+def test_a_full_width_character_in_text_is_no_cause(text: str) -> None:
+    assert "full-width" not in (load_documents(text, "f")[-1].problems[-1].hint or "")
+
+
 def test_what_stood_before_a_syntax_error_is_still_there() -> None:
     first, second = load_documents("a: 1\n---\nb: [", "f")
     assert first.data == {"a": 1}

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import yaml
 
 from vcjob.spec.problem import Problem
@@ -43,8 +45,18 @@ _MESSAGES = {
     "found undefined tag handle": ("unknown YAML tag", "remove the tag (`!...!`)"),
 }
 
+#: Characters of a Chinese or Japanese keyboard where YAML has one of its own: after a key, before it, around a value.
+_FULL_WIDTH = re.compile(
+    r"""^\ *(?:-\ )?[A-Za-z][\w./-]{0,100}\ ?(?P<colon>：)|^\ *(?P<space>\u3000)"""
+    r"""|[\[{,:]\ ?(?P<open>[“”‘’［｛])|["'\]}“”](?P<comma>，)""",
+    re.VERBOSE | re.ASCII,
+)
+_PLAIN = dict(zip("：\u3000“”‘’［｛，", (":", " ", '"', '"', "'", "'", "[", "{", ","), strict=True))
+#: How many lines before an error are searched for such a character.
+_LINES = 50
 
-def syntax_problem(bad: yaml.YAMLError, name: str) -> Problem:
+
+def syntax_problem(bad: yaml.YAMLError, name: str, text: str = "") -> Problem:
     line, column = 1, 1
     message, hint = str(bad), "check that this is YAML or JSON text"
     if isinstance(bad, yaml.MarkedYAMLError) and bad.problem_mark is not None:
@@ -52,8 +64,11 @@ def syntax_problem(bad: yaml.YAMLError, name: str) -> Problem:
         message, hint = _MESSAGES.get(
             str(bad.problem), (str(bad.problem), "check this line and the one before it")
         )
+        begin = line
         if bad.context_mark is not None and bad.context_mark.line + 1 != line:
-            message += f" (the surrounding block starts on line {bad.context_mark.line + 1})"
+            begin = bad.context_mark.line + 1
+            message += f" (the surrounding block starts on line {begin})"
+        hint = _full_width_hint(text, begin, line) or hint
     return Problem(
         severity="error",
         where=(),
@@ -63,3 +78,18 @@ def syntax_problem(bad: yaml.YAMLError, name: str) -> Problem:
         line=line,
         column=column,
     )
+
+
+def _full_width_hint(text: str, first: int, last: int) -> str | None:
+    """The line, from `first` to `last`, with a full-width character in the place of one of YAML's."""
+    lines = text.split("\n", last)[:last]
+    for number in range(max(first, last - _LINES), len(lines) + 1):
+        found = _FULL_WIDTH.search(lines[number - 1][:1000])
+        if found:
+            letter = found[found.lastgroup or 0]
+            if letter == "\u3000":
+                return f"write spaces in place of the full-width space (U+3000) on line {number}"
+            return (
+                f"write `{_PLAIN[letter]}` in place of the full-width character `{letter}` on line {number}"
+            )
+    return None

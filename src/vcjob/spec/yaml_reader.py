@@ -62,7 +62,7 @@ def read_documents(text: str, name: str) -> list[Document]:
         return [Document(None, file=name, problems=[_control_character(text, found.start(), name)])]
     loader = _Loader(text)
     try:
-        return _Walk(loader.get_event, name).stream()
+        return _Walk(loader.get_event, name, text).stream()
     finally:
         loader.dispose()
 
@@ -70,9 +70,10 @@ def read_documents(text: str, name: str) -> list[Document]:
 class _Walk:
     """One walk over the events of a text: builds data and positions and counts what the limits bound."""
 
-    def __init__(self, next_event: Any, name: str) -> None:
+    def __init__(self, next_event: Any, name: str, text: str = "") -> None:
         self.next_event = next_event
         self.name = name
+        self.text = text
         self.path: list[str | int] = []
         self.problems: list[Problem] = []
         self.anchors: dict[str, tuple[Any, Places]] = {}
@@ -100,7 +101,7 @@ class _Walk:
         except _Stop:
             documents.append(self._document(None, None, start))
         except yaml.YAMLError as bad:
-            self.problems.append(syntax_problem(bad, self.name))
+            self.problems.append(syntax_problem(bad, self.name, self.text))
             documents.append(self._document(None, None, start))
         return [document for document in documents if document.data is not None or document.problems]
 
