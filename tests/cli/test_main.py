@@ -110,6 +110,8 @@ def test_a_file_without_a_verb_is_answered_with_run(
         (["validate", "-f", "a.yaml"], "No such option '-f'.", "`vcjob validate a.yaml`"),
         (["status", "-N", "a"], "No such option '-N'.", "give the job without `-N`: `vcjob status a`"),
         (["delete", "-N", "a"], "No such option '-N'.", "`vcjob delete a`"),
+        (["logs", "x", "–-rank", "1"], "'–-rank' begins with a typographic dash", "write `--rank`"),
+        (["logs", "x", "—f"], "'—f' begins with a typographic dash", "write `-f`"),
         (["logs", "x", "-since", "5m"], "No such option '-since'.", "did you mean `--since`?"),
     ],
 )

@@ -155,6 +155,8 @@ def test_max_restarts_restarts_the_whole_job(vcjob: Vcjob, script: Path) -> None
         (["--set", "spec.tasks[3].replicas=1", "train.py"], "has 1 item", "start with 0"),
         (["-f", "job.yaml"], "No such option '-f'", "give the file without `-f`: `vcjob run job.yaml`"),
         (["--filename=a b.yaml"], "No such option '--filename'", "`vcjob run 'a b.yaml'`"),
+        (["–-workers", "2", "train.py"], "'–-workers' begins with a typographic dash", "write `--workers`"),
+        (["—workers=2", "train.py"], "begins with a typographic dash", "write `--workers=2`"),
         (["--replicas", "2", "train.py"], "No such option '--replicas'", "did you mean `--workers`?"),
         (["--redirect", "2", "train.py"], "No such option '--redirect'", "arguments of a script follow it"),
         (["--epochs", "3", "train.py"], "No such option '--epochs'", "`vcjob run train.py --epochs 3`"),

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from vcjob.cli.arguments.script_options import without_torchrun_options
-from vcjob.cli.arguments.usage_errors import PROGRAM, Mistake, long_options
+from vcjob.cli.arguments.usage_errors import PROGRAM, Mistake, long_options, typographic_option
 
 #: Those that vcjob starts where they are needed, and those in whose place it starts the ranks.
 _STARTED = ("torchrun", "python", "python3")
@@ -42,6 +42,8 @@ class RunCommand(click.Command):
         program, rest = options.get("target"), options.get("arguments")
         if not isinstance(program, str):
             return super().parse_args(ctx, args)
+        if (mistake := typographic_option(program, ctx)) and not Path(program).exists():
+            raise mistake
         rest = list(rest) if isinstance(rest, list | tuple) else []
         own = args[: len(args) - len(rest) - 1]
         if program in (*_STARTED, *_REPLACED):

@@ -20,6 +20,8 @@ PROGRAM = "vcjob.program"
 #: How alike an unknown option and its suggestion must be.
 _ALIKE = 0.75
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
+#: Dashes that web pages and word processors put in the place of `-`.
+_OTHER_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _FILE_OPTIONS = ("-f", "--file", "--filename")
 #: Options of other tools, and what is meant here.
 _OPTIONS = {
@@ -92,6 +94,9 @@ def usage_error(mistake: click.ClickException, words: Sequence[str]) -> UserErro
         return _unknown_option(mistake.option_name, words, context, hint)
     extra = _EXTRA.match(mistake.message)
     if extra:
+        dash = next(filter(None, map(typographic_option, words)), None)
+        if dash is not None:
+            return UserError(dash.message, hint=dash.hint)
         return UserError(f"unexpected argument {extra[1]!r}", hint=f"{_takes(context)}; {hint}")
     return UserError(mistake.format_message(), hint=hint)
 
@@ -109,6 +114,17 @@ def unknown_verb(words: Sequence[str], verbs: Collection[str], context: click.Co
     if meant is None:
         return click.UsageError(f"unknown verb {word!r}", context)
     return click.UsageError(f"unknown verb {word!r}; did you mean {meant!r}?", context)
+
+
+def typographic_option(word: str, context: click.Context | None = None) -> Mistake | None:
+    """The mistake of a word that is an option but for its dash, as in text that was copied from a web page."""
+    name = word.lstrip(f"-{_OTHER_DASHES}")
+    if not name or not set(word[: len(word) - len(name)]) - {"-"}:
+        return None
+    dashes = "--" if len(name.partition("=")[0]) > 1 else "-"
+    return Mistake(
+        f"{word!r} begins with a typographic dash instead of `-`", hint=f"write `{dashes}{name}`", ctx=context
+    )
 
 
 def long_options(command: click.Command) -> dict[str, click.Option]:
