@@ -172,6 +172,13 @@ def test_parameters_that_the_function_does_not_take_are_refused(parameters: Any,
     assert error.value.hint
 
 
+def test_args_in_place_of_parameters_are_answered_with_parameters() -> None:
+    notebook = Notebook("def train(rate): ...")
+    with pytest.raises(vcjob.UserError) as error:
+        vcjob.pytorch_job(notebook["train"], args=["0.1"])
+    assert error.value.hint == "its arguments are (rate): give each by its name in parameters={...}"
+
+
 def test_values_that_only_look_plain_are_refused() -> None:
     message = refused("class T(str): ...\nvalues = [T('a')]\ndef train(): return values")
     assert "values (list)" in message

@@ -116,7 +116,8 @@ def _checked(function: Callable[..., object], parameters: Mapping[str, object]) 
     except TypeError as error:
         raise UserError(
             f"the function {function.__name__!r} cannot be called with these parameters: {error}",
-            hint=f"its arguments are {signature.replace(return_annotation=inspect.Signature.empty)}",
+            hint=f"its arguments are {signature.replace(return_annotation=inspect.Signature.empty)}: "
+            "give each by its name in parameters={...}",
         ) from None
     return parameters
 
