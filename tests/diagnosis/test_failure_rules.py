@@ -177,6 +177,16 @@ def test_a_failure_has_its_cause(fields: dict[str, Any], cause: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "word"), [("torchrun", "part of PyTorch"), ("pyhton", "check the command")]
+)
+def test_a_command_that_is_missing_has_a_hint_that_fits_it(command: str, word: str) -> None:
+    missing = f"command '{command}': not found on this machine"
+    pod = rank(0, code=128, reason="StartError", message=missing, command=(command, "train.py"))
+    (finding,) = diagnose(job(pod))
+    assert finding.cause == "CommandNotFound" and word in finding.hint
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "nothing to run: no command, and image 'torch' is not mapped",

@@ -115,7 +115,9 @@ def start_error(suspect: Suspect) -> Verdict | None:
         return Verdict(
             causes.COMMAND_NOT_FOUND,
             f"could not start: {command or unnamed} does not exist",
-            "check the command and the image (or, locally, PATH)",
+            "torchrun is part of PyTorch: use an image that contains it, or, locally, an environment with torch"
+            if PurePosixPath(command).name == "torchrun"
+            else "check the command and the image (or, locally, PATH)",
         )
     return other if could_not_start else None
 
