@@ -16,6 +16,20 @@ def test_last_lines_are_bounded_and_progress_bars_show_their_last_state(tmp_path
     assert read_tail(str(tmp_path / "none"), 3).lines == ()
 
 
+def test_a_long_line_keeps_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        f"note\nTraceback (most recent call last):\nValueError: {'x' * 100_000}\n\tkeys: {'y' * 100_000}\n"
+    )
+    lines = read_tail(str(log), 200).lines
+    assert [line[:11] for line in lines] == ["note", "Traceback (", "ValueError:", "\tkeys: yyyy"]
+    assert sum(map(len, lines)) <= 64 * 1024
+    log.write_text("old\n" * 100 + "\n".join(str(number) + "x" * 5000 for number in range(100)))
+    lines = read_tail(str(log), 200).lines
+    assert lines[-1].startswith("99x") and lines[0].startswith("84x"), "whole lines, the newest 64 KiB"
+    assert sum(map(len, lines)) <= 64 * 1024
+
+
 def test_the_time_of_the_traceback_is_not_the_time_of_the_last_line(tmp_path: Path) -> None:
     log = tmp_path / "main.0.err"
     index = ContainerIndex([str(log)])

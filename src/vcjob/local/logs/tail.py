@@ -9,12 +9,15 @@ from __future__ import annotations
 import heapq
 import math
 import os
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from vcjob.local.logs.index import IndexEntries, read_index
 from vcjob.local.logs.reader import tail_offset
 
-_LARGEST = 64 * 1024
+#: Bytes that are read, and what is kept of them: characters in all, and of one line where there are more.
+_READ, _LARGEST, _LONGEST_LINE = 512 * 1024, 64 * 1024, 4096
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
@@ -29,23 +32,33 @@ class Tail(NamedTuple):
 
 
 def read_tail(path: str, count: int) -> Tail:
-    """The last `count` lines, of at most 64 KiB; of a progress bar only its last state."""
+    """The last `count` lines, of at most 64 KiB; of a progress bar only its last state, of long lines the beginning."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             # A line may be megabytes of a progress bar; only its end is shown.
-            start = max(tail_offset(file.fileno(), size, count), size - _LARGEST)
+            start = max(tail_offset(file.fileno(), size, count), size - _READ)
             data = os.pread(file.fileno(), size - start, start)
     except OSError:
         return Tail()
     if not data:
         return Tail()
     lines = data.decode(errors="replace").removesuffix("\n").split("\n")
-    shown = tuple(line.rstrip("\r").rsplit("\r", 1)[-1] for line in lines)[-count:]
+    shown = _bounded([line.rstrip("\r").rsplit("\r", 1)[-1] for line in lines][-count:])
     index = read_index(path)
     begins = data.rfind(_TRACEBACK)
     error_at = _written_at(index, start + begins) if begins >= 0 else math.inf
     return Tail(shown, error_at if error_at < math.inf else None, _times(index, data, start, len(shown)))
+
+
+def _bounded(lines: list[str]) -> tuple[str, ...]:
+    """The newest lines of 64 KiB. Where that is not enough, a long one keeps its beginning, which names the error: that
+    of `load_state_dict` names every key."""
+    if sum(map(len, lines)) <= _LARGEST:
+        return tuple(lines)
+    cut = [line[:_LONGEST_LINE] for line in lines]
+    sizes = list(accumulate(map(len, reversed(cut))))
+    return tuple(cut[len(cut) - bisect_right(sizes, _LARGEST) :])
 
 
 def merged(one: Tail, other: Tail) -> tuple[str, ...]:

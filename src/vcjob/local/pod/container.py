@@ -6,10 +6,9 @@ launcher's matter. What goes wrong ends the container with a reason; nothing is 
 
 from __future__ import annotations
 
-import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from vcjob.local.machine import process
@@ -22,7 +21,7 @@ from vcjob.report.podstate import ContainerState, Ended, Role
 from vcjob.wellknown import reasons
 
 _LONGEST_MESSAGE = 300
-_TAIL_BYTES = 32 * 1024  # holds a traceback below some log lines
+_TAIL_LINES = 200  # hold a traceback below some log lines
 START_ERROR = 128  # the exit code that Kubernetes gives a container that could not be started
 
 
@@ -296,7 +295,7 @@ class Container:
         self.host.ended(self)
 
 
-def reason_of(lines: list[str]) -> str | None:
+def reason_of(lines: Sequence[str]) -> str | None:
     """The line that says why the program failed; None where it printed none, or only warnings and notes."""
     # Costs milliseconds, and only failures need it.
     from vcjob.diagnosis.text.torchrun import of_first_worker
@@ -305,11 +304,9 @@ def reason_of(lines: list[str]) -> str | None:
     return (reason_line(of_first_worker(lines))[:_LONGEST_MESSAGE] or None) if says_why(lines) else None
 
 
-def last_lines(path: str) -> list[str]:
+def last_lines(path: str) -> tuple[str, ...]:
     """The end of a log; nothing where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            return file.read().decode(errors="replace").split("\n")
-    except OSError:
-        return []
+    # Costs milliseconds, and only failures need it.
+    from vcjob.local.logs.tail import read_tail
+
+    return read_tail(path, _TAIL_LINES).lines

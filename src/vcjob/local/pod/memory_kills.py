@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from vcjob.report.podstate import OOM_KILLED
@@ -49,7 +49,7 @@ class MemoryKills:
     def started(self, container: str) -> None:
         self._before[container] = self._counts(self._own_cgroup(container))
 
-    def reason(self, container: str, exit_code: int, lines: list[str]) -> MemoryKill | None:
+    def reason(self, container: str, exit_code: int, lines: Sequence[str]) -> MemoryKill | None:
         """Why a container that ended badly did so, where memory is the reason.
 
         `exit_code` is negative for a signal; `lines` are the last ones of its stderr. As on a cluster, a kill in a cgroup
@@ -95,7 +95,7 @@ def cgroup_counts(folder: str, events: str) -> Counts:
     return Counts(killed, _number(os.path.join(folder, "memory.failcnt")))
 
 
-def _shows_a_kill(lines: list[str]) -> bool:
+def _shows_a_kill(lines: Sequence[str]) -> bool:
     from vcjob.diagnosis.rules.exits import shows_a_killed_child  # slow to import; only failures need it
 
     return shows_a_killed_child(lines)
