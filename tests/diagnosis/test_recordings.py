@@ -57,6 +57,23 @@ def test_below_torchrun_a_complaint_is_reported_where_no_worker_raised_an_error_
     )
 
 
+def test_below_torchrun_the_worker_that_exited_by_itself_is_named_although_others_complain() -> None:
+    """It raised nothing: it printed why on stdout and exited with 3. The others print tracebacks about it."""
+    lost = [line.replace("[rank1]", f"[rank{number}]") for number in (0, 2) for line in PREFIXED]
+    table = (RECORDINGS / "torchrun_tee.txt").read_text().replace("exitcode  : 1 ", "exitcode  : 3 ")
+    stderr = (*lost, *table.splitlines()[5:])
+    pod = rank(0, stderr=stderr, stdout=("step 1", "no shards left"))
+    pod.output = (*lost[:4], *pod.stdout, *stderr[4:])
+    finding = first(pod, rank(1, stderr=tuple(PREFIXED)))
+    assert (finding.cause, finding.ranks.first) == ("NonZeroExit", ("rank 0",))
+    assert finding.message == "rank 0 (local rank 1, global rank 1) ended with exit code 3: no shards left"
+    assert all("Connection closed" not in each.text for each in finding.evidence)
+    killed = table.replace("exitcode  : 3 ", "exitcode  : -9 ").splitlines()[5:]
+    finding = first(rank(0, stderr=(*lost, *killed)))
+    assert finding.cause == "Killed"
+    assert all("Connection closed" not in each.text for each in finding.evidence)
+
+
 @pytest.mark.parametrize("prefix", ["[default0]:[rank0]: ", "[trainer0]:", "[my-role.3]: [rank12]: "])
 def test_prefixes_of_roles_and_ranks_are_taken_off_together(prefix: str) -> None:
     found = last_traceback([prefix + line for line in NAN])

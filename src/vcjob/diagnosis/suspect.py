@@ -17,13 +17,14 @@ from vcjob.diagnosis.observation import End, Observation, PodObservation
 from vcjob.diagnosis.text.crash import Crash, crash_of
 from vcjob.diagnosis.text.frames import LAUNCHER_ERRORS, Traceback
 from vcjob.diagnosis.text.noise import is_error_record, is_minor_record, is_noise
-from vcjob.diagnosis.text.prefixes import lines_by_rank, rank_of
+from vcjob.diagnosis.text.prefixes import lines_by_rank
 from vcjob.diagnosis.text.records import unwrapped
 from vcjob.diagnosis.text.torchrun import (
     TorchrunFailure,
     before_child_error,
     before_launcher,
     torchrun_root_cause,
+    without_other_workers,
 )
 from vcjob.diagnosis.text.tracebacks import last_lines, last_traceback, says_why
 from vcjob.report.podstate import OOM_KILLED
@@ -91,7 +92,7 @@ class Suspect:
         pod = self.pod
         if not pod.stderr or not pod.stdout:
             return pod.stderr or pod.stdout
-        if self.end.exit_code == 1 and says_why(pod.stderr):
+        if self.end.exit_code == 1 and says_why(pod.stderr) and not _worker_is_silent(pod.stderr):
             return pod.stderr
         return pod.output or (*pod.stdout, *pod.stderr)
 
@@ -139,14 +140,11 @@ class Suspect:
     def _worker_lines(self) -> Sequence[str]:
         """Below torchrun without the lines of workers that failed later, as far as prefixes tell them apart."""
         root = self._root_cause
-        if root is None:
-            return self.lines
-        first = root.rank - root.local_rank
-        return tuple(line for line in self.lines if rank_of(line, first) in (root.rank, None))
+        return self.lines if root is None else without_other_workers(self.lines, root)
 
     @cached_property
     def _last_traceback(self) -> Traceback | None:
-        return self._torchrun[1] or (None if self._worker_was_killed else last_traceback(self.lines))
+        return self._torchrun[1] or (None if self._worker_was_killed else last_traceback(self._worker_lines))
 
     @property
     def _worker_was_killed(self) -> bool:
@@ -195,6 +193,12 @@ class Suspect:
         return self.end.finished_at - self.pod.error_at
 
     @property
+    def exit_code(self) -> int:
+        """Of the program, or of the worker below torchrun."""
+        root = self._root_cause
+        return root.exit_code if root is not None and root.exit_code > 0 else self.end.exit_code
+
+    @property
     def signal(self) -> int | None:
         """The signal that ended the program, or the worker below its launcher; shells add 128 to it. Not vcjob's own."""
         if self.end.stopped:
@@ -210,7 +214,7 @@ class Suspect:
     @cached_property
     def _child_said(self) -> tuple[str, ...]:
         """The last lines of the processes below a launcher."""
-        return last_lines(before_launcher(self.lines), _LAST_LINES)
+        return last_lines(before_launcher(self._worker_lines), _LAST_LINES)
 
     @cached_property
     def said(self) -> tuple[str, ...]:
@@ -339,6 +343,14 @@ class Suspect:
             return False
         stopped_at, error_at = self.end.stopped_at, self.pod.error_at
         return stopped_at is None or error_at is None or error_at <= stopped_at
+
+
+def _worker_is_silent(lines: Sequence[str]) -> bool:
+    """Whether the worker that torchrun saw fail first has exited, and these lines do not say why."""
+    root = torchrun_root_cause(lines)
+    if root is None or root.exit_code <= 0:
+        return False
+    return not says_why(before_launcher(without_other_workers(lines, root)))
 
 
 def _complains(found: Traceback) -> bool:

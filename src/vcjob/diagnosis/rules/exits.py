@@ -301,7 +301,7 @@ def non_zero(suspect: Suspect) -> Verdict | None:
     where = "" if suspect.pod.container in _MAIN else f" in container {suspect.pod.container}"
     hint = next((hint for pattern, hint in HINTS if pattern.search(suspect.last_line[:_LONGEST])), "")
     return Verdict(
-        causes.NON_ZERO_EXIT, f"ended with exit code {suspect.end.exit_code}{where}{said}", hint, "medium"
+        causes.NON_ZERO_EXIT, f"ended with exit code {suspect.exit_code}{where}{said}", hint, "medium"
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vcjob.diagnosis.text.prefixes import lines_by_rank, plain
+from vcjob.diagnosis.text.prefixes import lines_by_rank, plain, rank_of
 from vcjob.diagnosis.text.reader import Reader
 
 #: torchrun's table of failures: its heading, two of the lines below it, and how far below they may be.
@@ -51,6 +51,12 @@ def of_first_worker(lines: Sequence[str]) -> Sequence[str]:
         return lines
     own = lines_by_rank(lines, root.rank - root.local_rank).get(root.rank, [])
     return own if Reader([*map(plain, own)]).blocks else lines
+
+
+def without_other_workers(lines: Sequence[str], root: TorchrunFailure) -> Sequence[str]:
+    """The lines that may be of the worker that torchrun saw fail first, as far as prefixes tell."""
+    first = root.rank - root.local_rank
+    return tuple(line for line in lines if rank_of(line, first) in (root.rank, None))
 
 
 def before_launcher(lines: Sequence[str]) -> Sequence[str]:
