@@ -200,6 +200,31 @@ def test_a_pod_with_several_ranks_may_still_start_some_of_them() -> None:
     assert found(at(0, STORE), at(1, MESH), at(1, MESH), expected_ranks=2, pods=pods(2)) == []
 
 
+@pytest.mark.parametrize(
+    ("stack", "place", "hint"),
+    [(STORE, "rank 2 waits in init_process_group, train.py:12", "use MASTER_ADDR and MASTER_PORT from the environment"),
+     ((OWN,), "rank 2 is in main, train.py:12", "see its output before init_process_group")],
+    ids=["another-port", "elsewhere"],
+)  # fmt: skip
+def test_a_rank_that_is_not_connected_is_named_with_its_place(
+    stack: tuple[Frame, ...], place: str, hint: str
+) -> None:
+    ranks = pods(3, connected=True)
+    ranks[2].connected = False
+    (finding,) = found(
+        at(0, STORE),
+        at(1, MESH),
+        at(2, stack, idle_since=NOW - 30),
+        pods=ranks,
+        master_listens=True,
+        master_port=23456,
+        rendezvous_since=NOW - 30,
+    )
+    assert (finding.cause, finding.ranks.first) == ("RankNotConnected", ("rank 2",))
+    assert [each.text for each in finding.evidence] == ["port 23456: 2 of 3 ranks", place]
+    assert hint in finding.hint
+
+
 def test_without_sockets_a_rank_that_never_joins_is_named() -> None:
     (finding,) = found(at(0, STORE), at(1, MESH), idle(2))
     assert (finding.cause, finding.ranks.first) == ("RankNotConnected", ("rank 2",))

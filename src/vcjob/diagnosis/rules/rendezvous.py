@@ -18,6 +18,7 @@ from vcjob.wellknown import causes
 #: a rank that downloads its data first is no hang.
 PATIENCE = 0.75
 _STORE = "_create_c10d_store"
+_ELSEWHERE = "it tries to connect to another address or port: use MASTER_ADDR and MASTER_PORT from the environment in every rank"
 
 
 def not_connected(observation: Observation) -> Iterator[Finding]:
@@ -45,13 +46,19 @@ def not_connected(observation: Observation) -> Iterator[Finding]:
     names = tuple(pod.name for pod in missing)
     verb = "has" if len(names) == 1 else "have"
     waits = "waits" if len(connected) == 1 else "wait"
+    states = {state.rank: state for state in observation.rank_states}
+    ranks = [pod.rank for pod in missing if pod.rank is not None]
+    elsewhere = all(rank in states and in_store(states[rank]) for rank in ranks)
     yield Finding(
         causes.RANK_NOT_CONNECTED,
         f"{joined(names)} {verb} not connected to the master for {_pod_age(observation, missing[0]):.0f} s; "
         f"{joined([pod.name for pod in connected])} {waits} there",
         Ranks(names, tuple(pod.name for pod in connected)),
-        (Evidence("sockets", f"port {observation.master_port}: {len(connected)} of {len(running)} ranks"),),
-        _before_init(observation, missing[0].rank),
+        (
+            Evidence("sockets", f"port {observation.master_port}: {len(connected)} of {len(running)} ranks"),
+            *stack_evidence(states, ranks),
+        ),
+        _ELSEWHERE if elsewhere else _before_init(observation, missing[0].rank),
         "medium",
     )
 
