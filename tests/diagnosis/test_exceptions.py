@@ -173,6 +173,13 @@ def test_a_name_that_torch_cannot_resolve_is_the_masters() -> None:
         ("concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly", "dmesg"),
         ("RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode: Too many open files (24)",
          "ulimit -n"),
+        ("_pickle.UnpicklingError: Weights only load failed. In PyTorch 2.6, we changed the default value\n"
+         "Please file an issue with the following so that we can make `weights_only=True` compatible with your use case: "
+         "WeightsUnpickler error: ", "Git LFS pointer"),
+        ("_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so you have two options\n"
+         "\t(2) Alternatively, to load with `weights_only=True` please check the recommended steps", "only for a file that you trust"),
+        ("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.",
+         "find_unused_parameters=True"),
     ],
 )  # fmt: skip
 def test_an_exception_without_a_cause_of_its_own_says_what_to_do(exception: str, hint: str) -> None:

@@ -163,6 +163,7 @@ ROWS = {
         "EOF when reading a line",
         "api_key not configured",
         "PytorchStreamReader failed",
+        "Weights only load failed. x\nPlease file an issue with the following",
         "Weights only load failed",
         "gated repo 401 Client Error",
         "429 Client Error",
@@ -180,6 +181,7 @@ ROWS = {
         "Unable to find address for",
         "RendezvousTimeoutError",
         "Too many open files",
+        "Expected to have finished reduction in the prior iteration",
         "DDP expects same model",
     ),
 }

@@ -329,6 +329,11 @@ def test_the_cause_in_the_output_of_a_real_program(case: str, tmp_path: Path) ->
         (INTERRUPTED, "who sent the signal", "at train.py:4 in step"),
         (RAISED_FROM, "", "at train.py:3 in load"),
         (NOTED_LAST, "", "ERROR:root:the dataset /data/x is missing"),
+        (
+            THREAD + "raise RuntimeError('no data for 2 s')",
+            "",
+            "before, in another thread or process: ConnectionResetError: [Errno 104] Connection reset by peer",
+        ),
     ],
 )
 def test_what_helps_and_what_led_to_it(program: str, hint: str, evidence: str, tmp_path: Path) -> None:

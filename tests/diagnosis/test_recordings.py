@@ -74,6 +74,18 @@ def test_below_torchrun_the_worker_that_exited_by_itself_is_named_although_other
     assert all("Connection closed" not in each.text for each in finding.evidence)
 
 
+def test_a_note_of_the_log_below_an_exception_is_no_evidence() -> None:
+    lines = (
+        *NAN,
+        "expected 4 columns",
+        "[2026-11-19 21:10:21,910 INFO] tracker flushed",
+        '{"level": "info", "message": "end"}',
+    )
+    texts = [each.text for each in first(rank(0, stderr=lines)).evidence]
+    assert texts[:2] == ["ValueError: loss is NaN", "expected 4 columns"]
+    assert not any("tracker flushed" in text or "level" in text for text in texts)
+
+
 @pytest.mark.parametrize("prefix", ["[default0]:[rank0]: ", "[trainer0]:", "[my-role.3]: [rank12]: "])
 def test_prefixes_of_roles_and_ranks_are_taken_off_together(prefix: str) -> None:
     found = last_traceback([prefix + line for line in NAN])

@@ -302,7 +302,8 @@ class Suspect:
             own, inner = self.traceback.own_frame, self.traceback.frames[-1:]
             places = [own] if own else []
             places += [frame for frame in inner if frame != own]
-            details = [line.strip() for line in self.traceback.more[:_DETAILS]]
+            more = [line.strip() for line in self.traceback.more if not is_minor_record(line)]
+            details = more[:_DETAILS]
             return (
                 Evidence(source, self.traceback.exception),
                 *(Evidence(source, line) for line in details if line not in self.traceback.exception),
@@ -324,11 +325,15 @@ class Suspect:
         return said or ((Evidence("container status", self.end.message),) if self.end.message else ())
 
     def _led_to_it(self, found: Traceback) -> Iterator[str]:
-        """The exceptions from which this one follows, the nearest first; what the program below it printed."""
+        """The exceptions from which this one follows, the nearest first; that of a thread; what the program below it
+        printed."""
         for each in found.chain[1 : _CHAIN + 1]:
             yield each.exception
             if each.own_frame:
                 yield f"at {each.own_frame}"
+        if found.aside is not None:
+            yield f"before, in another thread or process: {found.aside.exception}"
+            yield from (f"at {place}" for place in (found.aside.own_frame,) if place)
         if found.is_of_child:
             yield from last_lines(before_child_error(self.lines), 1)
         if "device-side assert" in found.text:

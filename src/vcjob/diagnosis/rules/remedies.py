@@ -269,6 +269,11 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "the file is incomplete or no checkpoint: use an earlier one, and write to another name that is renamed at the end",
     ),
     (
+        re.compile(r"Weights only load failed[^\n]{0,1000}\nPlease file an issue with the following"),
+        "the file is often incomplete, or no checkpoint, such as a Git LFS pointer: check its size and its first bytes; "
+        "only for a file that you trust: torch.load(..., weights_only=False)",
+    ),
+    (
         re.compile(r"Weights only load failed"),
         "only for a file that you trust: torch.load(..., weights_only=False)",
     ),
@@ -339,6 +344,11 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"Too many open files"),
         "raise the limit of open files (`ulimit -n`), or use fewer DataLoader workers",
+    ),
+    (
+        re.compile(r"Expected to have finished reduction in the prior iteration"),
+        "a parameter has no part in the loss: remove it, or use DistributedDataParallel(..., "
+        "find_unused_parameters=True); TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters",
     ),
     (
         re.compile(r"DDP expects same model|appears not to match sizes of the same param"),

@@ -62,7 +62,8 @@ class Traceback(msgspec.Struct, frozen=True):
 
     `uncaught`: torch's hook printed it, so it ended the program. `went_on`: what follows shows that the program handled
     it and went on. `child_signal`: the signal that ended the process, as its launcher says below it. `before`: the
-    exception that led to this one; `is_caused`: this one was raised from it, not only while it was handled.
+    exception that led to this one; `is_caused`: this one was raised from it, not only while it was handled. `aside`: the
+    last one that another thread or process had printed before, which may be why the program failed.
     """
 
     frames: tuple[Place, ...]
@@ -73,6 +74,7 @@ class Traceback(msgspec.Struct, frozen=True):
     child_signal: int | None = None
     before: Traceback | None = None
     is_caused: bool = False
+    aside: Traceback | None = None
 
     @property
     def type(self) -> str:

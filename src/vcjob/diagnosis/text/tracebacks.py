@@ -39,6 +39,9 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
     blocks = [block for block in Reader(said).blocks if block.kind != "ignored"]
     own = [block for block in blocks if not block.kind and not block.traceback.is_launcher]
     handled = _judged(own[-1], blocks, lines, said) if own else None
+    aside = [block for block in blocks if block.kind and own and block.start < own[-1].start]
+    if handled is not None and aside:
+        handled = msgspec.structs.replace(handled, aside=_explained(aside[-1], blocks))
     if handled is not None and not handled.went_on:
         return handled
     threads = [block for block in blocks if block.kind and (not own or block.start > own[-1].start)]
