@@ -121,8 +121,14 @@ def test_the_frame_of_rich_is_read() -> None:
         "╰────────────────────────────────────────────────────────────╯",
         "ValueError: loss is NaN",
     )
-    finding = first(rank(0, stderr=lines))
-    assert finding.message == "rank 0 raised ValueError: loss is NaN (/home/me/train.py:12 in <module>)"
+    message = "rank 0 raised ValueError: loss is NaN (/home/me/train.py:12 in <module>)"
+    assert first(rank(0, stderr=lines)).message == message
+    logged = (
+        "[21:31:35] INFO     start                                                   train.py:7",
+        "           ERROR    training crashed                                        train.py:11",
+        *(f"{'':20}{line:<70}" for line in lines),
+    )
+    assert first(rank(0, stdout=logged)).message == message, "as its handler of logs writes it"
 
 
 def test_a_traceback_that_the_log_changed_is_read() -> None:
