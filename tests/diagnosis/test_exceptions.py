@@ -42,6 +42,7 @@ def found(*lines: str) -> Finding:
         ("RuntimeError: CUDA error: invalid device ordinal\nGPU device may be out of range", "TooFewGpus"),
         ("ValueError: set CUDA_VISIBLE_DEVICES to at most 4 devices", "Exception"),
         ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", "CudaUnavailable"),
+        ("RuntimeError: nccl2 requires at least one CUDA device", "CudaUnavailable"),
         ("RuntimeError: The NVIDIA driver on your system is too old (found version 11040).", "CudaUnavailable"),
         ("RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
          "CudaUnavailable"),

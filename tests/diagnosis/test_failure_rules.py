@@ -209,6 +209,7 @@ def test_a_program_that_exits_with_128_did_start() -> None:
 def test_a_rank_that_leaves_early_is_the_cause_of_its_peers_complaints(recorded: float) -> None:
     finding = diagnose(job(rank(0, code=0, at=recorded), rank(1, at=6.0, stderr=tuple(PREFIXED))))[0]
     assert (finding.cause, finding.ranks.first) == ("RankExitedEarly", ("rank 0",))
+    assert finding.hint.endswith("`vcjob logs job --rank 0`"), "nothing else of what it printed is shown"
 
 
 def test_a_completed_job_with_stopped_ranks_says_so() -> None:

@@ -217,7 +217,8 @@ def _left_early(observation: Observation, complaint: Suspect) -> Finding | None:
         f"{first.name} ended with exit code 0 while the other ranks still communicated with it",
         Ranks((first.name,), tuple(pod.name for pod in observation.pods if _is_victim(pod))),
         complaint.evidence(),
-        "make every rank run the same number of steps, and end with a barrier",
+        "make every rank run the same number of steps, and end with a barrier; its last lines may say why it ended: "
+        f"`vcjob logs {observation.reference} --rank {first.rank}`",
         "medium",
     )
 

@@ -83,6 +83,7 @@ REMEDIES: tuple[Remedy, ...] = (
         re.compile(
             r"No CUDA GPUs are available|Found no NVIDIA driver|not compiled with CUDA|no GPUs found"
             r"|torch\.cuda\.is_available\(\) is False|CUDA unknown error|no CUDA-capable device|system not yet initialized"
+            r"|requires at least one CUDA device"
         ),
         causes.CUDA_UNAVAILABLE,
         "needs a GPU, and torch finds none",
