@@ -248,5 +248,13 @@ def test_below_torchrun_the_worker_that_failed_first_gives_the_reason() -> None:
     ]
     assert reason_line(of_first_worker([*workers, *table])) == "RuntimeError: bad batch"
     assert of_first_worker(workers) == workers, "without torchrun's table, all lines"
-    killed = [*workers[3:], *table]
-    assert of_first_worker(killed) == killed, "the worker raised nothing"
+    launcher = [
+        "Traceback (most recent call last):",
+        '  File "/venv/bin/torchrun", line 8, in <module>',
+        "ChildFailedError:",
+    ]
+    exited = [*workers[3:], "no shards left", *launcher, *table]
+    assert of_first_worker(exited) == ("no shards left",), "the worker raised nothing"
+    unmarked = [line.removeprefix("[rank3]: ") for line in workers[:3]]
+    early = [*unmarked, *workers[3:], *launcher, *table]
+    assert reason_line(of_first_worker(early)) == "RuntimeError: bad batch", "before it had a process group"

@@ -42,15 +42,20 @@ def torchrun_root_cause(lines: Sequence[str]) -> TorchrunFailure | None:
 
 
 def of_first_worker(lines: Sequence[str]) -> Sequence[str]:
-    """The lines of the worker that torchrun saw fail first, where it raised an error; else all of them.
+    """The lines of the worker that torchrun saw fail first, as far as prefixes tell them apart; without torchrun's table,
+    all of them.
 
-    The other workers of the pod raise theirs later, because of it.
+    The other workers of the pod raise their errors later, because of it.
     """
     root = torchrun_root_cause(lines)
     if root is None:
         return lines
     own = lines_by_rank(lines, root.rank - root.local_rank).get(root.rank, [])
-    return own if Reader([*map(plain, own)]).blocks else lines
+    if Reader([*map(plain, own)]).blocks:
+        return own
+    kept = without_other_workers(lines, root)
+    raised = any(not block.traceback.is_launcher for block in Reader([*map(plain, kept)]).blocks)
+    return kept if raised else before_launcher(kept)
 
 
 def without_other_workers(lines: Sequence[str], root: TorchrunFailure) -> Sequence[str]:
