@@ -45,9 +45,6 @@ def observe(backend: str, job: Job, status: Status, pods: Iterable[PodState], no
         message=status.state.message,
         namespace=job.namespace,
         now=now,
-        started_at=status.started,
-        finished_at=status.finished,
-        world_size=sum(pod.rank is not None for pod in observed) or None,
         expected_ranks=_expected_ranks(job),
         recorded=(culprit.task, culprit.index) if culprit is not None else None,
         recorded_finding=(culprit.cause, culprit.finding) if culprit is not None and culprit.cause else None,
@@ -85,7 +82,6 @@ def counted_container(pod: PodState) -> tuple[ContainerState | None, Ended | Non
 
 def _pod(pod: PodState, job: Job) -> PodObservation:
     container, ended = counted_container(pod)
-    waits = next((each for each in pod.containers if each.waiting), None)
     meeting = next((each for each in pod.containers if each.name == CONTAINER_NAME and not each.ended), None)
     spec = container_spec(job, pod.task, container.name if container else "")
     limits = (spec.get("resources") or {}).get("limits") or {}
@@ -100,12 +96,9 @@ def _pod(pod: PodState, job: Job) -> PodObservation:
         message=pod.message or pod.disruption_message or "",
         node=pod.node or "",
         node_lost=pod.node_lost,
-        restarts=pod.restarts,
         created_at=pod.created_at,
         container=container.name if container else "",
         end=_end(ended, pod) if ended else None,
-        waiting=waits.waiting or "" if waits else "",
-        waiting_message=waits.waiting_message or "" if waits else "",
         waits_for_master_since=meeting.started_at if meeting else None,
         memory_limit=str(limits.get("memory", "")),
         command=tuple(map(str, (*(spec.get("command") or ()), *(spec.get("args") or ())))),
@@ -119,7 +112,6 @@ def _end(ended: Ended, pod: PodState) -> End:
         reason=ended.reason,
         signal=ended.signal,
         message=ended.message or "",
-        started_at=ended.started_at,
         finished_at=ended.finished_at,
         stopped=ended.stopped or deleted or ended.reason == _UNSEEN,
         stopped_at=pod.deleted_at,

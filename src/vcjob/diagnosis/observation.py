@@ -23,7 +23,6 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     signal: int | None = None
     message: str = ""
-    started_at: float | None = None
     finished_at: float | None = None
     stopped: bool = False
     #: Since when it was being ended; an error that it printed before that is its own.
@@ -120,22 +119,17 @@ class PodObservation(msgspec.Struct, omit_defaults=True):
     node: str = ""
     #: Its node does not respond.
     node_lost: bool = False
-    restarts: int = 0
     created_at: float | None = None
     #: The container whose end counts: the one that failed first, else the main one.
     container: str = ""
     end: End | None = None
-    #: Why a container does not run: CrashLoopBackOff, ErrImagePull, ... and the kubelet's message.
-    waiting: str = ""
-    waiting_message: str = ""
     #: The last lines of each stream, oldest first, without control characters.
     stderr: tuple[str, ...] = ()
     stdout: tuple[str, ...] = ()
     #: The lines of both in the order in which they arrived, where each has lines and the order is known.
     output: tuple[str, ...] = ()
-    #: When the traceback (or the last line of stderr) was written, and when anything was printed last.
+    #: When the traceback (or the last line of stderr) was written.
     error_at: float | None = None
-    output_at: float | None = None
     #: For a rank that waited for the master: NetworkPolicies that deny all connections to it.
     blocked_by: tuple[str, ...] = ()
     memory_limit: str = ""
@@ -193,10 +187,6 @@ class Observation(msgspec.Struct, omit_defaults=True):
     message: str = ""
     namespace: str = "default"
     now: float = 0.0
-    created_at: float | None = None
-    started_at: float | None = None
-    finished_at: float | None = None
-    world_size: int | None = None
     #: How many pods of the Job are to have a rank, whether they exist or not; None: the Job has no ranks.
     expected_ranks: int | None = None
     master_port: int | None = None

@@ -48,9 +48,7 @@ def collect(run: RunDir, status: Status, pods: list[PodState]) -> Observation:
 
 def observe_running(run: RunDir, status: Status, pods: list[PodState], now: float) -> Observation:
     """The Job and the pods of a run."""
-    observation = observe("local", run.job(), status, pods, now)
-    observation.created_at = run.created() / 1e9
-    return observation
+    return observe("local", run.job(), status, pods, now)
 
 
 def _add_output(run: RunDir, pod: PodObservation, state: PodState) -> None:

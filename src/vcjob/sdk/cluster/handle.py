@@ -164,7 +164,6 @@ class ClusterHandle(Handle):
         status, document = self.read()
         job = Job(defaults.apply(document))
         observation = observe("cluster", job, status, self.pods(), time.time())
-        observation.created_at = self.created
         observation.events = [event_observation(event) for event in self.events()]
         waited = [pod for pod in observation.pods if pod.container == CONTAINER_NAME and pod.failed]
         if waited:
