@@ -24,7 +24,6 @@ from vcjob.kube.api.options import (
     PATCH_TYPES,
     FieldValidation,
     PatchKind,
-    Propagation,
     RequestOptions,
     Selectors,
     WriteOptions,
@@ -92,11 +91,9 @@ class Client:
         resource: Resource[T],
         name: str,
         namespace: str | None = None,
-        *,
-        subresource: str | None = None,
         **options: Unpack[RequestOptions],
     ) -> T:
-        path = resource.path(namespace, name, subresource)
+        path = resource.path(namespace, name)
         return await self._decode(resource, await self._get(path, resource.plural, **options), path)
 
     async def list(
@@ -179,12 +176,10 @@ class Client:
         name: str,
         body: Body,
         namespace: str | None = None,
-        *,
-        subresource: str | None = None,
         **options: Unpack[WriteOptions],
     ) -> T:
         """Replace an object. With a resourceVersion in `body`, Conflict if the object has changed since."""
-        path = resource.path(namespace, name, subresource)
+        path = resource.path(namespace, name)
         request = self._write("PUT", "update", resource, path, body, **options)
         return await self._decode(resource, await self.transport.send(request), path)
 
@@ -222,10 +217,9 @@ class Client:
         *,
         force: bool = False,
         dry_run: bool = False,
-        subresource: str | None = None,
     ) -> T:
         """Server-side apply: create the object or change the fields we own. Conflict names another owner."""
-        path = resource.path(namespace, name, subresource)
+        path = resource.path(namespace, name)
         request = self._write(
             "PATCH", "patch", resource, path, body, content_type=APPLY_TYPE, force=force, dry_run=dry_run
         )
@@ -240,11 +234,10 @@ class Client:
         uid: str | None = None,
         resource_version: str | None = None,
         grace_seconds: int | None = None,
-        propagation: Propagation = "Background",
     ) -> bool:
         """Delete an object. False: it did not exist. `uid` protects another object of the same name (Conflict)."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
-        options: Document = {"propagationPolicy": propagation}
+        options: Document = {"propagationPolicy": "Background"}
         if uid or resource_version:
             options["preconditions"] = {key: value for key, value in preconditions.items() if value}
         if grace_seconds is not None:

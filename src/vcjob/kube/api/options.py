@@ -11,7 +11,6 @@ from typing import Literal, TypedDict
 
 PatchKind = Literal["merge", "json", "strategic"]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
-Propagation = Literal["Background", "Foreground", "Orphan"]
 
 JSON = "application/json"
 PATCH_TYPES: dict[PatchKind, str] = {
