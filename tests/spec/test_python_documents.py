@@ -85,12 +85,12 @@ def test_data_that_contains_itself_is_refused() -> None:
 @pytest.mark.parametrize("data", [None, 5, [], {"kind": 5, "apiVersion": [], "metadata": "x"}])
 def test_a_document_without_kind_and_name(data: Any) -> None:
     document = Document(data)
-    assert (document.kind, document.api_version, document.name) == (None, None, None)
+    assert (document.kind, document.name) == (None, None)
 
 
 def test_a_document_knows_what_it_is() -> None:
     document = Document({"kind": "Job", "apiVersion": "v1", "metadata": {"name": "x"}})
-    assert (document.kind, document.api_version, document.name) == ("Job", "v1", "x")
+    assert (document.kind, document.name) == ("Job", "x")
 
 
 def test_each_problem_is_located_once() -> None:

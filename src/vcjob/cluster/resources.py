@@ -282,7 +282,6 @@ POD_GROUPS = resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup
 COSCHEDULING_GROUPS = resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
 PARTIAL_JOBS = JOBS.read_as(PartialJob)
-PARTIAL_COMMANDS = COMMANDS.read_as(PartialCommand)
 PARTIAL_PODS = PODS.read_as(PartialPod)
 PARTIAL_PRIORITIES = PRIORITY_CLASSES.read_as(PartialPriority)
 PARTIAL_LEASES = LEASES.read_as(PartialLease)

@@ -73,10 +73,6 @@ class Document:
         return self._text("kind")
 
     @property
-    def api_version(self) -> str | None:
-        return self._text("apiVersion")
-
-    @property
     def name(self) -> str | None:
         metadata = self.data.get("metadata") if isinstance(self.data, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None

@@ -338,7 +338,7 @@ def test_lines_are_the_same_for_any_pieces(size: int, at_once: int) -> None:
         for at in range(0, len(pieces), at_once)
         for line in splitter.feed(pieces[at : at + at_once])
     ]  # fmt: skip
-    assert [*lines, splitter.rest()] == [*(line + b"\n" for line in text.split(b"\n")[:-1]), b"rest"]
+    assert [*lines, *splitter.feed([b"\n"])] == (text + b"\n").splitlines(keepends=True)
 
 
 def test_a_piece_that_is_one_line_is_not_copied() -> None:

@@ -12,7 +12,7 @@ from vcjob.kube.http.base import Pieces
 
 
 class LineSplitter:
-    """Collects pieces and returns complete lines with their line ends; `rest` is what follows the last one.
+    """Collects pieces and returns complete lines with their line ends; it keeps what follows the last one.
 
     An API server sends every event of a watch as one piece that is one line: such a line is not copied.
     """
@@ -37,9 +37,6 @@ class LineSplitter:
                     end = next_end
                 self._parts = [piece[end:]] if end < len(piece) else []
         return lines
-
-    def rest(self) -> bytes:
-        return b"".join(self._parts)
 
 
 async def lines_of(received: Pieces, longest: int) -> AsyncIterator[bytes]:

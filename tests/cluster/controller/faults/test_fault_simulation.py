@@ -14,7 +14,8 @@ from hypothesis import settings
 
 from tests.cluster.controller.harness import KEY, UID, FakeApi, Harness, _read
 from tests.cluster.controller.jobs import job, task, trio
-from vcjob.cluster.resources import PARTIAL_COMMANDS, PARTIAL_JOBS, PARTIAL_PODS
+from vcjob.cluster.controller.cache.command_tracker import WATCHED_COMMANDS
+from vcjob.cluster.resources import PARTIAL_JOBS, PARTIAL_PODS
 from vcjob.kube.errors import ApiError, Conflict, KubeError, Unreachable
 
 Object = dict[str, Any]
@@ -102,7 +103,7 @@ class StormyStage(Harness):
         super().take_over()
         for (plural, _), found in self.api.objects.items():
             if plural == "commands":
-                self.jobs.command_added(_read(PARTIAL_COMMANDS, found))
+                self.jobs.command_added(_read(WATCHED_COMMANDS, found))
         for (plural, name), found in self.api.objects.items():
             if plural == "pods":
                 self.caches.pods.known[name] = _read(PARTIAL_PODS, found)
@@ -115,7 +116,7 @@ class StormyStage(Harness):
                 self.jobs.job_changed(_read(PARTIAL_JOBS, found))
             elif plural == "commands":
                 change = self.jobs.command_added if kind == "put" else self.jobs.command_gone
-                change(_read(PARTIAL_COMMANDS, found))
+                change(_read(WATCHED_COMMANDS, found))
             elif plural == "pods":
                 pod = _read(PARTIAL_PODS, found)
                 self.caches.pods.resource_version = int(found["metadata"]["resourceVersion"])
