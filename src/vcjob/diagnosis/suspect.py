@@ -295,7 +295,7 @@ class Suspect:
             return min(ended, self.pod.error_at)
         return ended
 
-    def evidence(self, count: int = _LAST_LINES) -> tuple[Evidence, ...]:
+    def evidence(self) -> tuple[Evidence, ...]:
         """The lines that show the cause: the traceback's end, or the last lines."""
         source = f"{self.pod.name}, {'stderr' if self._stream == self.pod.stderr else 'output'}"
         if self.traceback is not None:
@@ -318,7 +318,7 @@ class Suspect:
                 Evidence(source, f"Fatal Python error: {self.crash.reason}"),
                 *(Evidence(source, f"at {place}") for place in places),
             )
-        lines = self.said[-count:]
+        lines = self.said[-_LAST_LINES:]
         if self.last_line not in lines:
             lines = (self.last_line, *lines)
         said = tuple(Evidence(source, line) for line in lines if line)

@@ -12,6 +12,8 @@ from vcjob.lifecycle.pod import Failure
 from vcjob.lifecycle.status import Culprit
 from vcjob.plugins.wait import CONTAINER_NAME, WAIT_TIMEOUT_EXIT_CODE, last_error
 
+_SHOWN = 5
+
 
 def pod_label(culprit: Culprit) -> str:
     """`rank 2 (worker-1)`, or `worker-1` where the pod has no rank."""
@@ -19,10 +21,10 @@ def pod_label(culprit: Culprit) -> str:
     return pod if culprit.rank is None else f"rank {culprit.rank} ({pod})"
 
 
-def join_names(names: list[str], shown: int = 5, *, separator: str = ", ") -> str:
+def join_names(names: list[str], *, separator: str = ", ") -> str:
     """The names for a message that must stay short, whatever a Job contains."""
-    rest = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return separator.join(names[:shown]) + rest
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return separator.join(names[:_SHOWN]) + rest
 
 
 def shorten(text: str, limit: int) -> str:

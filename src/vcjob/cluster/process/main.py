@@ -72,13 +72,11 @@ def _write_termination_message(error: VcjobError) -> None:
         pass
 
 
-async def serve(config: ClusterConfig, options: ControllerOptions, stop: asyncio.Event | None = None) -> None:
-    """Serve until `stop` is set (by a signal, where none is given); raises `VcjobError` where that is not possible."""
-    metrics, health = Metrics(), Health()
-    if stop is None:
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+async def serve(config: ClusterConfig, options: ControllerOptions) -> None:
+    """Serve until a signal ends it; raises `VcjobError` where that is not possible."""
+    metrics, health, stop = Metrics(), Health(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     log.info("vcjob %s serves Jobs of %s", __version__, config.server)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(

@@ -121,7 +121,7 @@ def sweep(*runs: RunDir) -> None:
             break
         time.sleep(_PAUSE)
     for run in runs:
-        Limits(run.uid, lambda _note: None).remove()
+        Limits(run.uid).remove()
 
 
 def _recorded_processes(run: RunDir) -> list[tuple[int, int]]:

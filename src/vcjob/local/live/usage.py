@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from vcjob.errors import BackendError
@@ -34,15 +34,13 @@ class ProcessSample(NamedTuple):
 Sample = Mapping[int, ProcessSample]
 
 
-def measure(
-    job: str, pods: Sequence[PodState], seconds: float, pause: Callable[[float], None] = time.sleep
-) -> UsageReport:
+def measure(job: str, pods: Sequence[PodState], seconds: float) -> UsageReport:
     """The usage of these running pods over the next `seconds`."""
     if sys.platform != "linux":
         raise BackendError("what ranks use can be measured on Linux only")
     began = time.monotonic()
     before = [_sample(pod) for pod in pods]
-    pause(seconds)
+    time.sleep(seconds)
     after = [_sample(pod) for pod in pods]
     took = time.monotonic() - began
     gpus = read_gpus()

@@ -76,10 +76,10 @@ class Follower:
         """Whether the supervisor cannot write its records; `RunDir.trouble` has the reason."""
         return self._stuck
 
-    def wait(self, longest: float = _IDLE) -> None:
-        """Wait until the status changes, at most `longest` seconds; less while lines arrive."""
+    def wait(self) -> None:
+        """Wait until the status changes, but not for long; less while lines arrive."""
         if not self.ended:
-            self._watch.wait(min(longest, self.pause))
+            self._watch.wait(self.pause)
 
     @property
     def pause(self) -> float:

@@ -28,7 +28,6 @@ class LogWriter:
 
     def __init__(self, pipe: int, path: str, on_failure: Callable[[str], None]) -> None:
         self.pipe = pipe
-        self.path = path
         self._on_failure = on_failure
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         self.size = os.lseek(self._file, 0, os.SEEK_END)

@@ -21,10 +21,9 @@ class Claim:
     process, so a crash leaves none behind.
     """
 
-    __slots__ = ("_descriptor", "name")
+    __slots__ = ("_descriptor",)
 
-    def __init__(self, name: str, descriptor: int) -> None:
-        self.name = name
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def release(self) -> None:
@@ -47,7 +46,7 @@ def _claim_socket(name: str) -> Claim | None:
         if error.errno == errno.EADDRINUSE:
             return None
         raise
-    return Claim(name, holder.detach())
+    return Claim(holder.detach())
 
 
 def _claim_file(name: str) -> Claim | None:
@@ -67,4 +66,4 @@ def _claim_file(name: str) -> Claim | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
-    return Claim(name, descriptor)
+    return Claim(descriptor)

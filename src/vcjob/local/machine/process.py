@@ -131,12 +131,12 @@ def marked(mark: str, *values: str) -> list[int]:
     return found
 
 
-def kill_until_gone(find: Callable[[], list[int]], patience: float = 5.0) -> list[int]:
+def kill_until_gone(find: Callable[[], list[int]]) -> list[int]:
     """Kill what `find` returns until it returns nothing: a process may fork meanwhile.
 
-    Returns what still exists after `patience` seconds (a process that the kernel cannot end).
+    Returns what still exists after five seconds (a process that the kernel cannot end).
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + 5.0
     pause = 0.001
     while True:
         pids = find()

@@ -7,7 +7,7 @@ the run. A limit that cannot be enforced is reported to the caller, not raised.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from vcjob.local.pod.memory_kills import ROOT, MemoryKills, read_kernel_file, shared_counter
@@ -23,9 +23,8 @@ class Limits:
     not create cgroups nothing fails: the limits are reported as not enforced.
     """
 
-    def __init__(self, run_uid: str, say: Callable[[str], None]) -> None:
+    def __init__(self, run_uid: str) -> None:
         self._prefix = f"vcjob-{run_uid}"
-        self._say = say
         self._parents = _parents()
         self._shared_counter = shared_counter()
 

@@ -72,7 +72,7 @@ class Supervisor:
         host = host_setup.make_host_context(run, plan, config, port, local_port)
         self._record_port(port, local_port)
         self._gpus = GpuAllocator(self.job, config.env, self.observed, self.loop, self._decide_soon)
-        limits = Limits(run.uid, self._note)
+        limits = Limits(run.uid)
         self._warm_policy = WarmPolicy(config, self.job, run.uid, self._note, zygote)
         self.pods = Pods(
             run,
