@@ -18,7 +18,7 @@ from vcjob.report.failure import FailureReport
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
 from vcjob.sdk.log_choice import check_choice
-from vcjob.sdk.log_lines import Follower, LogLine, LogSteps, lines_of
+from vcjob.sdk.log_lines import Follower, LogLine, LogSteps, chunks_of, lines_of
 from vcjob.spec.job import BackendName
 
 if TYPE_CHECKING:  # loaded when a job is diagnosed
@@ -225,12 +225,8 @@ class Handle(ABC):
         """The lines of all ranks, in the order in which they were written. `since` is in epoch seconds."""
         chosen = LogFilter(ranks, tasks, containers, attempt, previous)
         check_choice(self, chosen, follow=follow)
-        for step in self.log_chunks(chosen, follow=follow, since=since, tail=tail):
-            if isinstance(step, float):
-                time.sleep(step)
-                continue
-            for chunk in step:
-                yield from lines_of(chunk)
+        for chunk in chunks_of(self.log_chunks(chosen, follow=follow, since=since, tail=tail)):
+            yield from lines_of(chunk)
 
     async def logs_async(
         self,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from typing import Protocol
 
@@ -45,6 +46,15 @@ class LogLine(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.prefix} {self.text}"
+
+
+def chunks_of(steps: LogSteps) -> Iterator[Chunk]:
+    """The chunks one by one, waiting where there is nothing new."""
+    for step in steps:
+        if isinstance(step, float):
+            time.sleep(step)
+        else:
+            yield from step
 
 
 def lines_of(chunk: Chunk) -> Iterator[LogLine]:

@@ -20,6 +20,7 @@ from vcjob.errors import VcjobError
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.sdk import yaml_text
 from vcjob.sdk.handle import Handle
+from vcjob.sdk.log_lines import chunks_of
 from vcjob.ui import jobs
 from vcjob.ui.diagnosing import Diagnosis
 from vcjob.ui.history import History
@@ -158,11 +159,8 @@ def _log(job: Handle, tail: int, pods: int) -> str:
     size = dropped = 0
     share = min(tail, max(MIN_TAIL, MAX_LINES // max(1, pods)))
     try:
-        for step in job.log_chunks(LogFilter(), tail=share, on_note=notes.setdefault):
-            if isinstance(step, float):
-                time.sleep(step)
-                continue
-            for line in (line for chunk in step for line in _lines(chunk)):
+        for chunk in chunks_of(job.log_chunks(LogFilter(), tail=share, on_note=notes.setdefault)):
+            for line in _lines(chunk):
                 kept.append(line)
                 size += len(line)
                 while len(kept) > MAX_LINES or size > MAX_CHARACTERS:

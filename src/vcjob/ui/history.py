@@ -12,7 +12,8 @@ from typing import TypeAlias
 from vcjob.errors import VcjobError
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.progress import ProgressPoint, TimedLine, point_of
-from vcjob.sdk.handle import Handle, LogSteps
+from vcjob.sdk.handle import Handle
+from vcjob.sdk.log_lines import LogSteps, chunks_of
 
 #: [time, step, loss]
 Point: TypeAlias = tuple[float, int | None, float | None]
@@ -74,12 +75,8 @@ class History:
         chosen = _choice(job, ranks)
         if chosen is None:
             return
-        for step in job.log_chunks(chosen, tail=_TAIL, timestamps=True):
-            if isinstance(step, float):
-                time.sleep(step)
-                continue
-            for chunk in step:
-                self._take(chunk)
+        for chunk in chunks_of(job.log_chunks(chosen, tail=_TAIL, timestamps=True)):
+            self._take(chunk)
         self._take_current(job)
 
     def _take_current(self, job: Handle) -> None:

@@ -6,7 +6,6 @@ on container states and events alone. At most `MOST_LOGS` pods are read, those t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from vcjob.errors import VcjobError
 from vcjob.report.events import event_time
 from vcjob.report.logs import Chunk, LogFilter
 from vcjob.report.podstate import PodState
-from vcjob.sdk.handle import LogSteps
+from vcjob.sdk.log_lines import LogSteps, chunks_of
 
 MOST_LOGS = 16
 TAIL_LINES = 200
@@ -63,12 +62,8 @@ def add_output(observation: Observation, read: ReadLogs) -> None:
     choices += [LogFilter(tasks=tasks, containers=containers)] if tasks else []
     for choice in choices:
         try:
-            for step in read(choice):
-                if isinstance(step, float):
-                    time.sleep(step)
-                    continue
-                for chunk in step:
-                    _add(chosen, chunk)
+            for chunk in chunks_of(read(choice)):
+                _add(chosen, chunk)
         except VcjobError:
             continue  # the pods are deleted, or we may not read their logs
 
