@@ -41,7 +41,7 @@ def _culprit(pod: PodObservation | None) -> Culprit | None:
         container=pod.container or "?",
         exit_code=pod.end.exit_code,
         reason=pod.end.reason,
-        signal=signal_name(pod.end.signal),
+        signal=signal_name(pod.end.signal) if pod.end.signal is not None else None,
         message=pod.end.message or pod.message or None,
         finished_at=pod.end.finished_at,
         stopped=pod.end.stopped,

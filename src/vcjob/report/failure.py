@@ -90,9 +90,7 @@ class FailureReport(msgspec.Struct, rename="camel"):
     hint: str = ""
 
 
-def signal_name(number: int | None) -> str | None:
-    if number is None:
-        return None
+def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

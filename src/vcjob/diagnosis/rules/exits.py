@@ -15,6 +15,7 @@ from vcjob.diagnosis.rules.refusals import REQUIRED_FILE, Refusal, refusal
 from vcjob.diagnosis.rules.remedies import HINTS
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.suspect import Suspect
+from vcjob.report.failure import signal_name
 from vcjob.report.podstate import OOM_KILLED
 from vcjob.wellknown import causes, reasons
 
@@ -247,7 +248,7 @@ def crash(suspect: Suspect) -> Verdict | None:
     )
     if number is None:
         return None
-    name, at = _name(number), suspect.crash.own_frame
+    name, at = signal_name(number), suspect.crash.own_frame
     where = f" at {at}" if at else ""
     if number in (signal.SIGSEGV, signal.SIGBUS):
         return Verdict(
@@ -272,12 +273,7 @@ def crash(suspect: Suspect) -> Verdict | None:
         )
     if number in _OWN_DOING:
         return Verdict(causes.KILLED, f"was ended by {name}", _OWN_DOING[number])
-    return Verdict(
-        causes.KILLED,
-        f"was ended by {name}, which vcjob did not send",
-        "find out who sent the signal",
-        "medium",
-    )
+    return _ended_by(name)
 
 
 def interrupted(suspect: Suspect) -> Verdict | None:
@@ -286,13 +282,10 @@ def interrupted(suspect: Suspect) -> Verdict | None:
     if found is None or found.type not in ("KeyboardInterrupt", "SignalException"):
         return None
     sent = _GOT_SIGNAL.search(found.exception)
-    name = _name(int(sent[1])) if sent else "SIGINT" if found.type == "KeyboardInterrupt" else "a signal"
-    return Verdict(
-        causes.KILLED,
-        f"was ended by {name}, which vcjob did not send",
-        "find out who sent the signal",
-        "medium",
+    name = (
+        signal_name(int(sent[1])) if sent else "SIGINT" if found.type == "KeyboardInterrupt" else "a signal"
     )
+    return _ended_by(name)
 
 
 def non_zero(suspect: Suspect) -> Verdict | None:
@@ -305,8 +298,6 @@ def non_zero(suspect: Suspect) -> Verdict | None:
     )
 
 
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _ended_by(name: str) -> Verdict:
+    message = f"was ended by {name}, which vcjob did not send"
+    return Verdict(causes.KILLED, message, "find out who sent the signal", "medium")
