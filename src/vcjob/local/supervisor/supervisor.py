@@ -181,10 +181,11 @@ class Supervisor:
 
     def _explain(self) -> None:
         """Record why the job failed, as `vcjob why` will say it."""
-        from vcjob.local.supervisor.explanation import explain
+        from vcjob.diagnosis.explanation import explained
+        from vcjob.local.logs.observation import collect
 
         try:
-            status, finding = explain(self.run, self.status)
+            status, finding = explained(self.status, collect(self.run, self.status, self.run.pods()))
         except Exception as error:  # the end of the job must be recorded whatever its ranks have printed
             sys.__excepthook__(type(error), error, error.__traceback__)  # needs no slow import
             return
