@@ -73,23 +73,14 @@ def _wait_for_pods(cluster: ControllerCluster) -> list[Object]:
 
 
 def _job(case: Case, job: Object, pods: Sequence[Object], logs: Path) -> JobSeen:
-    status = job["status"]
     own = [
         pod
         for pod in pods
         if any(owner["uid"] == job["metadata"]["uid"] for owner in pod["metadata"]["ownerReferences"])
     ]
-    return JobSeen(
-        phase=_phase(job),
-        reason=status["state"].get("reason", ""),
-        retries=status.get("retryCount", 0),
-        version=status.get("version", 0),
-        succeeded=status.get("succeeded", 0),
-        failed=status.get("failed", 0),
-        pods={
-            pod["metadata"]["name"].removeprefix(f"{case.name}-"): _pod(pod, logs, case.ordered)
-            for pod in own
-        },
+    return JobSeen.of(
+        job["status"],
+        {pod["metadata"]["name"].removeprefix(f"{case.name}-"): _pod(pod, logs, case.ordered) for pod in own},
     )
 
 

@@ -45,15 +45,7 @@ def _run(case: Case, folder: Path, programs: Path) -> JobSeen:
     _wait(handle)
     status = handle.to_dict()["status"]
     pods = [pod for pod in handle.pods() if pod.deleted_at is None]
-    return JobSeen(
-        phase=status["state"]["phase"],
-        reason=status["state"].get("reason", ""),
-        retries=status.get("retryCount", 0),
-        version=status.get("version", 0),
-        succeeded=status.get("succeeded", 0),
-        failed=status.get("failed", 0),
-        pods={f"{pod.task}-{pod.index}": _pod(handle, pod, case.ordered) for pod in pods},
-    )
+    return JobSeen.of(status, {f"{pod.task}-{pod.index}": _pod(handle, pod, case.ordered) for pod in pods})
 
 
 def _wait(handle: Handle) -> None:

@@ -36,6 +36,18 @@ class JobSeen(msgspec.Struct):
     failed: int
     pods: dict[str, PodSeen]
 
+    @classmethod
+    def of(cls, status: dict[str, Any], pods: dict[str, PodSeen]) -> JobSeen:
+        return cls(
+            phase=status["state"]["phase"],
+            reason=status["state"].get("reason", ""),
+            retries=status.get("retryCount", 0),
+            version=status.get("version", 0),
+            succeeded=status.get("succeeded", 0),
+            failed=status.get("failed", 0),
+            pods=pods,
+        )
+
 
 def differences(local: JobSeen, cluster: JobSeen) -> dict[str, tuple[str, str]]:
     """By path (`pods.t-0.main.stdout`): what the local backend shows, and what the kubelet shows."""

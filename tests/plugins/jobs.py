@@ -9,7 +9,6 @@ from typing import Any
 from vcjob.plugins.base import PodDraft
 from vcjob.plugins.registry import check_plugins, open_plugins
 from vcjob.spec.job import Job
-from vcjob.spec.problem import Problem
 
 NAME = "test-pytorch"
 MARK = "\u241f"
@@ -65,7 +64,3 @@ class Pod:
 def problems(of: Job) -> list[tuple[str, str, str, str | None]]:
     """Severity, path, message and hint of every problem that the plugins report."""
     return [(p.severity, p.path, p.message, p.hint) for p in check_plugins(of)]
-
-
-def errors(of: Job) -> list[Problem]:
-    return [problem for problem in check_plugins(of) if problem.severity == "error"]

@@ -27,7 +27,6 @@ class ApiError(Exception):
         super().__init__(f"{code} {body.get('reason', '')}: {body.get('message', body)}")
         self.code = code
         self.reason = body.get("reason", "")
-        self.body = body
 
 
 class Api:

@@ -6,11 +6,12 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import yaml
 
 from tests.cli.conftest import Result, vcjob
@@ -18,9 +19,13 @@ from tests.cluster.controller.conftest import Controller, ControllerCluster, crd
 from tests.command_line import VCJOB, verb
 from tests.documents import job
 from tests.kube.conftest import api
+from tests.kube.fake_api import FakeApi
 from tests.testbed.cluster import Cluster
 from tests.testbed.parts.node import Node
 from tests.testbed.parts.part import Part
+from vcjob.cluster.client.jobs import JobClient
+from vcjob.kube.config.auth import Fixed
+from vcjob.kube.config.config import ClusterConfig
 
 __all__ = ["api", "crds", "job", "vcjob"]
 PATIENCE = 90
@@ -97,6 +102,13 @@ def testbed(api_server: Cluster, node: Node, dns: Part, crds: None) -> Iterator[
     yield ControllerCluster(api_server, name)
     controller.stop()
     api_server.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest_asyncio.fixture
+async def jobs(api: FakeApi) -> AsyncIterator[JobClient]:
+    made = JobClient(ClusterConfig(server=api.url, source=Fixed()))
+    yield made
+    await made.close()
 
 
 @pytest.fixture

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from tests.documents import job
 from tests.kube.fake_api import FakeApi
 from vcjob.cluster.client.jobs import JobClient
 from vcjob.errors import JobExists
-from vcjob.kube.config.auth import Fixed
-from vcjob.kube.config.config import ClusterConfig
 
 JOB = job("train")
 JOB["metadata"]["annotations"] = {"mine": "yes"}
-
-
-@pytest_asyncio.fixture
-async def jobs(api: FakeApi) -> AsyncIterator[JobClient]:
-    made = JobClient(ClusterConfig(server=api.url, source=Fixed()))
-    yield made
-    await made.close()
 
 
 async def test_a_job_whose_creation_was_not_acknowledged_is_found_again(

@@ -19,6 +19,15 @@ from vcjob.lifecycle.status import Status
 from vcjob.wellknown.annotations import LIFECYCLE
 
 
+async def running_job() -> Harness:
+    """A Job of one pod, which runs."""
+    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
+    await harness.reconcile()
+    harness.show("j-a-0", "Running")
+    await harness.reconcile()
+    return harness
+
+
 async def test_what_the_watch_shows_before_an_answer_comes_is_not_overwritten_by_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -134,10 +143,7 @@ DEEP = '{"x":' + "[" * 700_000 + "]" * 700_000 + "}"  # as deep as an object in 
 async def test_whatever_somebody_writes_into_the_status_the_job_is_reconciled(
     status: Any, unreadable: bool
 ) -> None:
-    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
-    await harness.reconcile()
-    harness.show("j-a-0", "Running")
-    await harness.reconcile()
+    harness = await running_job()
     edited = _read(PARTIAL_JOBS, harness.api.put("jobs", harness.api.objects["jobs", "j"]))
     edited.status = msgspec.Raw(msgspec.json.encode(status))
     harness.jobs.job_changed(edited)
@@ -351,10 +357,7 @@ async def test_a_copy_that_a_user_made_of_a_pod_does_not_keep_the_job_from_endin
     task_name: str, index: str
 ) -> None:
     """As `kubectl get pod j-a-0 -o yaml`, with another name, and `kubectl create`: annotations and owner are the same."""
-    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
-    await harness.reconcile()
-    harness.show("j-a-0", "Running")
-    await harness.reconcile()
+    harness = await running_job()
     marks = {"volcano.sh/task-spec": task_name, "volcano.sh/task-index": index}
     meta = {"name": "copy", "annotations": marks, "ownerReferences": [OWNER]}
     copy = harness.api.put("pods", {"metadata": meta, "status": {"phase": "Running"}})
@@ -373,10 +376,7 @@ async def test_a_copy_that_a_user_made_of_a_pod_does_not_keep_the_job_from_endin
 
 @pytest.mark.parametrize("index", ["2000000000", "5", "", "²"])
 async def test_a_pod_is_followed_to_its_end_although_somebody_edited_its_index(index: str) -> None:
-    harness = Harness(job("j", task("a", 1, after=None)), status_delay=0.0)
-    await harness.reconcile()
-    harness.show("j-a-0", "Running")
-    await harness.reconcile()
+    harness = await running_job()
     harness.api.objects["pods", "j-a-0"]["metadata"]["annotations"]["volcano.sh/task-index"] = index
     harness.show("j-a-0", "Succeeded")
     harness.lose("j-a-0")

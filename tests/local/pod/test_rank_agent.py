@@ -19,6 +19,11 @@ from vcjob.rank_agent import agent as agent_module
 from vcjob.rank_agent.agent import Agent
 
 AGENT = os.path.dirname(rank_agent.__file__)
+#: Stands still in `stuck` until the agent has reported.
+STUCK = (
+    "import torch.distributed.distributed_c10d, os, time, glob\n"
+    "def stuck():\n    while not glob.glob('rank-state.*.json'): time.sleep(0.01)\n    os._exit(0)\nstuck()"
+)
 #: A torch.distributed with one group of two ranks, whose recorder has one collective that waits, and as in every program
 #: with groups of other ranks, an entry (-100) for these.
 _NATIVE = """
@@ -72,11 +77,7 @@ def torch_folder(tmp_path: Path) -> Path:
 def test_the_collectives_and_the_stack_are_reported_while_the_rank_stands_still(
     tmp_path: Path, torch_folder: Path
 ) -> None:
-    program = (
-        "import torch.distributed.distributed_c10d, os, time, glob\n"
-        "def stuck():\n    while not glob.glob('rank-state.*.json'): time.sleep(0.01)\n    os._exit(0)\nstuck()"
-    )
-    run(program, tmp_path, f"{AGENT}:{torch_folder}")
+    run(STUCK, tmp_path, f"{AGENT}:{torch_folder}")
     (report,) = read_reports(str(tmp_path))
     (call,) = report.state.collectives
     assert (report.state.rank, report.state.groups) == (1, {"0": (0, 1)})
@@ -95,11 +96,7 @@ def test_a_torch_without_the_private_names_gets_its_stack_reported(
 ) -> None:
     c10d = torch_folder / "torch" / "distributed" / "distributed_c10d.py"
     c10d.write_text("is_initialized = lambda: True\nget_rank = lambda: 1\n")
-    program = (
-        "import torch.distributed.distributed_c10d, os, time, glob\n"
-        "def stuck():\n    while not glob.glob('rank-state.*.json'): time.sleep(0.01)\n    os._exit(0)\nstuck()"
-    )
-    run(program, tmp_path, f"{AGENT}:{torch_folder}")
+    run(STUCK, tmp_path, f"{AGENT}:{torch_folder}")
     (report,) = read_reports(str(tmp_path))
     assert (report.state.rank, report.state.groups, report.state.collectives) == (1, {}, ())
     assert "stuck" in [frame.function for frame in report.state.stack]

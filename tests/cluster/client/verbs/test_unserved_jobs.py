@@ -7,13 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 
 from tests.cluster.client.conftest import container, job, task
@@ -21,20 +19,11 @@ from tests.kube.fake_api import KINDS, FakeApi, refuse
 from tests.testbed.cluster import Cluster
 from vcjob.cli.list import _row
 from vcjob.cluster.client.jobs import JobClient, JobKey
-from vcjob.kube.config.auth import Fixed
-from vcjob.kube.config.config import ClusterConfig
 from vcjob.lifecycle.status import Phase, State, Status
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}"
 RUNNING = {"state": {"phase": "Running"}}
-
-
-@pytest_asyncio.fixture
-async def jobs(api: FakeApi) -> AsyncIterator[JobClient]:
-    made = JobClient(ClusterConfig(server=api.url, source=Fixed()))
-    yield made
-    await made.close()
 
 
 async def test_a_job_without_a_status_is_deleted(api: FakeApi, jobs: JobClient) -> None:

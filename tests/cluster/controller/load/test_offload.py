@@ -49,7 +49,10 @@ async def test_the_loop_stays_free_while_a_large_job_is_admitted(monkeypatch: py
     assert harness.pods() == ["j-a-0", "j-a-1"], "the Job as it was changed meanwhile"
 
 
-async def test_reports_about_pods_wait_while_a_thread_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+async def decide_in_a_thread(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> tuple[asyncio.Task[Any], threading.Event]:
+    """A reconcile whose decision has begun in a thread, and the event that lets it end."""
     entered, release = threading.Event(), threading.Event()
 
     def slow(*arguments: Any) -> Any:
@@ -57,12 +60,17 @@ async def test_reports_about_pods_wait_while_a_thread_decides(monkeypatch: pytes
         assert release.wait(30)
         return decide(*arguments)
 
-    harness = Harness(job("j", task("a", 2, after=None)))
-    await harness.reconcile()
     monkeypatch.setattr("vcjob.cluster.controller.reconcile.decide", slow)
     monkeypatch.setattr("vcjob.cluster.controller.offload.LARGE_TASKS", 1)
     deciding = asyncio.create_task(harness.reconcile())
     await asyncio.to_thread(entered.wait, 30)
+    return deciding, release
+
+
+async def test_reports_about_pods_wait_while_a_thread_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(job("j", task("a", 2, after=None)))
+    await harness.reconcile()
+    deciding, release = await decide_in_a_thread(harness, monkeypatch)
     harness.show("j-a-0", "Running")
     harness.lose("j-a-1")
     assert {fact.phase for fact in harness.state.observed.pods.values()} == {"Pending"}
@@ -77,18 +85,8 @@ async def test_reports_about_pods_wait_while_a_thread_decides(monkeypatch: pytes
 async def test_a_job_that_changes_while_a_thread_decides_is_decided_again(
     monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def slow(*arguments: Any) -> Any:
-        entered.set()
-        assert release.wait(30)
-        return decide(*arguments)
-
     harness = Harness(job("j", task("a", 1)))
-    monkeypatch.setattr("vcjob.cluster.controller.reconcile.decide", slow)
-    monkeypatch.setattr("vcjob.cluster.controller.offload.LARGE_TASKS", 1)
-    deciding = asyncio.create_task(harness.reconcile())
-    await asyncio.to_thread(entered.wait, 30)
+    deciding, release = await decide_in_a_thread(harness, monkeypatch)
     if gone:
         harness.delete_job()
     else:
