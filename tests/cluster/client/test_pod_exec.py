@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +73,21 @@ async def serve() -> AsyncIterator[Serve]:
         await runner.cleanup()
 
 
-@pytest.fixture
-def stdin() -> Iterator[None]:
-    """An empty standard input, whatever the tests were started with."""
-    before, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+@contextmanager
+def standard_input(path: str | Path) -> Iterator[None]:
+    before, file = os.dup(0), os.open(path, os.O_RDONLY)
+    os.dup2(file, 0)
     yield
     os.dup2(before, 0)
     os.close(before)
-    os.close(null)
+    os.close(file)
+
+
+@pytest.fixture
+def stdin() -> Iterator[None]:
+    """An empty standard input, whatever the tests were started with."""
+    with standard_input(os.devnull):
+        yield
 
 
 @pytest.fixture
@@ -89,12 +96,8 @@ def large_stdin(tmp_path: Path) -> Iterator[None]:
     path = tmp_path / "large"
     path.touch()
     os.truncate(path, LARGE)
-    before, file = os.dup(0), os.open(path, os.O_RDONLY)
-    os.dup2(file, 0)
-    yield
-    os.dup2(before, 0)
-    os.close(before)
-    os.close(file)
+    with standard_input(path):
+        yield
 
 
 async def execute(jobs: JobClient, *command: str) -> int:

@@ -70,6 +70,12 @@ class Reader:
         return step
 
 
+@asynccontextmanager
+async def reading(client: Client, settings: WatchSettings = QUICK, **options: Any) -> AsyncIterator[Reader]:
+    async with aclosing(follow(client, PODS, settings=settings, **options)) as steps:
+        yield Reader(steps)
+
+
 class DeepWatch:
     """Sends one deep object in the first list and one more later, each between ordinary ones."""
 
@@ -112,8 +118,7 @@ async def test_a_watch_yields_the_objects_and_then_the_changes(
 ) -> None:
     for name in "abc":
         await api.put("pods", name, x="1")
-    async with aclosing(follow(client, PODS, settings=settings)) as steps:
-        reader = Reader(steps)
+    async with reading(client, settings) as reader:
         await reader.until({"a": "1", "b": "1", "c": "1"})
         await api.put("pods", "a", x="2")
         await api.drop("pods", "b")
@@ -126,8 +131,7 @@ async def test_a_watch_yields_the_objects_and_then_the_changes(
 async def test_a_server_without_streamed_lists_is_listed_in_pages(api: FakeApi, client: Client) -> None:
     api.watch_list = False
     await api.put("pods", "a")
-    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
-        reader = Reader(steps)
+    async with reading(client) as reader:
         await reader.until({"a": ""})
         await api.put("pods", "b")
         await reader.until({"a": "", "b": ""})
@@ -136,8 +140,7 @@ async def test_a_server_without_streamed_lists_is_listed_in_pages(api: FakeApi, 
 
 async def test_a_disconnected_watch_resumes_at_the_last_version(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
-    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
-        reader = Reader(steps)
+    async with reading(client) as reader:
         await reader.until({"a": ""})
         for round_ in range(3):
             await api.cut_watches()
@@ -149,8 +152,7 @@ async def test_a_disconnected_watch_resumes_at_the_last_version(api: FakeApi, cl
 
 async def test_an_incomplete_line_is_not_an_event_and_is_not_lost(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
-    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
-        reader = Reader(steps)
+    async with reading(client) as reader:
         await reader.until({"a": ""})
         cuts = 0
 
@@ -169,8 +171,7 @@ async def test_an_incomplete_line_is_not_an_event_and_is_not_lost(api: FakeApi, 
 async def test_an_expired_version_gives_a_new_snapshot(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
     await api.put("pods", "b")
-    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
-        reader = Reader(steps)
+    async with reading(client) as reader:
         await reader.until({"a": "", "b": ""})
         await api.drop("pods", "b")
         api.forget_history()
@@ -182,8 +183,7 @@ async def test_an_expired_version_gives_a_new_snapshot(api: FakeApi, client: Cli
 
 async def test_a_bookmark_advances_the_version_to_resume_from(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
-    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
-        reader = Reader(steps)
+    async with reading(client) as reader:
         await reader.until({"a": ""})
         await api.bookmark("pods")
         while reader.version != str(api.version):
@@ -197,8 +197,7 @@ async def test_a_bookmark_advances_the_version_to_resume_from(api: FakeApi, clie
 
 async def test_events_before_an_error_in_the_same_chunk_are_not_lost(api: FakeApi, client: Client) -> None:
     await api.put("pods", "a")
-    async with aclosing(follow(client, PODS, settings=QUICK)) as steps:
-        reader = Reader(steps)
+    async with reading(client) as reader:
         await reader.until({"a": ""})
 
         def with_error(line: bytes) -> bytes:
@@ -222,8 +221,7 @@ async def test_an_idle_watch_is_replaced_by_a_new_list(api: FakeApi, client: Cli
     """After a restored backup our version may be newer than the server's: a watch from it receives nothing."""
     await api.put("pods", "a")
     settings = WatchSettings(first_delay=0.01, longest_delay=0.05, idle_timeout=0.2)
-    async with aclosing(follow(client, PODS, settings=settings)) as steps:
-        reader = Reader(steps)
+    async with reading(client, settings) as reader:
         await reader.until({"a": ""})
 
         def only_lists(line: bytes) -> bytes:
@@ -257,8 +255,8 @@ async def test_a_watch_with_on_error_retries_after_every_error(api: FakeApi, cli
         refuse(401, "Unauthorized"),
     ):
         api.on_next("GET", "pods", answer)
-    async with aclosing(follow(client, PODS, settings=QUICK, on_error=errors.append)) as steps:
-        await Reader(steps).until({"a": ""})
+    async with reading(client, on_error=errors.append) as reader:
+        await reader.until({"a": ""})
     assert [getattr(error, "status", None) for error in errors] == [403, 500, 429, 401]
 
 
@@ -273,8 +271,7 @@ async def test_a_server_that_only_sends_errors_is_contacted_less_and_less(
 
     monkeypatch.setattr(Backoff, "delay", delay)
     await api.put("pods", "a")
-    async with aclosing(follow(client, PODS, settings=QUICK, on_error=lambda _: None)) as steps:
-        reader = Reader(steps)
+    async with reading(client, on_error=lambda _: None) as reader:
         await reader.until({"a": ""})
         broken = (
             json.dumps({"type": "ERROR", "object": status(500, "InternalError", "storage")}).encode() + b"\n"
@@ -350,8 +347,7 @@ async def test_a_watch_with_a_read_pause_delivers_everything_received_meanwhile(
     api: FakeApi, client: Client
 ) -> None:
     settings = msgspec.structs.replace(QUICK, read_pause=0.5)
-    async with aclosing(follow(client, PODS, settings=settings)) as steps:
-        reader = Reader(steps)
+    async with reading(client, settings) as reader:
         assert isinstance(await reader.step(), Snapshot)
         await api.put("pods", "alone")
         await reader.until({"alone": ""})
