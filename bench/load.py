@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import yaml
 
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.spec import bundle
 
 GOAL = 3.0

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from bench.fuzz.command_line import fuzz_main
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.errors import SourceError
 from vcjob.spec import bundle
 from vcjob.spec.document import Document

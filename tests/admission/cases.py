@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests import documents
-from vcjob.admission import Admission, admit
+from vcjob.admission.review import Admission, admit
 from vcjob.spec.problem import Problem
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.admission.cases import errors, job, pytorch_job, task, template
-from vcjob.admission import Admission, admit
 from vcjob.admission.readable import Unreadable
+from vcjob.admission.review import Admission, admit
 from vcjob.spec.bundle import load
 
 GUIDE = (Path(__file__).parent.parent / "guides" / "guide.en.yaml").read_text()

@@ -22,7 +22,9 @@ from tests.admission.expensive_jobs import (
     unknown_fields_of_tasks,
 )
 from tests.counting import calls
-from vcjob.admission import Admission, admit, check_limits, limits
+from vcjob.admission import limits
+from vcjob.admission.limits import check_limits
+from vcjob.admission.review import Admission, admit
 from vcjob.spec import spelling
 from vcjob.spec.problem import MAX_TEXT
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.admission.cases import admitted, job, pytorch_job, task, template
 from tests.strategies import jobs
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 
 REFERENCE = [
     Path(__file__).parent.parent / "reference" / f"{name}.json"

@@ -9,7 +9,9 @@ import pytest
 
 from tests.admission.cases import admitted, container, errors, job, refused, task, template
 from tests.admission.expensive_jobs import bad_label_keys, unknown_flags
-from vcjob.admission import admit, check_limits, limits, review
+from vcjob.admission import limits, review
+from vcjob.admission.limits import check_limits
+from vcjob.admission.review import admit
 from vcjob.lifecycle.attempts import Attempts
 from vcjob.lifecycle.indexset import IndexSet
 from vcjob.lifecycle.status import Eviction, Status, TaskMemory

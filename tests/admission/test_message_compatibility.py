@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.admission.cases import errors, job, task
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 
 EVENT = {"event": "PodFailed", "action": "AbortJob"}
 VOLUME = {"mountPath": "/data", "volumeClaimName": "claim"}

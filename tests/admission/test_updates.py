@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.admission.cases import admitted, container, job, pytorch_job, task, template
 from tests.spec.mistakes import TEXTS
 from tests.strategies import jobs
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.admission.update import check_update, frozen_spec
 from vcjob.spec.bundle import load_text
 from vcjob.spec.problem import format_path

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.plan.jobs import UID
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.plan.plan import Plan
 from vcjob.plugins.edition import EDITION, KNOWN
 from vcjob.plugins.wait import CONTAINER_NAME

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.plan.kubernetes_schemas import NEWEST, OLDEST, problems
 from tests.strategies import jobs
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.plan.gang import GANGS, GangName
 from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.plan.plan import Plan
 from vcjob.spec.job import Job
 

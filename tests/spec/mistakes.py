@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.errors import SourceError
 from vcjob.spec.bundle import load_text
 from vcjob.spec.problem import Problem

@@ -15,7 +15,7 @@ from bench.race.controllers.contestants import Contestant
 from bench.race.controllers.jobs import NAMESPACE, pytorch_job
 from bench.race.controllers.measure import Meter
 from bench.race.controllers.size import Size
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.cluster.controller.objects.owned_objects import RESOURCES
 from vcjob.cluster.resources import COMMANDS, JOBS
 from vcjob.kube.api.resources import PODS

@@ -12,7 +12,7 @@ from copy import copy
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.errors import InvalidJob, UserError
 from vcjob.spec import bundle
 from vcjob.spec.document import Document

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from vcjob.admission import admit, defaults
+from vcjob.admission import defaults
+from vcjob.admission.review import admit
 from vcjob.cluster.controller.offload import LARGE_METADATA, LARGE_PODS, LARGE_SPEC_BYTES, LARGE_TASKS
 from vcjob.errors import VcjobError
 from vcjob.lifecycle.frozen_spec import note_admitted, spec_digest, spec_problem

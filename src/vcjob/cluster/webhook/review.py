@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from vcjob.admission import Admission, admit
 from vcjob.admission.patch import json_patch
-from vcjob.admission.review import Queues
+from vcjob.admission.review import Admission, Queues, admit
 from vcjob.cluster.resources import JOB_GROUP
 from vcjob.kube.api.codec import decode_nested_now
 from vcjob.spec.job import KIND

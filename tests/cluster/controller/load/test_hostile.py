@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.controller.conftest import Controller, ControllerCluster
 from tests.cluster.controller.jobs import job, task, trio
-from vcjob.admission import admit
+from vcjob.admission.review import admit
 from vcjob.plan.plan import Plan
 
 Object = dict[str, Any]
