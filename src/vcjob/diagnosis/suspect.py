@@ -169,7 +169,7 @@ class Suspect:
         root = self._root_cause
         if found.uncaught or (root is not None and root.exit_code == 1):
             return True  # below torchrun the other workers go on for a while
-        late = self._seconds_after(found) > _EXIT_SECONDS
+        late = self._seconds_after > _EXIT_SECONDS
         number = self.signal
         if number is not None and not found.is_launcher:
             if number == signal.SIGINT and found.type == "KeyboardInterrupt":
@@ -186,7 +186,8 @@ class Suspect:
         found = last_traceback(self.pod.output)
         return found is not None and found.went_on
 
-    def _seconds_after(self, found: Traceback) -> float:
+    @property
+    def _seconds_after(self) -> float:
         """Between the traceback and the end of the program, as far as both are known."""
         if self.end.finished_at is None or self.pod.error_at is None:
             return 0.0

@@ -57,13 +57,11 @@ class IndexSet:
         return cls((1 << stop) - (1 << start)) if stop > start else cls()
 
     @classmethod
-    def parse(cls, text: str, limit: int = INDEX_LIMIT) -> IndexSet:
-        """The set that `text` writes. Parts that are no range are ignored, and so are indexes from `limit` on:
+    def parse(cls, text: str) -> IndexSet:
+        """The set that `text` writes. Parts that are no range are ignored, and so are indexes from INDEX_LIMIT on:
         a stored status may have been edited by anyone. Never raises."""
         found = (_RANGE.fullmatch(part) for part in text.split(","))
-        return cls.of_ranges(
-            sorted((int(match[1]), int(match[2] or match[1])) for match in found if match), limit
-        )
+        return cls.of_ranges(sorted((int(match[1]), int(match[2] or match[1])) for match in found if match))
 
     @classmethod
     def of_ranges(cls, ranges: Iterable[tuple[int, int]], limit: int = INDEX_LIMIT) -> IndexSet:
