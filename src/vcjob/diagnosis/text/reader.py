@@ -103,9 +103,8 @@ class Reader:
         elif _BOX_HEAD.match(line.lstrip()):
             self._begin(place)
             self._boxed = True
-            self._indent = (
-                len(line) - len(line.lstrip()) + 1
-            )  # rich's handler of logs indents it by its columns
+            # rich's handler of logs indents it by its columns
+            self._indent = len(line) - len(line.lstrip()) + 1
         elif _CELL_HEAD.match(line):
             self._begin(place)
             self._in_cell = True

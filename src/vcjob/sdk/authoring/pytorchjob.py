@@ -31,9 +31,8 @@ _RETRYABLE = (*range(128, 144), 255)
 def convert_pytorchjob(document: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
     """The Volcano Job; what has no equivalent is added to `notes`."""
     spec = Fields(document.get("spec"), "spec", notes)
-    replicas = spec.inner("pytorchReplicaSpecs").renamed(
-        "Master", "Worker"
-    )  # Kubeflow takes them in any case
+    # Kubeflow takes them in any case.
+    replicas = spec.inner("pytorchReplicaSpecs").renamed("Master", "Worker")
     elastic = spec.inner("elasticPolicy") if "elasticPolicy" in spec else None
     written = (spec, "nprocPerNode") if "nprocPerNode" in spec else None
     nproc = spec.take("nprocPerNode")
