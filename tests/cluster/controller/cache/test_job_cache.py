@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.cluster.controller.pods import OWNER, ended, pod
-from vcjob.cluster.controller.cache.job_cache import CAUSE_DELAY_SECONDS, CHANGE_DELAY_SECONDS, JobCache
+from vcjob.cluster.controller.cache.job_cache import CHANGE_DELAY_SECONDS, JobCache
 from vcjob.cluster.controller.cache.job_state import JobState, QueueKey
 from vcjob.cluster.resources import PartialCommand, PartialGroup, PartialJob, PartialSpecced
 from vcjob.kube.controller.queue import WorkQueue
@@ -321,18 +321,6 @@ def test_a_pod_event_without_news_causes_no_reconcile(jobs: JobCache, woken: Wok
     jobs.pod_changed(pod("Running", spec={"nodeName": "a"}))
     jobs.pod_changed(pod("Running", spec={"nodeName": "a"}))
     assert woken.seconds == [CHANGE_DELAY_SECONDS]
-
-
-def test_a_new_message_about_a_waiting_pod_is_not_urgent(jobs: JobCache, woken: Woken) -> None:
-    jobs.pod_changed(pod("Pending"))
-    unschedulable = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "no room",
-    }
-    jobs.pod_changed(pod("Pending", conditions=[unschedulable]))
-    assert woken.seconds == [CHANGE_DELAY_SECONDS, CAUSE_DELAY_SECONDS]
 
 
 def test_a_pod_group_that_is_admitted_is_urgent(jobs: JobCache, woken: Woken) -> None:

@@ -148,7 +148,19 @@ class JobCache:
         if change is PodChange.FACT:
             self._wake(state.key, CHANGE_DELAY_SECONDS)
         elif change is PodChange.CAUSE:
-            self._wake(state.key, CAUSE_DELAY_SECONDS)
+            self._wake_for_cause(state)
+
+    def _wake_for_cause(self, state: JobState) -> None:
+        """Have the reason why pods wait reported. Where none is shown and none is due, as for most pods on their way to a
+        node, that is when the first one is due."""
+        now, delay = self._now(), CAUSE_DELAY_SECONDS
+        if state.observed.blocked is None:
+            cause, due = state.pods.causes.worst(now)
+            if cause is None:
+                if due is None:
+                    return
+                delay = max(delay, due - now)
+        self._wake(state.key, delay)
 
     def pod_gone(self, pod: PartialPod) -> None:
         meta = pod.metadata
