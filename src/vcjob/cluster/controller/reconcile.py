@@ -315,7 +315,7 @@ class Reconciler:
             held = group_gate(state)
             if held is not None:
                 if state.observed.held != held:
-                    self._queue.add_after(state.key, self._options.status_delay)  # to show the reason
+                    self._show_later(state)
                 return
         refused = await self._create_pods(state, decision, creations) if conflict is None else None
         delay = retry.record(refused, conflict)
@@ -339,12 +339,16 @@ class Reconciler:
         if refused is None and created < wanted:
             self._queue.add(state.key)
         elif refused is None:
-            # The pods will wake the Job; until then only the counters are old.
-            self._queue.add_after(state.key, self._options.status_delay)
+            self._show_later(state)  # the pods will wake the Job; until then only the counters are old
             self._measure_start(state, decision)
             if state.plan is not None:
                 state.plan.forget_pods()
         return refused
+
+    def _show_later(self, state: JobState) -> None:
+        """Have what has changed since the decision written with the counters: those that wait already have a deadline."""
+        if state.unsaved is None or state.unsaved.only_waits:
+            self._queue.add_after(state.key, self._options.status_delay)
 
     def _measure_start(self, state: JobState, decision: Decision) -> None:
         """Report how long the first pods took, only for Jobs that were created during this term: the age of a Job

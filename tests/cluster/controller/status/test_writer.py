@@ -30,6 +30,13 @@ async def test_objects_are_created_before_pods_and_show_that_the_job_has_started
     assert harness.pods() == ["j-master-0", "j-worker-0", "j-worker-1"]
 
 
+async def test_new_pods_are_counted_with_the_first_status_that_waits_already() -> None:
+    harness = Harness(trio("j"), status_delay=60.0)
+    await harness.reconcile()
+    assert harness.state.unsaved is not None
+    assert harness.queue.later == [pytest.approx(60.0, abs=5.0)], "one deadline, the status'"
+
+
 async def test_a_job_without_objects_has_its_status_written_before_its_pods() -> None:
     harness = Harness(job("j", task("a", 2)), status_delay=60.0)
     seen: list[tuple[str, str]] = []
