@@ -92,6 +92,6 @@ def is_expensive(state: JobState) -> bool:
     if len(job.tasks) >= LARGE_TASKS:
         return True
     groups = sum(map(len, state.observed.groups.values()))
-    groups += sum(len(memory.attempts.groups) + len(memory.evictions) for memory in status.tasks.values())
-    policies = len(job.spec.policies) + sum(len(task.policies) for task in job.tasks)
+    groups += sum([len(memory.attempts.groups) + len(memory.evictions) for memory in status.tasks.values()])
+    policies = len(job.spec.policies) + sum([len(task.policies) for task in job.tasks])
     return groups >= LARGE_GROUPS or len(state.observed.pods) * policies >= LARGE_PODS_AND_POLICIES

@@ -151,7 +151,8 @@ class Caches:
 
 def _was_released(old: Any, new: Any) -> bool:
     """Whether somebody took the object from its Job: `--cascade=orphan` does, or an edit of its owner references."""
-    before, after = (getattr(each.metadata, "owner_references", ()) for each in (old, new))
+    before: Any = getattr(old.metadata, "owner_references", ())
+    after: Any = getattr(new.metadata, "owner_references", ())
     if before == after or (owner := controller_of(before)) is None:
         return False
     return (other := controller_of(after)) is None or other.uid != owner.uid
