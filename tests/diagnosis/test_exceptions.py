@@ -7,7 +7,7 @@ import pytest
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.finding import Finding
 
-from .test_failure_rules import job, rank
+from .test_failure_rules import NAN, job, rank
 from .test_traceback_text import TORCHRUN
 
 
@@ -263,3 +263,22 @@ def test_a_program_whose_failure_was_handled_does_not_hide_what_the_workers_of_t
 def test_the_evidence_of_a_failed_program_is_what_that_program_printed() -> None:
     finding = found("fatal: no tag", *GIT, "step 1", "step 2", "fatal: no branch", *GIT)
     assert finding.evidence[-1].text == "fatal: no branch"
+
+
+CHILD = ("Process SpawnProcess-1:", NAN[0], '  File "t.py", line 7, in work', "KeyError: 'x'")
+LOGGED = (NAN[0], '  File "train.py", line 5, in load', "OSError: no cache")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((*LOGGED, *["INFO step 3"] * 6, *CHILD), "raised KeyError: 'x' (t.py:7 in work)"),
+        ((*CHILD, *["INFO step 3"] * 6, *NAN), "raised ValueError: loss is NaN (train.py:41 in <module>)"),
+        ((*NAN, *CHILD), "raised ValueError: loss is NaN (train.py:41 in <module>)"),
+    ],
+    ids=["handled before", "own after", "own before"],
+)
+def test_the_exception_of_a_child_process_counts_where_the_program_went_on_from_its_own(
+    lines: tuple[str, ...], message: str
+) -> None:
+    assert diagnose(job(rank(0, stderr=lines)))[0].message == f"rank 0 {message}"

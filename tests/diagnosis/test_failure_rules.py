@@ -382,22 +382,3 @@ def test_a_crash_without_output_keeps_its_hint_although_it_was_recorded() -> Non
     observation.recorded_finding = ("SegmentationFault", "rank 1 crashed in native code (SIGSEGV)")
     finding = diagnose(observation)[0]
     assert finding.cause == "SegmentationFault" and "PYTHONFAULTHANDLER" in finding.hint
-
-
-CHILD = ("Process SpawnProcess-1:", NAN[0], '  File "t.py", line 7, in work', "KeyError: 'x'")
-LOGGED = (NAN[0], '  File "train.py", line 5, in load', "OSError: no cache")
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ((*LOGGED, *["INFO step 3"] * 6, *CHILD), "raised KeyError: 'x' (t.py:7 in work)"),
-        ((*CHILD, *["INFO step 3"] * 6, *NAN), "raised ValueError: loss is NaN (train.py:41 in <module>)"),
-        ((*NAN, *CHILD), "raised ValueError: loss is NaN (train.py:41 in <module>)"),
-    ],
-    ids=["handled before", "own after", "own before"],
-)
-def test_the_exception_of_a_child_process_counts_where_the_program_went_on_from_its_own(
-    lines: tuple[str, ...], message: str
-) -> None:
-    assert diagnose(job(rank(0, stderr=lines)))[0].message == f"rank 0 {message}"
