@@ -209,6 +209,9 @@ for name in ("loader", "logger", "profiler", "tracker", "server"):
     logging.info("closed the %s", name)
 sys.exit(3)
 """
+#: How the debugger ends without input: from Python 3.14 on it ends the program, before it raised an exception.
+QUITTING = "Quitting pdb will kill the process. Quit anyway? [y/n] "
+DEBUGGER_ENDED = "bdb.BdbQuit" if sys.version_info < (3, 14) else QUITTING.rstrip()
 KILLED = "os.kill(os.getpid(), signal.SIG{})"
 NAN_AT = "rank 0 raised ValueError: loss is NaN (train.py:{} in <module>)"
 CASES: dict[str, tuple[str, str, str]] = {
@@ -319,7 +322,7 @@ def test_the_cause_in_the_output_of_a_real_program(case: str, tmp_path: Path) ->
     ("program", "hint", "evidence"),
     [
         ("input('Your choice: ')", "no standard input", "EOFError: EOF when reading a line"),
-        ("breakpoint()\nnumber = 1", "remove breakpoint()", "bdb.BdbQuit"),
+        ("breakpoint()\nnumber = 1", "remove breakpoint()", DEBUGGER_ENDED),
         ("import os\nos.environ['DATA_SET']", "`vcjob run --env DATA_SET=VALUE`", "KeyError: 'DATA_SET'"),
         (
             "import subprocess\nsubprocess.run(['sh', '-c', 'echo no such bucket >&2; exit 2'], check=True)",
@@ -339,6 +342,14 @@ def test_the_cause_in_the_output_of_a_real_program(case: str, tmp_path: Path) ->
 def test_what_helps_and_what_led_to_it(program: str, hint: str, evidence: str, tmp_path: Path) -> None:
     end = ran(program, tmp_path)
     signal = {"signal": -end.code} if end.code < 0 else {}
-    finding = diagnose(job(rank(0, code=abs(end.code), stderr=end.stderr, **signal)))[0]
+    stdout, stderr = (lines if any(lines) else () for lines in (end.stdout, end.stderr))
+    finding = diagnose(job(rank(0, code=abs(end.code), stdout=stdout, stderr=stderr, **signal)))[0]
     assert hint in finding.hint
     assert evidence in [each.text.replace(f"{tmp_path}/", "") for each in finding.evidence]
+
+
+def test_a_debugger_that_ends_the_program_is_to_be_removed() -> None:
+    """What Python 3.14 prints, all of it on stdout."""
+    printed = ("> /app/train.py(1)<module>()", "-> breakpoint()", "(Pdb) ", QUITTING)
+    finding = diagnose(job(rank(0, stdout=printed)))[0]
+    assert (finding.cause, "remove breakpoint()" in finding.hint) == ("NonZeroExit", True)

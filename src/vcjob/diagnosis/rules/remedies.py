@@ -255,7 +255,10 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "use fp16 or fp32: bf16 needs an Ampere GPU or a newer one",
     ),
     (
-        re.compile(r"EOF when reading a line|^EOFError$|BdbQuit|StdinNotImplementedError"),
+        # Python 3.14 raises no BdbQuit at the end of the input: the debugger asks, and ends the program.
+        re.compile(
+            r"EOF when reading a line|^EOFError$|BdbQuit|StdinNotImplementedError|^Quitting pdb will kill the process\."
+        ),
         "a rank has no standard input: pass answers as arguments or environment variables, and remove breakpoint()",
     ),
     (
