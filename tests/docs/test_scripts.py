@@ -37,6 +37,40 @@ def test_debian_packages_that_cannot_be_installed_are_no_failure(without_package
     assert "the tests that need them are skipped: E: Unable to locate package" in done.stdout
 
 
+def answer(environment: dict[str, str], **programs: str) -> str:
+    """What the script says where these programs of the machine do this."""
+    folder = Path(environment["PATH"].partition(":")[0])
+    for name, text in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    done = subprocess.run([ROOT / "scripts/test-packages"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].partition("are skipped: ")[2]
+
+
+def test_the_reason_for_missing_debian_packages_is_the_mirror_that_cannot_be_reached(
+    without_packages: dict[str, str],
+) -> None:
+    """apt-get only warns of the mirror, and then does not know the package."""
+    warns = (
+        "case $* in\n"
+        "*update*) echo 'W: Failed to fetch http://mirror/x  Could not connect' >&2; echo 'W: ignored' >&2;;\n"
+        "*) echo 'E: Unable to locate package' >&2; exit 100;;\n"
+        "esac"
+    )
+    assert (
+        answer(without_packages, **{"apt-get": warns})
+        == "W: Failed to fetch http://mirror/x  Could not connect"
+    )
+
+
+def test_a_mirror_of_debian_that_does_not_answer_is_not_waited_for_long(
+    without_packages: dict[str, str],
+) -> None:
+    never = 'case $* in "--foreground 120 apt-get -qq update") exit 124;; esac; exit 1'
+    assert answer(without_packages, timeout=never) == "their mirror did not answer within two minutes"
+
+
 def test_debian_packages_that_cannot_be_installed_fail_where_nothing_may_be_skipped(
     without_packages: dict[str, str],
 ) -> None:
