@@ -229,7 +229,11 @@ async def test_the_lease_is_renewed_until_the_work_has_stopped(api: FakeApi, cli
     assert holder(api) == ""
 
 
-async def test_of_many_candidates_at_most_one_leads_at_any_time(api: FakeApi, client: Client) -> None:
+async def test_of_many_candidates_at_most_one_leads_at_any_time(
+    api: FakeApi, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = LeaseSettings(lease_seconds=60.0, renew_seconds=30.0, retry_seconds=20.0)  # also for a release
+    monkeypatch.setattr(Election, "_pause", lambda _: 0.05)
     acting = 0
     most = 0
     turns = 0
@@ -244,7 +248,8 @@ async def test_of_many_candidates_at_most_one_leads_at_any_time(api: FakeApi, cl
         finally:
             acting -= 1
 
-    await asyncio.wait_for(asyncio.gather(*(election(client, f"e{n}").run(short) for n in range(6))), 20)
+    candidates = [election(client, f"e{number}", patient) for number in range(6)]
+    await asyncio.wait_for(asyncio.gather(*(each.run(short) for each in candidates)), 20)
     assert (most, turns) == (1, 6)
 
 
