@@ -67,8 +67,8 @@ def test_the_reason_for_missing_debian_packages_is_the_mirror_that_cannot_be_rea
 def test_a_mirror_of_debian_that_does_not_answer_is_not_waited_for_long(
     without_packages: dict[str, str],
 ) -> None:
-    never = 'case $* in "--foreground 120 apt-get -qq update") exit 124;; esac; exit 1'
-    assert answer(without_packages, timeout=never) == "their mirror did not answer within two minutes"
+    never = 'case $* in "--foreground 2m apt-get -qq update") exit 124;; esac; exit 1'
+    assert answer(without_packages, timeout=never) == "their mirror did not answer within 2 minutes"
 
 
 def test_debian_packages_that_cannot_be_installed_fail_where_nothing_may_be_skipped(
