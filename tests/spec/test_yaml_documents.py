@@ -256,13 +256,27 @@ def test_bad_syntax_is_refused_with_line_column_and_a_way_out(
             "a:\n\u3000b:\n    c: 1\n  d: 2\n",
             "write spaces in place of the full-width space (U+3000) on line 2",
         ),
+        ("a:\n  b: |\n    x：1\n  c：2\n  d: 1\n", "the full-width character `：` on line 4"),
     ],
 )
 def test_a_full_width_character_in_the_place_of_one_of_yaml_is_named(text: str, hint: str) -> None:
     assert hint in (load_documents(text, "f")[-1].problems[-1].hint or "")
 
 
-@pytest.mark.parametrize("text", ["# 注：一\na: b: c", "a: 说明：一\nb: c: d", "a: '：，' : c: d"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# 注：一\na: b: c",
+        "a: 说明：一\nb: c: d",
+        "a: '：，' : c: d",
+        "a: “训练”任务\nb:\n  c: 1\n d: 2\n",
+        'a: "他说“好”，走"\nb:\n  c: 1\n d: 2\n',
+        'b:\n# 先用 "vcjob run"，然后\n  c: 1\n d: 2\n',
+        "b:\n  c: 1\n d: “训练”，完  # “注”，完\n",
+        "a: |\n  说明\n\n  GPU：8 张\n  \u3000\u3000段落\nb:\n  c: 1\n d: 2\n",
+        "a:\n- >-\n  GPU：8 张\nb:\n  c: 1\n d: 2\n",
+    ],
+)
 def test_a_full_width_character_in_text_is_no_cause(text: str) -> None:
     assert "full-width" not in (load_documents(text, "f")[-1].problems[-1].hint or "")
 

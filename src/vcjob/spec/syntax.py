@@ -52,6 +52,9 @@ _FULL_WIDTH = re.compile(
     re.VERBOSE | re.ASCII,
 )
 _PLAIN = dict(zip("：\u3000“”‘’［｛，", (":", " ", '"', '"', "'", "'", "[", "{", ","), strict=True))
+#: Where such characters are text: a comment, and what is below the head of a block scalar.
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_BLOCK_HEAD = re.compile(r"[:-] +[|>][-+1-9]{0,2}$")
 #: How many lines before an error are searched for such a character.
 _LINES = 50
 
@@ -68,7 +71,7 @@ def syntax_problem(bad: yaml.YAMLError, name: str, text: str = "") -> Problem:
         if bad.context_mark is not None and bad.context_mark.line + 1 != line:
             begin = bad.context_mark.line + 1
             message += f" (the surrounding block starts on line {begin})"
-        hint = _full_width_hint(text, begin, line) or hint
+        hint = _full_width_hint(text, begin, line, column) or hint
     return Problem(
         severity="error",
         where=(),
@@ -80,14 +83,26 @@ def syntax_problem(bad: yaml.YAMLError, name: str, text: str = "") -> Problem:
     )
 
 
-def _full_width_hint(text: str, first: int, last: int) -> str | None:
-    """The line, from `first` to `last`, with a full-width character in the place of one of YAML's."""
-    lines = text.split("\n", last)[:last]
-    for number in range(max(first, last - _LINES), len(lines) + 1):
-        found = _FULL_WIDTH.search(lines[number - 1][:1000])
-        if found:
-            letter = found[found.lastgroup or 0]
-            if letter == "\u3000":
+def _full_width_hint(text: str, first: int, last: int, column: int) -> str | None:
+    """The line, from `first` to the error, with a full-width character in the place of one of YAML's.
+
+    Quotes, brackets and commas are valid text in most places: they are the cause only where the error follows them.
+    """
+    text_below = -1  # the indentation of the head of a block scalar, where one has begun
+    for number, whole in enumerate(text.split("\n", last)[first - 1 : last], first):
+        line = _COMMENT.sub("", whole[:1000]).rstrip(" \r")
+        indentation = len(line) - len(line.lstrip(" "))
+        if 0 <= text_below < indentation or not line:
+            continue
+        text_below = indentation if _BLOCK_HEAD.search(line) else -1
+        if number < last - _LINES:
+            continue
+        for found in _FULL_WIDTH.finditer(line):
+            kind = found.lastgroup or ""
+            if kind in ("open", "comma") and (number < last or found.start(kind) >= column):
+                continue
+            letter = found[kind]
+            if kind == "space":
                 return f"write spaces in place of the full-width space (U+3000) on line {number}"
             return (
                 f"write `{_PLAIN[letter]}` in place of the full-width character `{letter}` on line {number}"
