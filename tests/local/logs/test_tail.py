@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from vcjob.local.logs.index import ContainerIndex
 from vcjob.local.logs.tail import merged, read_tail
@@ -28,6 +31,23 @@ def test_a_long_line_keeps_its_beginning(tmp_path: Path) -> None:
     lines = read_tail(str(log), 200).lines
     assert lines[-1].startswith("99x") and lines[0].startswith("84x"), "whole lines, the newest 64 KiB"
     assert sum(map(len, lines)) <= 64 * 1024
+
+
+def test_no_more_of_a_progress_bar_is_read_than_may_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each failed container is read by the supervisor, and a progress bar of days is one line of gigabytes."""
+    log, read = tmp_path / "log", list[int]()
+    log.write_text("start\n" + "\r 50%" * 1_000_000 + "\nValueError: x\n")
+    pread = os.pread
+
+    def counted(descriptor: int, length: int, offset: int) -> bytes:
+        read.append(length)
+        return pread(descriptor, length, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    assert read_tail(str(log), 200).lines == (" 50%", "ValueError: x")
+    assert sum(read) <= 2 * 512 * 1024
 
 
 def test_the_time_of_the_traceback_is_not_the_time_of_the_last_line(tmp_path: Path) -> None:

@@ -128,13 +128,13 @@ def line_start(descriptor: int, offset: int) -> int:
     return 0
 
 
-def tail_offset(descriptor: int, size: int, lines: int) -> int:
-    """Where the last `lines` lines begin."""
+def tail_offset(descriptor: int, size: int, lines: int, first: int = 0) -> int:
+    """Where the last `lines` lines begin, but not before `first`: nothing before it is read."""
     if lines <= 0:
         return size
     position, missing = size, lines + 1
-    while position > 0:
-        begin = max(0, position - 65536)
+    while position > first:
+        begin = max(first, position - 65536)
         if next_data(descriptor, begin)[0] >= position:
             # Only a hole lies between `begin` and `position`: continue with the data before it.
             position = os.lseek(descriptor, 0, os.SEEK_HOLE)
@@ -150,4 +150,4 @@ def tail_offset(descriptor: int, size: int, lines: int) -> int:
             return begin + cut + 1
         missing -= count
         position = begin
-    return 0
+    return first

@@ -37,7 +37,7 @@ def read_tail(path: str, count: int) -> Tail:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             # A line may be megabytes of a progress bar; only its end is shown.
-            start = max(tail_offset(file.fileno(), size, count), size - _READ)
+            start = tail_offset(file.fileno(), size, count, max(0, size - _READ))
             data = os.pread(file.fileno(), size - start, start)
     except OSError:
         return Tail()
