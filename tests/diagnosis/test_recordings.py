@@ -13,6 +13,7 @@ import pytest
 
 from vcjob.diagnosis.diagnose import diagnose
 from vcjob.diagnosis.finding import Finding
+from vcjob.diagnosis.text.torchrun import of_first_worker
 from vcjob.diagnosis.text.tracebacks import last_traceback, reason_line
 
 from .test_failure_rules import NAN, job, rank
@@ -72,6 +73,18 @@ def test_below_torchrun_the_worker_that_exited_by_itself_is_named_although_other
     finding = first(rank(0, stderr=(*lost, *killed)))
     assert finding.cause == "Killed"
     assert all("Connection closed" not in each.text for each in finding.evidence)
+
+
+def test_below_torchrun_a_worker_whose_traceback_is_above_the_lines_that_are_read_is_no_cause() -> None:
+    """It raised first, and each of the others has printed a traceback since. Meanwhile the end of the cause is recorded."""
+    lost = [line.replace("[rank1]", f"[rank{number}]") for number in (0, 2) for line in PREFIXED]
+    stderr = (*lost, *(RECORDINGS / "torchrun_tee.txt").read_text().splitlines()[5:])
+    pod = rank(0, at=5.0, stderr=stderr, stdout=("step 1",))
+    pod.output = (*pod.stdout, *stderr)
+    finding = first(pod, rank(1, at=6.0, code=137, signal=9))
+    assert (finding.cause, finding.ranks.first) == ("Killed", ("rank 1",))
+    assert first(pod).cause == "ConnectionLost"
+    assert "Connection closed by peer" in reason_line(of_first_worker(stderr))
 
 
 def test_a_note_of_the_log_below_an_exception_is_no_evidence() -> None:

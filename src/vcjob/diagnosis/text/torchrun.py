@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from vcjob.diagnosis.text.prefixes import lines_by_rank, plain, rank_of
 from vcjob.diagnosis.text.reader import Reader
+from vcjob.diagnosis.text.tracebacks import says_why
 
 #: torchrun's table of failures: its heading, two of the lines below it, and how far below they may be.
 _ROOT_CAUSE = "Root Cause (first observed failure):"
@@ -59,9 +60,14 @@ def of_first_worker(lines: Sequence[str]) -> Sequence[str]:
 
 
 def without_other_workers(lines: Sequence[str], root: TorchrunFailure) -> Sequence[str]:
-    """The lines that may be of the worker that torchrun saw fail first, as far as prefixes tell."""
+    """The lines that may be of the worker that torchrun saw fail first, as far as prefixes tell.
+
+    All of them where it exited with 1, as Python does after an exception, and shows nothing: then its traceback is above the
+    lines that are read, and those of the others are of the same moment.
+    """
     first = root.rank - root.local_rank
-    return tuple(line for line in lines if rank_of(line, first) in (root.rank, None))
+    kept = tuple(line for line in lines if rank_of(line, first) in (root.rank, None))
+    return lines if root.exit_code == 1 and not says_why(before_launcher(kept)) else kept
 
 
 def before_launcher(lines: Sequence[str]) -> Sequence[str]:
