@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import vcjob
 from tests.local.conftest import PATIENCE, Start, container, eventually, job, left_behind, ranks, task
+from vcjob.errors import BackendError
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "debugging.md"
@@ -73,11 +75,32 @@ def test_a_job_that_is_over_has_nothing_to_run_a_command_in(finish: Start) -> No
 def test_a_command_ends_with_its_pod(start: Start) -> None:
     handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
-    running = subprocess.Popen([sys.executable, "-m", "vcjob", "exec", "job", "--", "sleep", "600"])
-    eventually(lambda: len(left_behind(handle)) > 2)
-    handle.stop(now=True)
-    handle.wait(PATIENCE)
-    assert running.wait(PATIENCE) != 0
+    command = ["sh", "-c", "sleep 600 & echo up; wait"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "vcjob", "exec", "job", "--", *command], stdout=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None and running.stdout.readline() == b"up\n"
+        handle.stop(now=True)
+        handle.wait(PATIENCE)
+        assert running.wait(PATIENCE) != 0
+    assert left_behind(handle) == []
+
+
+def test_a_command_that_begins_while_its_pod_ends_is_ended(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = start(job(task("a", "sleep 600")))
+    eventually(lambda: handle.phase == "Running")
+    began = subprocess.Popen
+
+    def and_the_pod_ends(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        handle.stop(now=True)
+        handle.wait(PATIENCE)
+        return began(*arguments, **options)
+
+    monkeypatch.setattr("vcjob.local.pod.enter.subprocess.Popen", and_the_pod_ends)
+    with pytest.raises(BackendError, match="ended with the container 'main' of job-a-0"):
+        handle.exec(["sleep", "600"])
     assert left_behind(handle) == []
 
 

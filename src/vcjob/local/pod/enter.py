@@ -1,12 +1,14 @@
 """Running a command next to a rank of this machine: in its environment, its folder and its mounts.
 
-`vcjob exec` uses it through the SDK. The command has the marks of the run in its environment, so that it ends with the
-pod, as a command in a container does. Linux only: elsewhere the environment of a process cannot be read reliably.
+`vcjob exec` uses it through the SDK. The command and what it started are killed when the container ends, as in a cluster;
+a command whose `vcjob exec` was killed has the marks of the run in its environment, by which it is found. Linux only:
+elsewhere the environment of a process cannot be read reliably.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -27,8 +29,26 @@ def run_in_container(pod: PodState, container: ContainerState, command: Sequence
     if sys.platform != "linux":
         raise BackendError("a command can be run next to a rank on Linux only")
     pid, started = container.pid, container.pid_start
-    if pid is None or started is None or not process.is_same(pid, started):
-        raise BackendError(f"the container {container.name!r} of {pod.name} is not running")
+    not_running = BackendError(f"the container {container.name!r} of {pod.name} is not running")
+    if pid is None or started is None:
+        raise not_running
+    try:
+        end = os.pidfd_open(pid)
+    except OSError as error:
+        raise not_running from error
+    try:
+        if not process.is_same(pid, started):
+            raise not_running
+        code = _run(pod, pid, end, command)
+    finally:
+        os.close(end)
+    if code is None:
+        raise BackendError(f"the command was ended with the container {container.name!r} of {pod.name}")
+    return 128 - code if code < 0 else code
+
+
+def _run(pod: PodState, pid: int, end: int, command: Sequence[str]) -> int | None:
+    """The command's return code; None if the process `pid`, to which the descriptor `end` belongs, ended first."""
     try:
         env = _environment(pid)
         namespaces = [
@@ -57,7 +77,11 @@ def run_in_container(pod: PodState, container: ContainerState, command: Sequence
 
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command
     try:
-        code = subprocess.call(list(command), env=env, preexec_fn=enter)
+        with subprocess.Popen(list(command), env=env, preexec_fn=enter) as child:  # noqa: PLW1509 - setns needs it
+            if _ends_before(child.pid, end):
+                return child.wait()
+            _kill(child)
+            return None
     except (OSError, subprocess.SubprocessError) as error:
         if isinstance(error, FileNotFoundError) or not is_on_path(command[0], env):
             raise BackendError(f"command {command[0]!r}: not found in {pod.name}") from error
@@ -66,7 +90,25 @@ def run_in_container(pod: PodState, container: ContainerState, command: Sequence
         signal.signal(signal.SIGINT, before)
         for descriptor in (*(descriptor for descriptor, _ in namespaces), root, cwd):
             os.close(descriptor)
-    return 128 - code if code < 0 else code
+
+
+def _ends_before(pid: int, end: int) -> bool:
+    """Whether this child ends before the process of the descriptor does."""
+    own = os.pidfd_open(pid)
+    try:
+        waiting = select.poll()
+        waiting.register(own, select.POLLIN)
+        waiting.register(end, select.POLLIN)
+        return own in dict(waiting.poll())
+    finally:
+        os.close(own)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """Kill the command and what it has started. It is stopped first, so that it starts nothing more."""
+    child.send_signal(signal.SIGSTOP)
+    process.kill_until_gone(lambda: process.descendants(child.pid))
+    child.kill()
 
 
 def _environment(pid: int) -> dict[str, str]:
