@@ -104,6 +104,21 @@ def test_a_command_that_begins_while_its_pod_ends_is_ended(
     assert left_behind(handle) == []
 
 
+def test_a_command_runs_with_a_python_that_cannot_open_processes(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Pythons of uv and conda have no `os.pidfd_open`."""
+    monkeypatch.delattr(os, "pidfd_open")
+    handle = start(job(task("a", "sleep 600")))
+    eventually(lambda: handle.phase == "Running")
+    assert handle.exec(["sh", "-c", "exit 7"]) == 7
+    (pod,) = handle.pods()
+    pid = pod.containers[0].pid
+    assert pid is not None
+    with pytest.raises(BackendError, match="ended with the container 'main' of job-a-0"):
+        handle.exec(["sh", "-c", f"kill -9 {pid}; sleep 600"])
+
+
 def test_the_debugger_of_the_documentation_stops_one_rank(start: Start, tmp_path: Path) -> None:
     """The page's own code, with a client that types what the page types."""
     recipe = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[0]

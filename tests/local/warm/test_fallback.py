@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -55,6 +56,16 @@ def test_modules_are_imported_before_the_program_starts(make: Make) -> None:
     )
     outcome = starter.run(PYTHON, "p.py", env=library_env(starter))
     assert outcome.out == f"{starter.folder.parent}/warm/empty True\n"
+    assert said == []
+
+
+def test_a_python_that_cannot_open_processes_forks_ranks(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of uv and conda have no `os.pidfd_open`."""
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.delattr(signal, "pidfd_send_signal")
+    starter, said = make(thing="")
+    (starter.folder / "p.py").write_text(HELLO)
+    assert starter.run(PYTHON, "p.py", env=library_env(starter)).out == "hello True\n"
     assert said == []
 
 

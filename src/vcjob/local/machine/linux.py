@@ -21,6 +21,8 @@ _SCHED_RESET_ON_FORK = 1
 #: sched_setattr, and its counterpart to read, by the machine's name.
 SCHED_CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
 _LONG_TURN_NS = 100_000_000
+#: Numbers of system calls on all machines.
+_PIDFD_SEND_SIGNAL, _PIDFD_OPEN = 424, 434
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -78,6 +80,27 @@ def request_long_time_slices() -> None:
             runtime=_LONG_TURN_NS,
         )
         _libc.syscall(call[0], 0, ctypes.byref(wanted), 0)
+
+
+def process_descriptor(pid: int) -> int:
+    """A descriptor of any process, which stays that of this one when its pid is reused; readable once it has ended.
+
+    OSError where it does not exist. `os.pidfd_open` is missing in a Python that was built for older systems, as uv and
+    conda install it.
+    """
+    if hasattr(os, "pidfd_open"):
+        return os.pidfd_open(pid)
+    descriptor: int = _libc.syscall(_PIDFD_OPEN, pid, 0)
+    _checked(min(descriptor, 0), f"process {pid}")
+    return descriptor
+
+
+def kill_process(descriptor: int) -> None:
+    """Kill the process of a descriptor; OSError where it has been reaped."""
+    if hasattr(signal, "pidfd_send_signal"):
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    else:
+        _checked(_libc.syscall(_PIDFD_SEND_SIGNAL, descriptor, int(signal.SIGKILL), None, 0), "kill")
 
 
 def exit_descriptor(pid: int) -> int:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from vcjob.errors import BackendError
-from vcjob.local.machine import process
+from vcjob.local.machine import linux, process
 from vcjob.local.pod.launch import is_on_path
 from vcjob.local.pod.storage.mounts import checked, libc
 from vcjob.report.podstate import ContainerState, PodState
@@ -33,7 +33,7 @@ def run_in_container(pod: PodState, container: ContainerState, command: Sequence
     if pid is None or started is None:
         raise not_running
     try:
-        end = os.pidfd_open(pid)
+        end = linux.process_descriptor(pid)
     except OSError as error:
         raise not_running from error
     try:
@@ -94,7 +94,7 @@ def _run(pod: PodState, pid: int, end: int, command: Sequence[str]) -> int | Non
 
 def _ends_before(pid: int, end: int) -> bool:
     """Whether this child ends before the process of the descriptor does."""
-    own = os.pidfd_open(pid)
+    own = linux.process_descriptor(pid)
     try:
         waiting = select.poll()
         waiting.register(own, select.POLLIN)

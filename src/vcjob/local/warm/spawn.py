@@ -13,7 +13,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vcjob.local.machine import files
+from vcjob.local.machine import files, linux
 from vcjob.local.machine.folders import make_private
 from vcjob.local.warm.zygote import protocol
 
@@ -47,7 +47,7 @@ class ZygoteHandle:
         self.pid = pid
         self._control = control
         self._log = log
-        self._end = os.pidfd_open(pid)  # a pid may be reused once the process has been reaped; a pidfd is not
+        self._end = linux.process_descriptor(pid)  # a pid may be reused once the process has been reaped
 
     def connect(self) -> socket.socket:
         """A connection for one rank. It can be used at once; answers come when the imports are done."""
@@ -83,7 +83,7 @@ class ZygoteHandle:
         The kernel needs a while to free its half gigabyte of memory; there is no need to wait for that.
         """
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._end, signal.SIGKILL)
+            linux.kill_process(self._end)
         for _ in range(_MOST_LOOKS):
             if files.wait_readable(self._end, _LOOK) or not _has_memory(self.pid):
                 break
