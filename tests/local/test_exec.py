@@ -86,9 +86,13 @@ def test_a_command_ends_with_its_pod(start: Start) -> None:
     assert left_behind(handle) == []
 
 
+@pytest.mark.parametrize("opens_processes", [True, False])
 def test_a_command_that_begins_while_its_pod_ends_is_ended(
-    start: Start, monkeypatch: pytest.MonkeyPatch
+    start: Start, monkeypatch: pytest.MonkeyPatch, opens_processes: bool
 ) -> None:
+    """The Pythons of uv and conda have no `os.pidfd_open`."""
+    if not opens_processes:
+        monkeypatch.delattr(os, "pidfd_open")
     handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     began = subprocess.Popen
@@ -107,16 +111,10 @@ def test_a_command_that_begins_while_its_pod_ends_is_ended(
 def test_a_command_runs_with_a_python_that_cannot_open_processes(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Pythons of uv and conda have no `os.pidfd_open`."""
     monkeypatch.delattr(os, "pidfd_open")
     handle = start(job(task("a", "sleep 600")))
     eventually(lambda: handle.phase == "Running")
     assert handle.exec(["sh", "-c", "exit 7"]) == 7
-    (pod,) = handle.pods()
-    pid = pod.containers[0].pid
-    assert pid is not None
-    with pytest.raises(BackendError, match="ended with the container 'main' of job-a-0"):
-        handle.exec(["sh", "-c", f"kill -9 {pid}; sleep 600"])
 
 
 def test_the_debugger_of_the_documentation_stops_one_rank(start: Start, tmp_path: Path) -> None:
