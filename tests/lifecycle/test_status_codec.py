@@ -281,6 +281,21 @@ def test_a_job_continues_whatever_times_somebody_wrote_into_its_status(
     check_that_it_continues(Status.from_kube({"state": state, "conditions": conditions}))
 
 
+@pytest.mark.parametrize("time", ["2026-01-01t00:00:00z", "2026-02-30T00:00:00Z", "yesterday", ""])
+def test_a_time_that_cannot_be_read_counts_as_absent_and_the_rest_of_the_status_stays(time: str) -> None:
+    """The API server accepts small letters too. A completed Job ran again."""
+    written = Simulation(job()).running().settle().to_kube()
+    written["state"] |= {"phase": "Completed", "lastTransitionTime": time}
+    written["conditions"][0]["lastTransitionTime"] = time
+    status = Status.from_kube(written)
+    assert (status.phase, status.shape != "") == (Phase.COMPLETED, True)
+    check_that_it_continues(status)
+    del written["controlledResources"]
+    status = Status.from_kube(written)
+    assert (status.phase, status.state.since) == (Phase.COMPLETED, None)
+    check_that_it_continues(status)
+
+
 def test_a_time_that_kubernetes_cannot_express_makes_a_status_unreadable() -> None:
     with pytest.raises(ValueError):
         Status.from_kube({"controlledResources": {LIFECYCLE: '{"since": 1e300}'}})

@@ -245,11 +245,12 @@ def go_duration(seconds: float) -> str:
 
 
 def _epoch(text: str | None) -> float | None:
-    """The time; None where there is none, or one that cannot be written again: an offset can shift it out of the years
-    1970 to 9999, and Go's zero time is in the year 1."""
-    if not text:
+    """The time; None where there is none that can be read, or one that cannot be written again: the API server also takes
+    `z` and other ends of a time, an offset can shift it out of the years 1970 to 9999, and Go's zero time is in the year 1."""
+    try:
+        read = datetime.fromisoformat(text or "")
+    except ValueError:
         return None
-    read = datetime.fromisoformat(text)
     epoch = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
     return epoch if 0 <= epoch < _END_OF_TIME else None
 
