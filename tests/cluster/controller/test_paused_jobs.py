@@ -70,6 +70,52 @@ async def test_no_object_of_a_paused_job_is_created_or_changed() -> None:
     assert harness.stored["state"].get("reason") != "InvalidUpdate"
 
 
+UNREADABLE = {
+    "arguments": {"plugins": {"pytorch": ["--port=abc"]}},
+    "a plugin that is not installed": {"plugins": {"mine": []}},
+    "plugins of another type": {"plugins": {"pytorch": 5}},
+    "tasks of another type": {"tasks": 5},
+    "a template of another type": {"tasks": [{"name": "master", "replicas": 1, "template": {"spec": 5}}]},
+}
+
+
+@pytest.mark.parametrize("change", UNREADABLE.values(), ids=UNREADABLE)
+async def test_a_job_whose_spec_cannot_be_used_any_more_is_paused_until_the_change_is_undone(
+    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = await _started()
+    harness.change({**_job(2), "spec": {**_job(2)["spec"], **change}})
+    harness.take_over()
+    await harness.reconcile()
+    state, pods = harness.stored["state"], harness.pods()
+    assert (state["phase"], state["reason"]) == ("Running", "InvalidUpdate")
+    assert state["message"].endswith("delete the Job and create it again")
+    examined: list[Any] = []
+    monkeypatch.setattr("vcjob.cluster.controller.preparation.admit_job", lambda *args: examined.append(args))
+    harness.lose(pods[0])
+    await harness.reconcile()
+    assert (harness.stored["state"], examined) == (state, []), (
+        "it is not checked again at each event of a pod"
+    )
+    monkeypatch.undo()
+    harness.change(_job(2))
+    await harness.reconcile()
+    assert harness.pods() == pods
+    assert harness.stored["state"].get("reason") != "InvalidUpdate"
+
+
+async def test_a_job_that_has_ended_keeps_its_reason_when_its_spec_cannot_be_used_any_more() -> None:
+    harness = await _started()
+    for name in harness.pods():
+        harness.show(name, "Succeeded")
+    await harness.reconcile()
+    state = harness.stored["state"]
+    harness.change({**_job(2), "spec": {"tasks": 5}})
+    harness.take_over()
+    await harness.reconcile()
+    assert harness.stored["state"] == state and state["phase"] == "Completed"
+
+
 @pytest.mark.parametrize("ending", ["", "Succeeded"])
 async def test_a_job_with_too_many_replicas_takes_no_memory_for_them_after_a_restart(
     ending: str, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,7 @@ _CANNOT_CONTINUE = (
     "the Job was started by Volcano or another version of vcjob, and this version cannot continue it; its pods are left "
     "alone: run it with the controller that started it, or delete the Job and create one without these problems"
 )
+_PAUSED = "the Job is paused; its pods are left alone until the change is undone, or delete the Job and create it again"
 
 
 class JobPreparer:
@@ -73,7 +74,8 @@ class JobPreparer:
             return True
         if state.plan is None or state.admitted_generation != generation:
             known = state.job if state.plan is not None else None
-            if status.state.reason == reasons.INVALID_JOB and state.admitted_generation == generation:
+            examined = state.admitted_generation == generation != state.plan_generation
+            if examined and status.state.reason in (reasons.INVALID_JOB, reasons.INVALID_UPDATE):
                 return False  # it was rejected, and only its pods have changed
             document = state.document()
             if known is None and state.before_change is not None:
@@ -82,7 +84,10 @@ class JobPreparer:
             try:
                 job = await self._offload.run(large, admit_job, document, known, status)
             except Rejected as rejected:
-                await self._reject(state, status, rejected.message, now)
+                if status.shape and (known is not None or status.over):
+                    self._events.emit(state, "Warning", reasons.INVALID_UPDATE, rejected.message)
+                else:
+                    await self._reject(state, status, rejected.message, now)
                 state.admitted_generation = generation
                 if known is not None and state.plan is None:
                     state.job, state.plan = known, self._plan(state, status, known)
@@ -112,20 +117,23 @@ class JobPreparer:
         )
 
     async def _reject(self, state: JobState, status: Status, message: str, now: float) -> None:
+        """Say in the status why the Job does not run. One that was started keeps its phase: its pods must not lose their
+        Job because of a change, or because it was started under other rules."""
         if status.shape:
-            self._events.emit(state, "Warning", reasons.INVALID_UPDATE, message)
-            return
-        rejected = not (state.has_status or state.observed.live)
-        if rejected:
-            await self._status_writer.reject(state, status, message, now)
+            reason = reasons.INVALID_UPDATE
+            await self._show(state, status, reason, f"{message}: {_PAUSED}")
+        elif state.has_status or state.observed.live:
+            reason, message = reasons.INVALID_JOB, f"{_CANNOT_CONTINUE}: {message}"
+            await self._show(state, status, reason, message)
         else:
-            # It was started under other rules: its pods must not lose their Job because of that.
-            message = shorten(f"{_CANNOT_CONTINUE}: {message}", MESSAGE_BYTES)
-            shown = msgspec.structs.replace(status.state, reason=reasons.INVALID_JOB, message=message)
-            await self._status_writer.write(state, msgspec.structs.replace(status, state=shown))
-        self._events.emit(state, "Warning", reasons.INVALID_JOB, message)
-        if rejected:
+            await self._status_writer.reject(state, status, message, now)
+            self._events.emit(state, "Warning", reasons.INVALID_JOB, message)
             raise Outdated  # its TTL and its Commands are decided with the status that it has now
+        self._events.emit(state, "Warning", reason, shorten(message, MESSAGE_BYTES))
+
+    async def _show(self, state: JobState, status: Status, reason: str, message: str) -> None:
+        shown = msgspec.structs.replace(status.state, reason=reason, message=shorten(message, MESSAGE_BYTES))
+        await self._status_writer.write(state, msgspec.structs.replace(status, state=shown))
 
     def _gang(self, state: JobState, status: Status, job: Job) -> GangName:
         """The gang that the Job was started with, or the one that fits the cluster as it is now."""

@@ -206,7 +206,7 @@ class JobState:
         return (
             self.job is None
             and self.resource is not None
-            and self.admitted_generation == self.resource.metadata.generation
+            and self.admitted_generation == self.plan_generation == self.resource.metadata.generation
         )
 
     def drop_decoded(self) -> bool:
