@@ -139,6 +139,25 @@ def test_a_signal_that_the_kernel_sends_for_what_the_program_did_says_what_that_
     assert hint in finding.hint
 
 
+@pytest.mark.parametrize(
+    ("first", "cause", "said"),
+    [
+        ("ModuleNotFoundError: No module named 'flash_attn'", "ModuleNotFound", "cannot import flash_attn"),
+        ("MemoryError", "HostOutOfMemory", "could not allocate memory: MemoryError"),
+        ("FileNotFoundError: [Errno 2] No such file: 'x'", "FileNotFound", "FileNotFoundError: [Errno 2]"),
+    ],
+)
+def test_an_exception_that_was_raised_from_another_one_has_its_cause(
+    first: str, cause: str, said: str
+) -> None:
+    wrapped = raised("RuntimeError: the model cannot be built")
+    caused = "The above exception was the direct cause of the following exception:"
+    finding = found(*raised(first), "", caused, "", *wrapped)
+    assert finding.cause == cause and said in finding.message
+    handled = "During handling of the above exception, another exception occurred:"
+    assert found(*raised(first), "", handled, "", *wrapped).cause == "Exception"
+
+
 def test_a_name_that_torch_cannot_resolve_is_the_masters() -> None:
     said = (
         "torch.distributed.DistNetworkError: The IPv6 network addresses of (job-master-0.job, 23456) cannot be "

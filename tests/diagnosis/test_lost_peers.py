@@ -103,6 +103,41 @@ def test_ranks_that_only_lost_each_other_are_not_blamed(exception: str, said: st
     assert said in finding.message and finding.hint
 
 
+def handling(error: str, number: int, at: float = 10.0) -> PodObservation:
+    """One that lost a peer in a function of torch.distributed that it called because of an error of its own."""
+    lost = failed(number, f"RuntimeError: {CLOSED}", at, "barrier")
+    between = ("", "During handling of the above exception, another exception occurred:", "")
+    lost.stderr = (NAN[0], '  File "/app/train.py", line 9, in step', error, *between, *lost.stderr)
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "said"),
+    [
+        ("ValueError: loss is NaN", "Exception", "raised ValueError: loss is NaN (/app/train.py:9 in step)"),
+        ("torch.OutOfMemoryError: CUDA out of memory.", "CudaOutOfMemory", "ran out of GPU memory"),
+    ],
+)
+def test_a_rank_that_lost_the_others_while_it_handled_an_error_of_its_own_is_the_first(
+    error: str, cause: str, said: str
+) -> None:
+    """`finally: dist.barrier()`: the others wait in a collective of the next step, and notice it before."""
+    finding = only(failed(0, f"RuntimeError: {CLOSED}", at=9.5), handling(error, 1))
+    assert seen(finding) == (cause, ("rank 1",), ("rank 0",), "medium")
+    assert said in finding.message and "while it handled that, it lost the connection" in finding.message
+    assert finding.evidence[0].text == error
+
+
+@pytest.mark.parametrize("others", [(), (handling("KeyError: 'cached'", 1, at=10.5),)])
+def test_an_error_that_all_ranks_handled_when_they_lost_each_other_is_shown_and_no_rank_blamed(
+    others: tuple[PodObservation, ...],
+) -> None:
+    finding = only(handling("KeyError: 'cached'", 0), *others)
+    assert (finding.cause, finding.ranks.first) == ("ConnectionLost", ())
+    assert "; rank 0 did while it handled KeyError: 'cached' (/app/train.py:9 in step)" in finding.message
+    assert "no rank shows an error" not in finding.message
+
+
 def test_the_status_keeps_the_rank_that_ended_the_job_and_says_that_the_ranks_lost_each_other() -> None:
     culprit = Culprit(
         task="worker",

@@ -243,6 +243,11 @@ class Suspect:
         """What it said, in one line."""
         return self.traceback.exception if self.traceback else self.crash.what or self.last_line
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The same, and the exceptions from which that one was raised."""
+        return tuple(each.exception for each in self.traceback.causes) if self.traceback else (self.reason,)
+
     @cached_property
     def error(self) -> tuple[int | None, str]:
         """Equal for ranks with the same error: the same exception apart from numbers, or the same end and last line."""
@@ -361,10 +366,11 @@ def _worker_is_silent(lines: Sequence[str]) -> bool:
 
 def _complains(found: Traceback) -> bool:
     """Whether it, or an exception that led to it, is a complaint about a peer."""
-    return any(map(_is_of_peer, found.chain))
+    return any(map(is_of_peer, found.chain))
 
 
-def _is_of_peer(found: Traceback) -> bool:
+def is_of_peer(found: Traceback) -> bool:
+    """Whether it is a complaint itself, or was raised from one."""
     if not _PEER.search(found.text) or _OF_ITSELF.search(found.text):
         return False
     # A program may use the network itself; torch names itself in its message, or has a frame below the user's.

@@ -35,7 +35,7 @@ def missing_module(suspect: Suspect) -> Verdict | None:
             f"cannot run the module {run[1] or run[2]}: its Python does not find it",
             "check the module's name, the working directory (workingDir) and PYTHONPATH",
         )
-    found = _MODULE.search(suspect.reason)
+    found = next(filter(None, map(_MODULE.search, suspect.reasons)), None)
     if found is None:
         return None
     module = found[1]

@@ -196,10 +196,11 @@ def memory(suspect: Suspect) -> Verdict | None:
             "runs, more memory",
             "high" if killed else "medium",
         )
-    if _NO_MEMORY.search(suspect.reason) and _SHARED not in suspect.reason:
+    said = next(filter(_NO_MEMORY.search, suspect.reasons), None)
+    if said is not None and _SHARED not in said:
         return Verdict(
             causes.HOST_OUT_OF_MEMORY,
-            f"could not allocate memory: {suspect.reason}",
+            f"could not allocate memory: {said}",
             "use a smaller batch, or a machine with more memory",
         )
     return None

@@ -14,7 +14,7 @@ from vcjob.diagnosis.observation import Observation
 from vcjob.diagnosis.rules import watchdog
 from vcjob.diagnosis.rules.verdict import Verdict
 from vcjob.diagnosis.rules.wording import joined
-from vcjob.diagnosis.suspect import Suspect
+from vcjob.diagnosis.suspect import Suspect, is_of_peer
 from vcjob.wellknown import causes
 
 _BARRIER = re.compile(r"Ranks? ([\d, ]{1,2000}) failed to pass monitoredBarrier in (\d{1,18}) ?ms")
@@ -32,12 +32,44 @@ def without_own_error(
     """The finding about these ranks, all of which complain about others."""
     answers = [(each, verdict(each)) for each in complaints[:_COMPARED]]
     return (
-        _monitored_barrier(observation, complaints)
+        _own_error_before(complaints, verdict)
+        or _monitored_barrier(observation, complaints)
         or _explained(complaints, [pair for pair in answers if pair[1].cause != causes.COLLECTIVE_TIMEOUT])
         or watchdog.compared(observation)
         or _explained(complaints, answers)
         or _lost(complaints)
     )
+
+
+def _own_error_before(complaints: Sequence[Suspect], verdict: Callable[[Suspect], Verdict]) -> Finding | None:
+    """The error that a rank handled when it lost the others, where not all of them handled one: they run one program."""
+    compared = complaints[:_COMPARED]
+    own = [before for before in map(_before, compared) if before is not None]
+    if not own or len(own) == len(compared):
+        return None
+    first = own[0]
+    answer, name = verdict(first), first.pod.name
+    worker = f" ({first.worker})" if first.worker else ""
+    victims = tuple(each.pod.name for each in complaints if each.pod.name != name)
+    return Finding(
+        answer.cause,
+        f"{name}{worker} {answer.what}; while it handled that, it lost the connection to another rank",
+        Ranks((name,), victims),
+        first.evidence(),
+        answer.hint,
+        "medium",
+    )
+
+
+def _before(suspect: Suspect) -> Suspect | None:
+    """The same rank as if it had ended with the error of its own that it handled when a peer was gone, as in
+    `finally: dist.barrier()`; None where there was no such error."""
+    first = suspect.traceback.chain[-1] if suspect.traceback is not None else None
+    if first is None or not suspect.is_complaint or is_of_peer(first):
+        return None
+    before = Suspect(suspect.pod, suspect.end)
+    before.traceback = first
+    return before
 
 
 def _monitored_barrier(observation: Observation, complaints: Sequence[Suspect]) -> Finding | None:
@@ -88,8 +120,7 @@ def _lost(complaints: Sequence[Suspect]) -> Finding:
         seconds = max(int(match[1]) for _, match in waited) / 1000
         return Finding(
             causes.COLLECTIVE_TIMEOUT,
-            f"{names} waited {seconds:g} s for another rank, and no rank shows an error of its own: "
-            f"{_said(waited[0][0])}",
+            f"{names} waited {seconds:g} s for another rank{_said(waited[0][0])}",
             ranks,
             _quoted([each for each, _ in waited]),
             "a rank called other collectives, or was slower than the timeout of the process group: see `vcjob stacks` "
@@ -99,8 +130,8 @@ def _lost(complaints: Sequence[Suspect]) -> Finding:
     connected = not any(_MESH.search(_text(each)) for each in complaints[:_COMPARED])
     return Finding(
         causes.CONNECTION_LOST,
-        f"{names} {'lost the connection' if connected else 'could not connect'} to another rank, and no rank shows "
-        f"an error of its own: {_said(complaints[0])}",
+        f"{names} {'lost the connection' if connected else 'could not connect'} to another rank"
+        f"{_said(complaints[0])}",
         ranks,
         _quoted(complaints),
         "a rank was ended from outside, or the network failed: see `vcjob events` and the output of all ranks"
@@ -115,11 +146,18 @@ def _text(suspect: Suspect) -> str:
 
 
 def _said(suspect: Suspect) -> str:
-    found = suspect.traceback
-    if found is None:
-        return suspect.reason
-    said = found.chain[-1].exception  # the program may have raised another one from it
-    return f"{said} ({found.own_frame})" if found.own_frame else said
+    """The complaint of this rank, or the error of its own that it handled at that time."""
+    found, before = suspect.traceback, _before(suspect)
+    said, own = (
+        f", and no rank shows an error of its own: {suspect.reason}",
+        found.own_frame if found else None,
+    )
+    if found is not None:
+        first = found.chain[-1]  # the program may have raised another one from it
+        said = f", and no rank shows an error of its own: {first.exception}"
+        if before is not None:
+            said, own = f"; {suspect.pod.name} did while it handled {first.exception}", first.own_frame
+    return f"{said} ({own})" if own else said
 
 
 def _quoted(complaints: Sequence[Suspect]) -> tuple[Evidence, ...]:

@@ -127,11 +127,13 @@ class Traceback(msgspec.Struct, frozen=True):
         return tuple(found)
 
     @property
+    def causes(self) -> tuple[Traceback, ...]:
+        """This one, the exception from which it was raised, and so on: without those that were only handled."""
+        chain = self.chain
+        handled = next((place for place, each in enumerate(chain) if not each.is_caused), len(chain))
+        return chain[: handled + 1]
+
+    @property
     def text(self) -> str:
         """The message and those of its causes, as far as rules search them."""
-        said: list[str] = []
-        for each in self.chain:
-            said += (each.exception, *each.more)
-            if not each.is_caused:
-                break
-        return "\n".join(said)[:LONGEST_TEXT]
+        return "\n".join(line for each in self.causes for line in (each.exception, *each.more))[:LONGEST_TEXT]
