@@ -207,6 +207,12 @@ def test_an_exception_without_a_cause_of_its_own_says_what_to_do(exception: str,
     assert finding.cause == "Exception" and hint in finding.hint
 
 
+def test_a_process_that_may_not_be_read_is_no_object_store() -> None:
+    assert found(*raised("psutil.AccessDenied: (pid=1, name='init')")).hint == ""
+    denied = "botocore.exceptions.ClientError: An error occurred (AccessDenied) when calling the GetObject operation"
+    assert "credentials" in found(*raised(denied)).hint
+
+
 def test_a_port_of_the_program_is_not_the_masters() -> None:
     assert "8000 + RANK" in found(*raised("OSError: [Errno 98] Address already in use")).hint
     said = "torch.distributed.DistNetworkError: The server socket has failed to listen: EADDRINUSE"

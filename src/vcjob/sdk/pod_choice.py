@@ -51,7 +51,7 @@ def running_pods(job: Handle, ranks: Sequence[int] = ()) -> list[PodState]:
     if not running:
         raise UserError(
             f"no pod of the job {job.name!r} is running: it is {job.phase}",
-            hint=f"`vcjob why {job.name}` says why, `vcjob timeline {job.name}` shows where the time went",
+            hint="`vcjob why` says why, `vcjob timeline` shows where the time went",
         )
     chosen = [pod for pod in running if not ranks or pod.rank in ranks]
     if not chosen:

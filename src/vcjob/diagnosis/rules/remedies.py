@@ -309,7 +309,9 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "the package was built for another version of torch or CUDA: install a build for this one",
     ),
     (
-        re.compile(r"Unable to locate credentials|default credentials were not found|AccessDenied"),
+        re.compile(
+            r"Unable to locate credentials|default credentials were not found|(?<!psutil\.)AccessDenied"
+        ),
         "give the ranks the credentials of the object store: environment variables, a Secret, or the service account",
     ),
     (
