@@ -138,6 +138,14 @@ def test_an_error_that_all_ranks_handled_when_they_lost_each_other_is_shown_and_
     assert "no rank shows an error" not in finding.message
 
 
+def test_below_torchrun_the_worker_that_handled_an_error_when_it_lost_the_others_is_named() -> None:
+    lost = handling("KeyError: 'cached'", 3)
+    lost.stderr = tuple(f"[rank3]: {line.removeprefix('[rank3]: ')}" for line in lost.stderr)
+    table = TORCHRUN[TORCHRUN.index("Root Cause (first observed failure):") :]
+    finding = only(rank(1, stderr=(*lost.stderr, *table)))
+    assert "; rank 1 (local rank 1, global rank 3) did while it handled KeyError: 'cached'" in finding.message
+
+
 def test_the_status_keeps_the_rank_that_ended_the_job_and_says_that_the_ranks_lost_each_other() -> None:
     culprit = Culprit(
         task="worker",

@@ -156,7 +156,9 @@ def _said(suspect: Suspect) -> str:
         first = found.chain[-1]  # the program may have raised another one from it
         said = f", and no rank shows an error of its own: {first.exception}"
         if before is not None:
-            said, own = f"; {suspect.pod.name} did while it handled {first.exception}", first.own_frame
+            worker = f" ({suspect.worker})" if suspect.worker else ""
+            said = f"; {suspect.pod.name}{worker} did while it handled {first.exception}"
+            own = first.own_frame
     return f"{said} ({own})" if own else said
 
 
