@@ -74,8 +74,8 @@ test-fast: $(VENV)/.dev  ## no cluster, no torch: the daily loop
 test-pythons: $(VENV)/.dev  ## the fast tests on every other Python 3.11+ of this machine
 	@scripts/test-every-python
 
-storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can be killed
-	VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/supervisor/test_kills.py -k storm
+storm: $(VENV)/.dev  ## two hundred kills at random moments: everything that can be killed; WARM=1 with forked ranks
+	$(if $(WARM),VCJOB_TEST_WARM=1) VCJOB_STORM_ROUNDS=200 $(PYTEST) -q tests/local/supervisor/test_kills.py -k storm
 
 cluster-storm: $(VENV)/.dev  ## three hundred Jobs on the testbed while everything fails: VCJOB_STORM_SEED=n for the same again
 	VCJOB_STORM_JOBS=300 $(PYTEST) -q tests/cluster/controller/faults/test_storm.py
