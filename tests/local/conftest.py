@@ -110,6 +110,16 @@ def kill_supervisor(handle: LocalHandle, number: int = signal.SIGKILL) -> None:
     os.kill(supervisor, number)
 
 
+_posix_spawn = os.posix_spawn
+
+
+def spawn_without_sessions(*arguments: Any, setsid: bool = False, **options: Any) -> int:
+    """`os.posix_spawn` of a Python that was built with an old C library."""
+    if setsid:
+        raise NotImplementedError("posix_spawn: setsid unavailable on this platform")
+    return _posix_spawn(*arguments, **options)
+
+
 def eventually(condition: Callable[[], Any], patience: float = PATIENCE, what: str = "the condition") -> Any:
     """The first true answer; an assertion error where there is none in time."""
     deadline = time.monotonic() + patience

@@ -8,6 +8,9 @@ import sys
 import time
 import uuid
 
+import pytest
+
+from tests.local.conftest import spawn_without_sessions
 from vcjob.local.machine import process
 from vcjob.local.supervisor.prestart import PrestartedSupervisor
 
@@ -39,6 +42,20 @@ def test_a_supervisor_without_a_run_ends_with_the_command_that_made_it() -> None
     while process.marked(process.MARK_RUN, uid):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_supervisor_leads_a_session_of_its_own_also_where_python_cannot_start_it_in_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "posix_spawn", spawn_without_sessions)
+    prestarted = PrestartedSupervisor()
+    deadline = time.monotonic() + 60
+    while not (sessions := {os.getsid(pid) for pid in waiting(prestarted)}) or os.getsid(0) in sessions:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    prestarted.close()
+    with pytest.raises(FileNotFoundError):
+        process.spawn_session("/no/such/program", ["x"], {})
 
 
 def test_the_uid_of_a_run_is_a_random_uuid() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.local.conftest import spawn_without_sessions
 from tests.local.warm.conftest import PYTHON, Starter, environment
 from vcjob.local.pod.launch import PlainLauncher
 from vcjob.local.warm.client import WarmChild, WarmLauncher
@@ -59,10 +60,13 @@ def test_modules_are_imported_before_the_program_starts(make: Make) -> None:
     assert said == []
 
 
-def test_a_python_that_cannot_open_processes_forks_ranks(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of uv and conda have no `os.pidfd_open`."""
-    monkeypatch.delattr(os, "pidfd_open")
-    monkeypatch.delattr(signal, "pidfd_send_signal")
+def test_a_python_that_was_built_for_older_systems_forks_ranks(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of conda, and most of uv."""
+    monkeypatch.setattr(os, "posix_spawn", spawn_without_sessions)
+    for module, name in ((os, "memfd_create"), (os, "pidfd_open"), (signal, "pidfd_send_signal")):
+        monkeypatch.delattr(module, name)
     starter, said = make(thing="")
     (starter.folder / "p.py").write_text(HELLO)
     assert starter.run(PYTHON, "p.py", env=library_env(starter)).out == "hello True\n"

@@ -1,4 +1,4 @@
-"""Processes that are not our direct children: how to identify them, find them and kill them.
+"""Processes: how to start one in a session of its own, and to identify, find and kill those that are not our children.
 
 A pid alone does not identify a process, because the kernel reuses it: a process is (pid, start time). Processes of a
 job carry the variables `MARK_RUN` and `MARK_POD` in their environment, and keep them through setsid, double forks and
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from vcjob.wellknown import environment
 
@@ -23,6 +24,19 @@ SHIM_NAME = "vcjob-pod"
 # How often all processes are listed at most, on a machine where short-lived ones start and end all the time.
 _LOOKS = 100
 _PAUSE = 0.01
+
+
+def spawn_session(path: str, argv: list[str], env: Mapping[str, str], **options: Any) -> int:
+    """Start a process that leads a session of its own, so that neither Ctrl-C nor the end of a terminal reaches it.
+
+    A Python that was built with a C library before 2.26, as conda's and most of uv's are, cannot ask for that: the program
+    calls `os.setsid` with its first instructions where it does not lead a session yet. `options` are those of
+    `os.posix_spawn`; OSError where it cannot be started.
+    """
+    try:
+        return os.posix_spawn(path, argv, env, setsid=True, **options)
+    except NotImplementedError:
+        return os.posix_spawn(path, argv, env, **options)
 
 
 def stat_fields(pid: int) -> list[str] | None:

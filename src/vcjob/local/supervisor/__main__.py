@@ -9,6 +9,8 @@ import sys
 
 
 def main() -> int:
+    if os.getsid(0) != os.getpid():  # see `process.spawn_session`
+        os.setsid()
     # The starter has blocked the signals that end a job: a request to end waits until the supervisor can carry it out.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of a terminal does not end the job
     if os.fork():

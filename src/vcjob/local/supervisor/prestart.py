@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vcjob.errors import BackendError
-from vcjob.local.machine.process import MARK_RUN
+from vcjob.local.machine import process
 
 if TYPE_CHECKING:
     from vcjob.local.run.run_dir import RunDir
@@ -43,16 +43,15 @@ class PrestartedSupervisor:
         # -P: a file random.py in the user's folder must not become our module random.
         argv = [sys.executable, "-P", "-m", "vcjob.local.supervisor", *(["warm"] if warm else [])]
         try:
-            self._pid = os.posix_spawn(
+            self._pid = process.spawn_session(
                 sys.executable,
                 argv,
-                {**os.environ, MARK_RUN: self.uid},
+                {**os.environ, process.MARK_RUN: self.uid},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs.fileno(), _SOCKET),
                     # The number of the lock is taken too: nothing else may get it before the lock comes.
                     *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(_LOCK + 1)),
                 ],
-                setsid=True,
                 # Blocked from its first instruction on: the supervisor unblocks them when it can end the job properly.
                 setsigmask=(signal.SIGHUP, *ENDING_SIGNALS),
                 # A caller may ignore some: SIGCHLD ignored would hide the end of every pod.

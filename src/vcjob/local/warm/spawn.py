@@ -13,7 +13,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vcjob.local.machine import files, linux
+from vcjob.local.machine import files, linux, process
 from vcjob.local.machine.folders import make_private
 from vcjob.local.warm.zygote import protocol
 
@@ -108,7 +108,7 @@ def start(
     """
     make_private(empty)
     control, theirs = socket.socketpair()
-    log = os.memfd_create("vcjob-warm", os.MFD_CLOEXEC)
+    log = _nameless_file()
     config: dict[str, Any] = {
         "control": 3,
         "imports": list(recipe.imports),
@@ -128,12 +128,11 @@ def start(
         config["listening"] = 4
         actions.append((os.POSIX_SPAWN_DUP2, high[1], 4))
     try:
-        pid = os.posix_spawn(
+        pid = process.spawn_session(
             recipe.interpreter,
             [recipe.interpreter, *recipe.options, _MAIN, json.dumps(config)],
             dict(recipe.env),
             file_actions=actions,
-            setsid=True,
             setsigmask=[],
             setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
         )
@@ -146,6 +145,16 @@ def start(
         for descriptor in high:
             os.close(descriptor)
     return ZygoteHandle(pid, control, log)
+
+
+def _nameless_file() -> int:
+    """A descriptor of an empty file without a name, in memory where this Python can make one."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("vcjob-warm", os.MFD_CLOEXEC)
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def _above(descriptor: int, lowest: int) -> int:

@@ -40,6 +40,8 @@ class Config:
 
 def serve(text: str, baseline: frozenset[str]) -> Rank:
     """Never returns in the zygote itself; returns in each rank what it is to run."""
+    if os.getsid(0) != os.getpid():  # a Python that was built for older systems cannot start it in a session
+        os.setsid()
     config = Config(text)
     _close_others({config.control.fileno(), *([config.listening.fileno()] if config.listening else [])})
     os.chdir(config.folder)
