@@ -179,7 +179,7 @@ def test_depends_on_starts_the_later_task_when_the_first_is_up(finish: Start) ->
 
 
 def test_a_second_run_of_a_running_name_is_refused_and_the_first_goes_on(start: Start) -> None:
-    first = start(job(task("a", "sleep 5")))
+    first = start(job(task("a", "sleep 600")))
     with pytest.raises(vcjob.JobExists) as refusal:
         start(job(task("a", "true")))
     assert "already running" in refusal.value.message and refusal.value.hint

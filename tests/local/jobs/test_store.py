@@ -76,6 +76,16 @@ def test_a_damaged_file_is_named() -> None:
         run.status()
 
 
+@pytest.mark.parametrize(("namespace", "named"), [("default", "job"), ("team", "job -n team")])
+def test_a_name_in_use_is_refused_with_commands_that_find_its_job(namespace: str, named: str) -> None:
+    store = Store()
+    _, lock = store.create(document(namespace=namespace), RunConfig(), "")
+    with pytest.raises(JobExists) as refused:
+        store.create(document(namespace=namespace), RunConfig(), "")
+    os.close(lock)
+    assert f"`vcjob status {named}`, end it with `vcjob stop {named}`" in (refused.value.hint or "")
+
+
 def test_a_held_run_cannot_be_replaced_and_a_released_one_can() -> None:
     store = Store()
     run, lock = store.create(document(), RunConfig(), "")

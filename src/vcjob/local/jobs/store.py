@@ -65,9 +65,10 @@ class Store:
             _sweep(folder)
             before = self._current(folder)
             if before is not None and before.supervised() and not before.being_settled():
+                reference = name if namespace == "default" else f"{name} -n {namespace}"
                 raise JobExists(
                     f"the job {name!r} is already running",
-                    hint=f"see it with `vcjob status {name}`, end it with `vcjob stop {name}`, "
+                    hint=f"see it with `vcjob status {reference}`, end it with `vcjob stop {reference}`, "
                     "or give this one another name: --name for a script, metadata.name in a Job file",
                 )
             if before is not None:
