@@ -182,6 +182,10 @@ def test_what_launchers_print_below_does_not_hide_the_error() -> None:
     assert first(rank(0, stderr=(*NAN, *mpirun))).cause == "Exception"
     deepspeed = "[2026-11-19 12:00:01,123] [ERROR] [launch.py:322:sigkill_handler] ['train.py'] exits with return code = -9"
     assert first(rank(0, code=247, stderr=(deepspeed,))).cause == "Killed"
+    assert first(rank(0, code=247, stderr=(*PREFIXED, deepspeed))).cause == "Killed", (
+        "the others lost a killed process"
+    )
+    assert first(rank(0, stderr=(*NAN, deepspeed.replace("-9", "1")))).cause == "Exception"
 
 
 ACCELERATE = (

@@ -127,8 +127,13 @@ class Suspect:
         root = self._root_cause
         if root is not None and root.exit_code < 0:
             return -root.exit_code
-        if self._last_traceback is not None:
-            return self._last_traceback.child_signal
+        if self._child_ended is not None:
+            return self._child_ended
+        return self._last_traceback.child_signal if self._last_traceback is not None else None
+
+    @cached_property
+    def _child_ended(self) -> int | None:
+        """The signal that ended a process below DeepSpeed's launcher."""
         ended = next(filter(None, map(_CHILD_ENDED.search, self.lines[-_LAST_RECORDS:])), None)
         return int(ended[1]) if ended else None
 
@@ -148,8 +153,8 @@ class Suspect:
 
     @property
     def _worker_was_killed(self) -> bool:
-        """Whether torchrun says that a signal ended the worker, so that no exception did."""
-        return self._root_cause is not None and -self._root_cause.exit_code in _FATAL
+        """Whether its launcher says that a signal ended the worker, so that no exception did."""
+        return (self._child_ended if self._root_cause is None else -self._root_cause.exit_code) in _FATAL
 
     @cached_property
     def traceback(self) -> Traceback | None:
