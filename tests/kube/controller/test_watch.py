@@ -20,12 +20,14 @@ from vcjob.kube.api.resources import CONFIG_MAPS, PODS, Resource
 from vcjob.kube.backoff import Backoff
 from vcjob.kube.controller.watch import (
     INITIAL_EVENTS_END,
+    TICK_SECONDS,
     Batch,
     Change,
     Follower,
     Snapshot,
     WatchSettings,
     follow,
+    until_tick,
 )
 from vcjob.kube.errors import Forbidden, NotFound, Unreachable
 
@@ -358,3 +360,12 @@ async def test_a_watch_with_a_read_pause_delivers_everything_received_meanwhile(
             await asyncio.sleep(0.001)  # without the pause they would be delivered one by one
         rush = await coming
         assert isinstance(rush, Batch) and len(rush.changes) == 20
+
+
+@pytest.mark.parametrize("pause", [0.005, TICK_SECONDS, 0.05, 0.5])
+async def test_all_pauses_end_at_common_ticks(pause: float) -> None:
+    loop = asyncio.get_running_loop()
+    seconds, now = until_tick(pause), loop.time()
+    assert pause <= seconds < pause + TICK_SECONDS
+    ticks = (now + seconds) / TICK_SECONDS
+    assert abs(ticks - round(ticks)) < 0.1

@@ -40,6 +40,8 @@ from vcjob.kube.errors import (
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 MIN_WATCH_SECONDS = 1.0  # a watch that ends sooner has failed
+#: All pauses end at multiples of this on the event loop's clock, so that it wakes up once for several watches.
+TICK_SECONDS = 0.03
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -82,8 +84,8 @@ class WatchSettings(msgspec.Struct, frozen=True):
     longest_delay: float = 10.0
     page_size: int = 500
     stream_first_list: bool = True
-    #: Pause after each read. In a burst many events are then read at once, at a fraction of the CPU time; an
-    #: event that arrives during no pause is delivered at once.
+    #: Pause after each read for this long, and on to the next tick. In a burst many events are then read at once, at a
+    #: fraction of the CPU time; an event that arrives during no pause is delivered at once.
     read_pause: float = 0.0
 
 
@@ -226,7 +228,7 @@ class Follower(Generic[T]):
                 if failure is not None:  # only now: the events received before it did happen
                     raise failure
                 if self._settings.read_pause and listing is None:
-                    await asyncio.sleep(self._settings.read_pause)
+                    await asyncio.sleep(until_tick(self._settings.read_pause))
             if listing is not None:
                 raise Unreachable(
                     f"the watch of {self._resource.plural} ended before its first list was complete"
@@ -330,6 +332,12 @@ class Follower(Generic[T]):
         if self._version is None:
             return query(**common, sendInitialEvents=True, resourceVersionMatch="NotOlderThan")
         return query(**common, resourceVersion=self._version)
+
+
+def until_tick(pause: float) -> float:
+    """Seconds until the first tick that is at least `pause` seconds away."""
+    end = asyncio.get_running_loop().time() + pause
+    return pause + -end % TICK_SECONDS
 
 
 def follow(

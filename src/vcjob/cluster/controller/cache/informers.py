@@ -45,7 +45,7 @@ _SYNC_SECONDS = 20.0
 #: Objects per page where the first list is not streamed: even a page of the largest objects fits into memory.
 PAGE = 100
 #: How long a watch pauses between two reads: of what Jobs wait for, of pods, of what is watched only to be restored.
-_URGENT_PAUSE, _POD_PAUSE, _LAZY_PAUSE = 0.005, 0.02, 0.1
+_URGENT_PAUSE, _POD_PAUSE, _LAZY_PAUSE = 0.005, 0.05, 0.5
 
 
 class Cache(Generic[T]):
