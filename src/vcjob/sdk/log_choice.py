@@ -27,7 +27,8 @@ def check_choice(job: Handle, chosen: LogFilter, *, follow: bool) -> None:
     if all(pod.containers for pod in pods):
         _check("container", chosen.containers, (c.name for pod in pods for c in pod.containers))
     if chosen.attempt is not None and not follow:
-        _check("attempt", (chosen.attempt,), {pod.attempt for pod in pods})
+        # Earlier attempts have existed, even if a cluster has deleted their pods: the log reader says what is left of them.
+        _check("attempt", (chosen.attempt,), range(max((pod.attempt for pod in pods), default=-1) + 1))
 
 
 def _check(what: str, wanted: Iterable[int | str], existing: Iterable[int | str]) -> None:
