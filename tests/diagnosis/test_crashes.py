@@ -106,6 +106,11 @@ def test_the_check_that_aborted_native_code_is_the_reason(said: str) -> None:
     assert finding.message == f"rank 0 was aborted by native code (SIGABRT): {said}"
 
 
+def test_a_thread_that_outlives_the_interpreter_has_a_hint() -> None:
+    finding = crashed(6, "epoch 5: loss 0.1691", "terminate called without an active exception")
+    assert finding.cause == "Aborted" and "destroy_process_group()" in finding.hint
+
+
 def test_what_a_program_says_about_its_data_is_no_check_of_native_code() -> None:
     finding = crashed(6, "corrupted sample 7 is skipped", "step 8")
     assert finding.message == "rank 0 was aborted by native code (SIGABRT)"

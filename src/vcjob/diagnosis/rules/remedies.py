@@ -305,6 +305,11 @@ HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "HF_HUB_OFFLINE=1",
     ),
     (
+        re.compile(r"terminate called without an active exception"),
+        "a thread of native code was still at work when the program ended, which torch's gloo threads can be after the last "
+        "collective: drop the DistributedDataParallel model and call torch.distributed.destroy_process_group() at the end",
+    ),
+    (
         re.compile(r"undefined symbol"),
         "the package was built for another version of torch or CUDA: install a build for this one",
     ),
