@@ -64,7 +64,7 @@ test-cluster: $(VENV)/.pages $(VENV)/.release $(VENV)/.examples  ## builds a rea
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests cluster
 
-test-kubernetes: $(VENV)/.dev  ## the controller's tests on another Kubernetes: VERSION=1.33|1.34|1.35|1.36 TESTS=paths
+test-kubernetes: $(VENV)/.dev $(VENV)/.torch  ## the controller's tests on another Kubernetes: VERSION=1.33|1.34|1.35|1.36 TESTS=paths
 	@scripts/test-packages
 	@$(BIN)/python scripts/run-tests kubernetes $(or $(VERSION),1.33) $(TESTS)
 
@@ -98,7 +98,7 @@ format: $(VENV)/.dev  ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev  ## the speed claims, as ratios measured in one run
+bench: $(VENV)/.pages $(VENV)/.torch  ## the speed claims, as ratios measured in one run
 	@scripts/run-benches $(BIN)/python
 
 race: $(VENV)/.dev $(VENV)/.torch  ## compare with Volcano, torchrun and others: QUICK=1 in minutes, ONLY=controller,launcher,waiting,growth
