@@ -169,6 +169,7 @@ ROWS = {
         "429 Client Error",
         "CERTIFICATE_VERIFY_FAILED",
         "Max retries exceeded",
+        "terminate called without an active exception",
         "undefined symbol",
         "Unable to locate credentials",
         "version `GLIBC_2.34' not found",
