@@ -19,10 +19,11 @@ from vcjob.rank_agent import agent as agent_module
 from vcjob.rank_agent.agent import Agent
 
 AGENT = os.path.dirname(rank_agent.__file__)
-#: Stands still in `stuck` until the agent has reported.
+#: Stands still in `stuck` until the agent has reported that: a first report may show an import.
 STUCK = (
     "import torch.distributed.distributed_c10d, os, time, glob\n"
-    "def stuck():\n    while not glob.glob('rank-state.*.json'): time.sleep(0.01)\n    os._exit(0)\nstuck()"
+    "def reported(): return any('stuck' in open(name).read() for name in glob.glob('rank-state.*.json'))\n"
+    "def stuck():\n    while not reported(): time.sleep(0.01)\n    os._exit(0)\nstuck()"
 )
 #: A torch.distributed with one group of two ranks, whose recorder has one collective that waits, and as in every program
 #: with groups of other ranks, an entry (-100) for these.
