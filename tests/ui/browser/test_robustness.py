@@ -51,6 +51,29 @@ def test_the_file_that_the_browser_is_opened_with_leads_to_the_jobs(page: Page, 
         page.get_by_role("link", name="sleeping", exact=True).wait_for()
 
 
+@pytest.mark.console_errors
+@pytest.mark.parametrize("part", ["app.js", "list.js", "style.css"])
+def test_a_page_of_which_a_part_did_not_arrive_is_loaded_again(page: Page, server: Server, part: str) -> None:
+    page.goto("about:blank")
+    page.route(f"**/static/{part}", lambda route: route.abort("failed"), times=1)
+    page.goto(server.url)
+    page.get_by_role("link", name="sleeping", exact=True).wait_for()
+    page.wait_for_function("sessionStorage.getItem('vcjob-reloads') === null")
+    assert page.evaluate("document.styleSheets.length") == 1
+
+
+@pytest.mark.console_errors
+def test_a_page_of_which_a_part_never_arrives_says_what_to_check(page: Page, server: Server) -> None:
+    page.goto("about:blank")
+    page.route("**/static/list.js", lambda route: route.abort("failed"))
+    page.goto(server.url)
+    page.get_by_role("status").get_by_text("Check that vcjob ui is still running").wait_for()
+    page.unroute("**/static/list.js")
+    page.goto(server.url)
+    page.reload()
+    page.get_by_role("link", name="sleeping", exact=True).wait_for()
+
+
 def test_logs_that_do_not_come_say_why(page: Page, server: Server) -> None:
     """A job that does not exist, and what a cluster says about logs that it does not send."""
     notes = page.get_by_role("list", name="Notes")
