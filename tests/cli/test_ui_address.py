@@ -149,6 +149,24 @@ def test_the_file_with_the_token_is_deleted_when_a_signal_ends_the_server(
             process.kill()
 
 
+SIGNAL_IN_A_DESTRUCTOR = """
+import asyncio, os, signal
+from vcjob.cli.ui import _until_a_signal
+class Ending:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+async def serving():
+    Ending()
+    await asyncio.Event().wait()
+raise SystemExit(asyncio.run(_until_a_signal(serving())))
+"""
+
+
+def test_a_signal_that_arrives_in_a_destructor_ends_the_server() -> None:
+    done = subprocess.run([sys.executable, "-c", SIGNAL_IN_A_DESTRUCTOR], timeout=60, check=False)
+    assert done.returncode == signal.SIGTERM
+
+
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS always has a display")
 def test_without_a_display_the_url_is_printed(start: Callable[..., tuple[str, list[str]]]) -> None:
     assert start() == (f"vcjob UI: {URL}\n", [])

@@ -11,10 +11,10 @@ import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Coroutine
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -122,31 +122,35 @@ def command(
             _open_browser(url, until_the_end)
         sys.stdout.flush()
 
-    with _ended_in_order(), until_the_end:
-        asyncio.run(
-            serve(source, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready)
-        )
+    with until_the_end:
+        served = serve(source, port=port, namespace=where["namespace"], read_only=read_only, on_ready=ready)
+        ended_by = asyncio.run(_until_a_signal(served))
+    if ended_by is not None:
+        raise SystemExit(128 + ended_by)
 
 
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """`kill` and a terminal that is closed end the server as Ctrl-C does, so that the file with its token is deleted."""
+async def _until_a_signal(serving: Coroutine[Any, Any, None]) -> int | None:
+    """Serve until SIGTERM or SIGHUP arrives, and return its number: `kill` and a terminal that is closed end the server as
+    Ctrl-C does, so that the file with its token is deleted. The event loop calls the handler, because an exception that a
+    handler raises itself is lost where it interrupts a destructor."""
+    import asyncio
 
-    def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
+    loop, server = asyncio.get_running_loop(), asyncio.ensure_future(serving)
+    got: list[int] = []
 
-    numbers = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL  # nohup ignores SIGHUP
-    ]
-    for number in numbers:
-        signal.signal(number, end)
+    def end(number: int) -> None:
+        got.append(number)
+        server.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            loop.add_signal_handler(number, end, number)
     try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
+        await server
+    except asyncio.CancelledError:
+        if not got:
+            raise
+    return got[0] if got else None
 
 
 def _view_of(name: str, where: Where) -> str:
