@@ -137,3 +137,8 @@ def coscheduling(api_server: Cluster) -> Iterator[str]:
     api_server.api.wait("/apis/scheduling.x-k8s.io/v1alpha1", lambda seen: seen is not None, what="served")
     yield "/apis/scheduling.x-k8s.io/v1alpha1"
     api_server.api.delete(f"{path}/{name}")
+    api_server.api.wait("/apis/scheduling.x-k8s.io/v1alpha1", lambda seen: seen is None, what="not served")
+    # The next controller would discover it, and then could not watch it.
+    api_server.api.wait(
+        "/apis", lambda seen: "scheduling.x-k8s.io" not in str(seen), what="without the group"
+    )
