@@ -56,9 +56,11 @@ def test_the_file_that_the_browser_is_opened_with_leads_to_the_jobs(page: Page, 
 def test_a_page_of_which_a_part_did_not_arrive_is_loaded_again(page: Page, server: Server, part: str) -> None:
     page.goto("about:blank")
     page.route(f"**/static/{part}", lambda route: route.abort("failed"), times=1)
-    page.goto(server.url)
+    with page.expect_event("requestfinished", lambda request: request.url.endswith(part)):  # the second time
+        page.goto(server.url, wait_until="commit")
     page.get_by_role("link", name="sleeping", exact=True).wait_for()
-    page.wait_for_function("sessionStorage.getItem('vcjob-reloads') === null")
+    page.wait_for_load_state("load")
+    assert page.evaluate("sessionStorage.getItem('vcjob-reloads')") is None
     assert page.evaluate("document.styleSheets.length") == 1
 
 
@@ -66,7 +68,7 @@ def test_a_page_of_which_a_part_did_not_arrive_is_loaded_again(page: Page, serve
 def test_a_page_of_which_a_part_never_arrives_says_what_to_check(page: Page, server: Server) -> None:
     page.goto("about:blank")
     page.route("**/static/list.js", lambda route: route.abort("failed"))
-    page.goto(server.url)
+    page.goto(server.url, wait_until="commit")
     page.get_by_role("status").get_by_text("Check that vcjob ui is still running").wait_for()
     page.unroute("**/static/list.js")
     page.goto(server.url)
