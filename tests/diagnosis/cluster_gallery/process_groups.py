@@ -15,7 +15,7 @@ STARTED = 240.0
 _GATHERS = f"{INIT}if rank == 1:\n    dist.all_gather([torch.ones(4) for _ in range(2)], torch.ones(4))\n{ALL_REDUCE}"
 _WORLD_SIZE = """
 import datetime, os, torch.distributed as dist
-dist.init_process_group('gloo', rank=int(os.environ['RANK']), world_size=3, timeout=datetime.timedelta(seconds=5))
+dist.init_process_group('gloo', rank=int(os.environ['RANK']), world_size=3, timeout=datetime.timedelta(seconds=20))
 """
 
 

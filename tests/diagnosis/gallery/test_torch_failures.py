@@ -27,7 +27,7 @@ _LEAVES = (
 )
 _WORLD_SIZE = """
 import datetime, os, torch.distributed as dist
-dist.init_process_group('gloo', rank=int(os.environ['RANK']), world_size=3, timeout=datetime.timedelta(seconds=5))
+dist.init_process_group('gloo', rank=int(os.environ['RANK']), world_size=3, timeout=datetime.timedelta(seconds=20))
 """
 #: The worker does not wait for the master, and sets its own timeout.
 _MEETS = """
